@@ -1,0 +1,44 @@
+# make demo   the main job, end to end: a real broker, the shim, unmodified clients
+# make test   everything, in its short, seeded form        make soak   the full counts (long)
+# make lint   ruff, mypy, import-linter                    make clean  forget the virtual environment
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test soak lint format lock clean
+.DEFAULT_GOAL := test
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/offset-shim demo
+
+test: $(INSTALLED)
+	$(BIN)/pytest -m 'not soak'
+
+soak: $(INSTALLED)
+	$(BIN)/pytest -m soak
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+# The lock file is made anew with: make lock (needs uv, https://docs.astral.sh/uv/, on the path)
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev \
+		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv
