@@ -1,0 +1,112 @@
+"""The making of an outcome: records are applied as they are written, answers gathered as they are given."""
+
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from protocol.messages.sync_group import SyncGroupResponse
+from shim.coordinator.group import Group, Member, Parked
+from shim.coordinator.outcome import Key, Outcome, Response, Ticket, Value
+from shim.coordinator.state import PartitionState
+
+
+class Decision:
+    """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
+
+    __slots__ = ("now", "outcome", "state")
+
+    def __init__(self, state: PartitionState, now: int) -> None:
+        self.state = state
+        self.now = now
+        self.outcome = Outcome([], [])
+
+    def write(self, key: Key, value: Value | None) -> None:
+        """Apply the record to the state and hand it out to be appended."""
+        self.state.replay(key, value)
+        self.outcome.records.append((key, value))
+
+    def answer(self, ticket: Ticket, response: Response) -> None:
+        """Answer a request, this one or a parked one."""
+        self.outcome.answers.append((ticket, response))
+
+    def renew_session(self, member: Member) -> None:
+        """The member has been heard of: its session ends one session timeout from now."""
+        self.state.deadlines.set(member.session_deadline, self.now + member.session_timeout_ms)
+
+    def refuse_join(self, parked: Parked | None, error: ErrorCode, member_id: str) -> None:
+        """Answer a JoinGroup, if there is one, with an error."""
+        if parked is not None:
+            self.answer(parked.ticket, join_response(parked.version, error, member_id))
+
+    def refuse_sync(self, parked: Parked | None, error: ErrorCode) -> None:
+        """Answer a SyncGroup, if there is one, with an error."""
+        if parked is not None:
+            self.answer(parked.ticket, sync_response(error))
+
+
+def join_response(
+    version: int,
+    error: ErrorCode,
+    member_id: str,
+    *,
+    generation_id: int = -1,
+    protocol_type: str | None = None,
+    protocol_name: str | None = None,
+    leader: str = "",
+    skip_assignment: bool = False,
+    members: tuple[JoinGroupResponseMember, ...] = (),
+) -> JoinGroupResponse:
+    """A JoinGroup response; before version 7 a protocol name cannot be null and is "" instead."""
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=error,
+        generation_id=generation_id,
+        protocol_type=protocol_type,
+        protocol_name="" if protocol_name is None and version < 7 else protocol_name,
+        leader=leader,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=members,
+    )
+
+
+def joined_response(version: int, group: Group, member: Member) -> JoinGroupResponse:
+    """The JoinGroup response of the present generation: the leader is told who the members are."""
+    return join_response(
+        version,
+        ErrorCode.NONE,
+        member.member_id,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader or "",
+        members=joined_members(group) if group.leader == member.member_id else (),
+    )
+
+
+def joined_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+    """The members as the leader is told of them, each with its metadata for the chosen protocol."""
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            metadata=member.metadata(group.protocol_name),
+        )
+        for member in group.members.values()
+    )
+
+
+def sync_response(error: ErrorCode) -> SyncGroupResponse:
+    """A SyncGroup response with an error."""
+    return SyncGroupResponse(
+        throttle_time_ms=0, error_code=error, protocol_type=None, protocol_name=None, assignment=b""
+    )
+
+
+def synced_response(group: Group, member: Member) -> SyncGroupResponse:
+    """The SyncGroup response with the member's assignment."""
+    return SyncGroupResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=member.assignment,
+    )

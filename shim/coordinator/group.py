@@ -1,0 +1,285 @@
+"""A group of the classic protocol and its members: the state that requests change and records restore."""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from protocol.errors import ErrorCode
+from shim.coordinator.outcome import Ticket
+
+
+class GroupState(Enum):
+    """The states of a classic group, by the names that ListGroups and DescribeGroups show."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+# Which states may follow a state (Kafka 4.3, `ClassicGroupState`). A group is Dead the moment it is deleted: it is
+# no longer in the table of groups then, so that no request ever finds a dead one.
+NEXT_STATES: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}
+
+
+class DeadlineKind(IntEnum):
+    """What happens when a deadline comes up."""
+
+    SESSION = 0  # the member, or pending member, has not been heard of
+    JOIN = 1  # the join phase ends, or the initial rebalance delay is looked at again
+    SYNC = 2  # members that have not synced are removed
+
+
+class Deadline(NamedTuple):
+    """The key of a deadline; `member_id` is "" for those of the group."""
+
+    kind: DeadlineKind
+    group_id: str
+    member_id: str = ""
+
+
+class Protocol(NamedTuple):
+    """A protocol (assignor) that a member offers, and its metadata for it (a subscription for `consumer`)."""
+
+    name: str
+    metadata: bytes
+
+
+class Parked(NamedTuple):
+    """A request that waits for its answer, and the version it was asked in."""
+
+    ticket: Ticket
+    version: int
+
+
+class InitialDelay(NamedTuple):
+    """The initial rebalance delay under way: this stretch of it, and what the rebalance timeout leaves after it."""
+
+    delay_ms: int
+    remaining_ms: int
+
+
+class Member:
+    """A member of a group. Times in milliseconds. `is_new` until its first join is answered."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_deadline",
+        "session_timeout_ms",
+        "sync",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: tuple[Protocol, ...],
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.is_new = False
+        self.join: Parked | None = None
+        self.sync: Parked | None = None
+        self.session_deadline = Deadline(DeadlineKind.SESSION, group_id, member_id)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """The member's metadata for the protocol; empty when it does not offer that protocol."""
+        return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
+
+
+class Group:
+    """A classic group. Fields that no record holds are those below the blank line in `__init__`."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_timestamp = -1  # milliseconds since the epoch; -1 unknown
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+
+        self.static_members: dict[str, str] = {}  # group instance id -> member id
+        self.pending_joins: set[str] = set()  # member ids given out with MEMBER_ID_REQUIRED
+        self.pending_syncs: set[str] = set()
+        self.parked_joins = 0
+        self.initial_delay: InitialDelay | None = None
+        self.new_member_added = False
+        self.join_deadline = Deadline(DeadlineKind.JOIN, group_id)
+        self.sync_deadline = Deadline(DeadlineKind.SYNC, group_id)
+        self._offered: Counter[str] = Counter()  # protocol name -> how many members offer it
+
+    # -- state
+
+    def check_transition(self, state: GroupState) -> None:
+        """Raises RuntimeError, before anything is changed, when `state` may not follow the present one."""
+        if state not in NEXT_STATES[self.state]:
+            raise RuntimeError(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
+
+    def transition(self, state: GroupState, now: int) -> None:
+        """Go to `state`. Raises RuntimeError when it may not follow the present one."""
+        self.check_transition(state)
+        self.state = state
+        self.state_timestamp = now
+
+    # -- members
+
+    def add(self, member: Member) -> None:
+        """Add a member; the first one decides the leader."""
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._offered.update(protocol.name for protocol in member.protocols)
+        self.pending_joins.discard(member.member_id)
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member_id: str) -> Member | None:
+        """Remove a member or pending member; the next member leads when it was the leader.
+
+        Returns the member, whose parked requests are then the caller's to answer, or None.
+        """
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._offered.subtract(protocol.name for protocol in member.protocols)
+        self._offered += Counter()  # drops the zeros
+        if member.join is not None:
+            self.parked_joins -= 1
+        if member.group_instance_id is not None:
+            self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def replace_static_member(self, member: Member, new_member_id: str) -> Member:
+        """Give a static member's place (role, assignment, client) to a new member id; returns the new member."""
+        was_leader = self.leader == member.member_id
+        was_pending_sync = member.member_id in self.pending_syncs
+        self.remove(member.member_id)
+        replacement = Member(
+            self.group_id,
+            new_member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.protocols,
+            member.assignment,
+        )
+        self.add(replacement)
+        if was_leader:
+            self.leader = new_member_id
+        if was_pending_sync:
+            self.pending_syncs.add(new_member_id)
+        return replacement
+
+    def set_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
+        """Replace what the member offers."""
+        self._offered.subtract(protocol.name for protocol in member.protocols)
+        self._offered += Counter()
+        member.protocols = protocols
+        self._offered.update(protocol.name for protocol in protocols)
+
+    def validate(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """NONE when that is a member, under that instance id if one is given (KIP-345)."""
+        if group_instance_id is not None:
+            owner = self.static_members.get(group_instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def next_generation_id(self) -> int:
+        """The generation after this one; an int32 on the wire and in records, it starts again at 0 at its end."""
+        return (self.generation_id + 1) & 0x7FFFFFFF
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest rebalance timeout of the members."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # -- parked requests
+
+    def park_join(self, member: Member, parked: Parked) -> Parked | None:
+        """Park a JoinGroup; returns the one it takes the place of."""
+        replaced, member.join = member.join, parked
+        if replaced is None:
+            self.parked_joins += 1
+        return replaced
+
+    def take_join(self, member: Member) -> Parked | None:
+        """Take the member's parked JoinGroup, if any, to answer it."""
+        parked, member.join = member.join, None
+        if parked is not None:
+            self.parked_joins -= 1
+        return parked
+
+    def all_joined(self) -> bool:
+        """True when every member's JoinGroup is parked and no pending member is left."""
+        return self.parked_joins == len(self.members) and not self.pending_joins
+
+    # -- protocols
+
+    def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
+        """True when a member of that type, offering these protocols, can be in the group."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and any(True for _ in protocols)
+        everybody = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self._offered[protocol.name] == everybody for protocol in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol for the next generation.
+
+        Each member votes for the first protocol on its list that all members offer; most votes win. Among equals
+        (Kafka leaves them undefined) the one voted for by the earliest member.
+        """
+        everybody = len(self.members)
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            votes[next(p.name for p in member.protocols if self._offered[p.name] == everybody)] += 1
+        return max(votes, key=votes.__getitem__)
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is a member that has joined; False when there is none."""
+        leader = self.members.get(self.leader) if self.leader is not None else None
+        if leader is None or leader.join is None:
+            joined = next((member for member in self.members.values() if member.join is not None), None)
+            if joined is None:
+                return False
+            self.leader = joined.member_id
+        return True

@@ -1,0 +1,84 @@
+"""OffsetCommit, versions 0-10, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from shim.coordinator.decision import Decision
+from shim.coordinator.group import Group, GroupState
+from shim.coordinator.outcome import Ticket
+
+_GROUP_ID_NOT_FOUND_FROM = 9
+_INT64_MAX = 2**63 - 1
+
+
+def offset_commit(decision: Decision, version: int, request: OffsetCommitRequest, ticket: Ticket) -> None:
+    """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large.
+
+    The group id may be "", as old simple consumers have it.
+    """
+    group = decision.state.groups.get(request.group_id)
+    error = _check(group, version, request)
+    if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
+        decision.renew_session(group.members[request.member_id])
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            partition_error = error
+            if error is ErrorCode.NONE:
+                partition_error = _commit(decision, request, topic.name, partition)
+            partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
+    decision.answer(ticket, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
+
+
+def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    if group is None:
+        # An administrator's tool, or a consumer that assigns its partitions itself, makes a simple group.
+        if generation_id < 0:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if version >= _GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.validate(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _commit(
+    decision: Decision, request: OffsetCommitRequest, topic: str, partition: OffsetCommitRequestPartition
+) -> ErrorCode:
+    metadata = partition.committed_metadata or ""
+    if _utf16_length(metadata) > decision.state.settings.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    now, retention_ms = decision.now, request.retention_time_ms
+    decision.write(
+        OffsetCommitKey(request.group_id, topic, partition.partition_index),
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=metadata,
+            commit_timestamp=now if partition.commit_timestamp == -1 else partition.commit_timestamp,
+            expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
+        ),
+    )
+    return ErrorCode.NONE
+
+
+def _utf16_length(text: str) -> int:
+    # The limit is on Java's String.length(), whatever the setting's name says.
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

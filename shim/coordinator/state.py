@@ -1,0 +1,162 @@
+"""The state of one offsets partition, and the one function that applies records to it.
+
+Whatever is in a record changes here and nowhere else, at the moment of a decision as well as in recovery. What no
+record holds (parked requests, deadlines, pending members, a rebalance under way) is changed by the requests directly,
+and `replay` leaves it alone.
+"""
+
+from collections.abc import Callable
+
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from shim.coordinator.deadlines import Deadlines
+from shim.coordinator.group import Deadline, Group, GroupState, Member, Protocol
+from shim.coordinator.offsets import CommittedOffset, OffsetTable
+from shim.coordinator.outcome import Key, Value
+from shim.coordinator.settings import CoordinatorSettings
+
+
+class PartitionState:
+    """Groups, offsets and deadlines of one offsets partition."""
+
+    __slots__ = ("deadlines", "groups", "new_uuid", "offsets", "settings")
+
+    def __init__(self, settings: CoordinatorSettings, new_uuid: Callable[[], str]) -> None:
+        self.settings = settings
+        self.new_uuid = new_uuid
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetTable()
+        self.deadlines: Deadlines[Deadline] = Deadlines()
+
+    def replay(self, key: Key, value: Value | None) -> None:
+        """Apply a record. Raises TypeError when the value is not of the key's kind."""
+        match key, value:
+            case OffsetCommitKey(), OffsetCommitValue():
+                self._commit(key, value)
+            case OffsetCommitKey(), None:
+                self.offsets.delete(key.group, key.topic, key.partition)
+            case GroupMetadataKey(), GroupMetadataValue():
+                self._restore_group(key.group, value)
+            case GroupMetadataKey(), None:
+                self._delete_group(key.group)
+            case _:
+                raise TypeError(f"{type(value).__name__} is no value for {type(key).__name__}")
+
+    def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        # Offsets of a group without a record of its own make a simple group: Empty, without a protocol type.
+        if key.group not in self.groups:
+            self.groups[key.group] = Group(key.group)
+        self.offsets.set(
+            key.group,
+            key.topic,
+            key.partition,
+            CommittedOffset(
+                value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
+            ),
+        )
+
+    def _restore_group(self, group_id: str, value: GroupMetadataValue) -> None:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id)
+        members = {m.member_id: restored_member(group, value.protocol, m) for m in value.members}
+        for gone in [member for member_id, member in group.members.items() if member_id not in members]:
+            if gone.join is not None or gone.sync is not None:
+                raise RuntimeError(
+                    f"a record of group {group_id!r} drops a member with a parked request: {gone.member_id}"
+                )
+            group.remove(gone.member_id)
+            self.deadlines.cancel(gone.session_deadline)
+        for member in members.values():
+            if member.member_id not in group.members:
+                group.add(member)
+        group.members = members  # in the record's order
+        group.static_members = {
+            member.group_instance_id: member.member_id
+            for member in members.values()
+            if member.group_instance_id is not None
+        }
+        group.state = GroupState.STABLE if members else GroupState.EMPTY
+        group.state_timestamp = value.current_state_timestamp
+        group.generation_id = value.generation
+        group.protocol_type = value.protocol_type or None
+        group.protocol_name = value.protocol
+        group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+
+    def _delete_group(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
+        group.state = GroupState.DEAD
+        for deadline in (group.join_deadline, group.sync_deadline):
+            self.deadlines.cancel(deadline)
+        for member in group.members.values():
+            self.deadlines.cancel(member.session_deadline)
+        # Deleting a group writes the tombstones of its offsets first. A tombstone of the group alone is written when
+        # the group changes its protocol (KIP-848): its offsets live on and must go on being served.
+        if self.offsets.has_offsets(group_id):
+            self.groups[group_id] = Group(group_id)
+
+
+def restored_member(group: Group, protocol_name: str | None, metadata: MemberMetadata) -> Member:
+    """The member that a group metadata record speaks of: the live one, brought in line, or a new one.
+
+    Raises nothing; a rebalance timeout of -1 (value v0) means the session timeout.
+    """
+    rebalance_timeout_ms = metadata.rebalance_timeout if metadata.rebalance_timeout != -1 else metadata.session_timeout
+    protocols = (Protocol(protocol_name or "", metadata.subscription),)
+    member = group.members.get(metadata.member_id)
+    if member is None:
+        return Member(
+            group.group_id,
+            metadata.member_id,
+            metadata.group_instance_id,
+            metadata.client_id,
+            metadata.client_host,
+            rebalance_timeout_ms,
+            metadata.session_timeout,
+            protocols,
+            metadata.assignment,
+        )
+    # A live member offers more protocols than the chosen one, which is all that the record holds of them.
+    if protocols[0] not in member.protocols:
+        group.set_protocols(member, protocols)
+    member.group_instance_id = metadata.group_instance_id
+    member.client_id = metadata.client_id
+    member.client_host = metadata.client_host
+    member.rebalance_timeout_ms = rebalance_timeout_ms
+    member.session_timeout_ms = metadata.session_timeout
+    member.assignment = metadata.assignment
+    return member
+
+
+def group_metadata(group: Group, state_timestamp: int, assignments: dict[str, bytes]) -> GroupMetadataValue:
+    """The value that records the group as Stable (or, without members, Empty) since `state_timestamp`.
+
+    `assignments` are by member id; a member that is missing gets an empty one.
+    """
+    return GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader,
+        current_state_timestamp=state_timestamp,
+        members=tuple(
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=assignments.get(member.member_id, b""),
+            )
+            for member in group.members.values()
+        ),
+    )

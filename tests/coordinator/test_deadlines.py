@@ -1,0 +1,67 @@
+"""The lazy heap of deadlines against a plain dict."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shim.coordinator.deadlines import Deadlines
+
+
+def test_a_later_deadline_moves_the_heap_entry_only_when_it_comes_up() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("a", 10)
+    for at in range(11, 100):
+        deadlines.set("a", at)
+    assert len(deadlines._heap) == 1
+    assert deadlines.next() == 99
+    assert deadlines.pop_due(98) is None
+    assert deadlines.pop_due(99) == "a"
+    assert deadlines.next() is None
+
+
+def test_an_earlier_deadline_counts_at_once() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("a", 10)
+    deadlines.set("a", 5)
+    assert deadlines.pop_due(5) == "a"
+    assert deadlines.pop_due(10) is None
+
+
+def test_cancelled_deadlines_do_not_pile_up() -> None:
+    deadlines: Deadlines[int] = Deadlines()
+    for key in range(20_000):
+        deadlines.set(key, 1_000_000 + key)
+        deadlines.cancel(key)
+    assert len(deadlines._heap) < 2_000
+    assert len(deadlines._queued) < 2_000
+
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.integers(0, 4), st.integers(0, 30)),
+        st.tuples(st.just("cancel"), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("pop"), st.just(0), st.integers(0, 30)),
+    ),
+    max_size=60,
+)
+
+
+@given(operations)
+@settings(max_examples=300, deadline=None)
+def test_it_is_a_dict_with_a_minimum(steps: list[tuple[str, int, int]]) -> None:
+    deadlines: Deadlines[int] = Deadlines()
+    model: dict[int, int] = {}
+    for step, key, at in steps:
+        if step == "set":
+            deadlines.set(key, at)
+            model[key] = at
+        elif step == "cancel":
+            deadlines.cancel(key)
+            model.pop(key, None)
+        else:
+            popped = deadlines.pop_due(at)
+            if popped is None:
+                assert all(due > at for due in model.values())
+            else:
+                assert model.pop(popped) <= min([at, *model.values()])
+        assert deadlines.next() == min(model.values(), default=None)
+        assert len(deadlines) == len(model)
