@@ -1,0 +1,51 @@
+"""ApiVersions (key 18): the broker is asked, and its answer cut down to what the shim's table has too.
+
+An empty range is dropped, and so is an API that is not in the table: a client that does not see it does not use it.
+v5 (Kafka 4.3) may be answered REBOOTSTRAP_REQUIRED and carries node ids: v4 is the newest that is offered. To newer
+ones the answer is v0 with UNSUPPORTED_VERSION, and the client tries lower (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from shim.api.call import Call, Services
+
+VERSIONS = (0, 4)
+
+_Call = Call[ApiVersionsRequest, ApiVersionsResponse]
+
+
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
+    return _ask(services, call)
+
+
+async def _ask(services: Services, call: _Call) -> None:
+    frame = await call.ask_broker()
+    # A broker that lacks this version answers v0, whatever was asked: decode that one, and the client will too.
+    unsupported = int.from_bytes(frame[8:10], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+    version = 0 if unsupported else call.version
+    answer, _ = API.decode_response(version, frame, 8)
+    offered = []
+    for theirs in answer.api_keys:
+        first, last = services.offered.get(theirs.api_key, (0, -1))
+        first, last = max(first, theirs.min_version), min(last, theirs.max_version)
+        if first <= last:
+            offered.append(ApiVersion(theirs.api_key, first, last))
+    call.answer_frame(API.response_frame(version, call.correlation_id, answer._replace(api_keys=tuple(offered))))
+
+
+def failure(call: _Call, error: ErrorCode) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=error, api_keys=())
+
+
+def too_new(correlation_id: int) -> bytes:
+    """The frame that answers a version newer than the shim knows."""
+    own = ApiVersion(API.key, *VERSIONS)
+    return API.response_frame(0, correlation_id, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, (own,)))
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle", "too_new"]

@@ -1,0 +1,138 @@
+"""One request on its way through the shim, as a handler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from shim.coordinator import Caller, GroupCoordinator, Outcome
+from shim.runtime import Runtime
+from shim.upstream import Cluster, PortMap
+
+Request = TypeVar("Request", bound=tuple[Any, ...])
+Response = TypeVar("Response", bound=tuple[Any, ...])
+
+# A frame is handed around with its size in front; the header begins behind it.
+SIZE_FIELD = 4
+
+# A method of the coordinator that decides one request.
+GroupOperation = Callable[[GroupCoordinator, int, Caller, int, Any, Any], Outcome]
+
+
+class Services(NamedTuple):
+    """What handlers work with; one for each listener. ``offered``: the versions of each API that the shim can do."""
+
+    runtime: Runtime
+    cluster: Cluster
+    ports: PortMap
+    offered: Mapping[int, tuple[int, int]]
+
+
+class Connection(Protocol):
+    """The client connection that a request came on."""
+
+    @property
+    def client_host(self) -> str:
+        """In Kafka's form, ``/127.0.0.1``."""
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker whose port the client came to; None for bootstrap."""
+
+    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
+        """Send a request to the broker behind this connection, as this client; gives the response's frame.
+
+        Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
+        """
+
+
+class Call(Generic[Request, Response]):
+    """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
+
+    __slots__ = (
+        "_api", "_failure", "_frame", "_respond", "client_id", "connection", "correlation_id", "request", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        api: Api[Request, Response],
+        version: int,
+        frame: bytes,
+        connection: Connection,
+        failure: Callable[[Call[Request, Response], ErrorCode], Response],
+        respond: Callable[[bytes], None],
+    ) -> None:
+        """Raises :class:`protocol.errors.DecodeError` for a malformed request."""
+        header, self.request = api.parse_request(version, frame, SIZE_FIELD)
+        self.version = version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id or ""
+        self.connection = connection
+        self._api = api
+        self._frame = frame
+        self._failure = failure
+        self._respond = respond
+
+    def decide(self, services: Services, group_id: str, operation: GroupOperation, *, hold: bool = True) -> None:
+        """Have the group's coordinator decide this request."""
+        caller = Caller(self.client_id, self.connection.client_host)
+        services.runtime.submit(
+            services.runtime.partition_of(group_id),
+            lambda coordinator, now, ticket: operation(coordinator, now, caller, self.version, self.request, ticket),
+            self,
+            hold=hold,
+        )
+
+    async def ask_broker(self) -> bytes:
+        """The frame that the broker answers to this very request. Raises :class:`ConnectionError`."""
+        return await self.connection.ask(self.correlation_id, self._frame)
+
+    def answer(self, response: Response) -> None:
+        self._respond(self._api.response_frame(self.version, self.correlation_id, response))
+
+    def answer_frame(self, frame: bytes) -> None:
+        """Answer with a whole frame, as it is."""
+        self._respond(frame)
+
+    def fail(self, error: ErrorCode) -> None:
+        self.answer(self._failure(self, error))
+
+
+class Part:
+    """The ticket of one part of a request that is decided in several places (groups, partitions)."""
+
+    __slots__ = ("_done", "_failure")
+
+    def __init__(self, done: Callable[[Any], None], failure: Callable[[ErrorCode], Any]) -> None:
+        self._done = done
+        self._failure = failure
+
+    def answer(self, response: Any) -> None:
+        self._done(response)
+
+    def fail(self, error: ErrorCode) -> None:
+        self._done(self._failure(error))
+
+
+class Gather:
+    """Collects the answers of ``count`` parts, by position, and hands them over when all are there."""
+
+    __slots__ = ("_answers", "_finish", "_missing")
+
+    def __init__(self, count: int, finish: Callable[[list[Any]], None]) -> None:
+        self._answers: list[Any] = [None] * count
+        self._missing = count
+        self._finish = finish
+        if not count:
+            finish([])
+
+    def part(self, position: int, failure: Callable[[ErrorCode], Any]) -> Part:
+        def done(answer: Any) -> None:
+            self._answers[position] = answer
+            self._missing -= 1
+            if not self._missing:
+                self._finish(self._answers)
+
+        return Part(done, failure)

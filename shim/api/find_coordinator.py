@@ -1,0 +1,87 @@
+"""FindCoordinator (key 10): the cluster is asked, as this client, and its answer given at the shim's ports.
+
+So one connection of the client leads both to the shim and to the group's real coordinator. Where the cluster cannot
+say (its offsets topic is not there yet, or the coordinator is down), a group gets a stable choice among the brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.messages.find_coordinator import API, Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from shim.api.call import SIZE_FIELD, Call, Services
+from shim.config import HostPort
+from shim.upstream import stable_choice
+
+VERSIONS = (0, 6)
+
+GROUP = 0
+FIRST_OF_MANY = 4
+CANNOT_SAY = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    }
+)
+
+_Call = Call[FindCoordinatorRequest, FindCoordinatorResponse]
+
+
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
+    return _ask(services, call)
+
+
+async def _ask(services: Services, call: _Call) -> None:
+    _, answer = API.parse_response(call.version, await call.ask_broker(), SIZE_FIELD)
+    found = answer.coordinators if call.version >= FIRST_OF_MANY else (_of_one(call, answer),)
+    await services.cluster.learn(
+        {c.node_id: HostPort(c.host, c.port) for c in found if c.error_code == ErrorCode.NONE},
+        whole=False,
+    )
+    told = tuple(_told(services, call, coordinator) for coordinator in found)
+    if call.version >= FIRST_OF_MANY:
+        call.answer(answer._replace(coordinators=told))
+    else:
+        (one,) = told
+        call.answer(
+            answer._replace(
+                error_code=one.error_code,
+                error_message=one.error_message,
+                node_id=one.node_id,
+                host=one.host,
+                port=one.port,
+            )
+        )
+
+
+def failure(call: _Call, error: ErrorCode) -> FindCoordinatorResponse:
+    if call.version < FIRST_OF_MANY:
+        return FindCoordinatorResponse(error_code=error, node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=tuple(Coordinator(key, -1, "", -1, error) for key in call.request.coordinator_keys)
+    )
+
+
+def _of_one(call: _Call, answer: FindCoordinatorResponse) -> Coordinator:
+    return Coordinator(
+        call.request.key, answer.node_id, answer.host, answer.port, answer.error_code, answer.error_message
+    )
+
+
+def _told(services: Services, call: _Call, found: Coordinator) -> Coordinator:
+    """What the client is told: a broker that Metadata names too, at the shim's port."""
+    brokers = services.cluster.brokers
+    node_id = found.node_id
+    if found.error_code != ErrorCode.NONE or node_id not in brokers:
+        cannot_say = found.error_code == ErrorCode.NONE or found.error_code in CANNOT_SAY
+        if not cannot_say or call.request.key_type != GROUP or not brokers:
+            return found._replace(node_id=-1, host="", port=-1)
+        node_id = stable_choice(services.runtime.partition_of(found.key), brokers)
+    host, port = services.ports.of(node_id)
+    return found._replace(node_id=node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None)
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -1,0 +1,23 @@
+"""Heartbeat (key 12), served. It reads nothing that is written, so it never waits for the disk."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import API, HeartbeatRequest, HeartbeatResponse
+from shim.api.call import Call, Services
+from shim.coordinator import GroupCoordinator
+
+VERSIONS = (0, 4)
+
+
+def handle(services: Services, call: Call[HeartbeatRequest, HeartbeatResponse]) -> None:
+    call.decide(services, call.request.group_id, GroupCoordinator.heartbeat, hold=False)
+
+
+def failure(call: Call[HeartbeatRequest, HeartbeatResponse], error: ErrorCode) -> HeartbeatResponse:
+    # While a partition loads, Kafka lets its members believe that all is well: they are about to be known again.
+    loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error)
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -1,0 +1,58 @@
+"""ListGroups (key 16), served.
+
+Tools ask every broker and put the answers together, so each group shows on exactly one broker's port. The bootstrap
+port, which is no broker, shows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.errors import ErrorCode
+from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
+from shim.api.call import Call, Gather, Services
+from shim.coordinator import GroupCoordinator
+from shim.upstream import stable_choice
+
+VERSIONS = (0, 5)
+
+
+def handle(services: Services, call: Call[ListGroupsRequest, ListGroupsResponse]) -> None:
+    partitions = _shown_at(services, call.connection.node_id)
+    gather = Gather(len(partitions), lambda answers: call.answer(_response(answers)))
+    for position, partition in enumerate(partitions):
+        services.runtime.ask(
+            partition,
+            lambda coordinator: _listed(coordinator, call.request),
+            gather.part(position, lambda error: error),
+        )
+
+
+def failure(call: Call[ListGroupsRequest, ListGroupsResponse], error: ErrorCode) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error)
+
+
+def _shown_at(services: Services, node_id: int | None) -> list[int]:
+    brokers = services.cluster.brokers
+    return [
+        partition
+        for partition in range(services.runtime.num_partitions)
+        if node_id is None or (brokers and stable_choice(partition, brokers) == node_id)
+    ]
+
+
+def _listed(coordinator: GroupCoordinator, request: ListGroupsRequest) -> Sequence[ListedGroup]:
+    return coordinator.list_groups(request.states_filter, request.types_filter)
+
+
+def _response(answers: Sequence[ErrorCode | Sequence[ListedGroup]]) -> ListGroupsResponse:
+    """All the groups there are to show, or the error of a partition that cannot tell: never a part of the list."""
+    groups: list[ListedGroup] = []
+    for answer in answers:
+        if isinstance(answer, ErrorCode):
+            return ListGroupsResponse(error_code=answer)
+        groups += answer
+    return ListGroupsResponse(groups=tuple(groups))
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -1,0 +1,106 @@
+"""OffsetFetch (key 9), served. The coordinator answers one group at a time; v8 and newer ask for many (KIP-709).
+
+v0 meant ZooKeeper; v10 names topics by id only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import (
+    API,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from shim.api.call import Call, Gather, Services
+from shim.coordinator import GroupCoordinator
+
+VERSIONS = (1, 9)
+
+# From here on the request and the response hold many groups, and an error of a group stands beside it.
+FIRST_OF_MANY = 8
+# From here on there is an error for the request; older ones repeat it in every partition.
+FIRST_WITH_ERROR = 2
+
+
+def handle(services: Services, call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> None:
+    groups = _groups(call)
+    gather = Gather(len(groups), lambda answers: call.answer(_response(call, answers)))
+    for position, group in enumerate(groups):
+        services.runtime.ask(
+            services.runtime.partition_of(group.group_id),
+            partial(_fetch, group),
+            gather.part(position, partial(_failed, group)),
+        )
+
+
+def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
+    return _response(call, [_failed(group, error) for group in _groups(call)])
+
+
+def _fetch(group: OffsetFetchRequestGroup, coordinator: GroupCoordinator) -> OffsetFetchResponseGroup:
+    return coordinator.offset_fetch(group)
+
+
+def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
+
+
+def _groups(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[OffsetFetchRequestGroup, ...]:
+    request = call.request
+    if call.version >= FIRST_OF_MANY:
+        return request.groups
+    topics = request.topics
+    return (
+        OffsetFetchRequestGroup(
+            group_id=request.group_id,
+            topics=None
+            if topics is None
+            else tuple(OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics),
+        ),
+    )
+
+
+def _response(
+    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: list[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
+    if call.version >= FIRST_OF_MANY:
+        return OffsetFetchResponse(groups=tuple(groups))
+    (group,) = groups
+    if group.error_code and call.version < FIRST_WITH_ERROR:
+        return OffsetFetchResponse(
+            topics=tuple(
+                OffsetFetchResponseTopic(
+                    t.name,
+                    tuple(
+                        OffsetFetchResponsePartition(index, -1, error_code=group.error_code)
+                        for index in t.partition_indexes
+                    ),
+                )
+                for t in call.request.topics or ()
+            )
+        )
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                t.name,
+                tuple(
+                    OffsetFetchResponsePartition(
+                        p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                    )
+                    for p in t.partitions
+                ),
+            )
+            for t in group.topics
+        ),
+    )
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -1,0 +1,24 @@
+"""Produce (key 0): forwarded. From v10 on the response may name the new leader's address (KIP-951)."""
+
+from __future__ import annotations
+
+from protocol.messages.produce import API
+from shim.api.call import SIZE_FIELD, Services
+
+VERSIONS = (0, 13)
+
+FIRST_WITH_ENDPOINTS = 10
+
+
+def rewrite(services: Services, version: int, frame: bytes) -> bytes:
+    correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
+    if not response.node_endpoints:
+        return frame
+    endpoints = []
+    for endpoint in response.node_endpoints:
+        host, port = services.ports.of(endpoint.node_id)
+        endpoints.append(endpoint._replace(host=host, port=port))
+    return API.response_frame(version, correlation_id, response._replace(node_endpoints=tuple(endpoints)))
+
+
+__all__ = ["API", "FIRST_WITH_ENDPOINTS", "VERSIONS", "rewrite"]

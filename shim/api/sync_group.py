@@ -1,0 +1,21 @@
+"""SyncGroup (key 14), served: answered once the group's record, with the leader's assignment, is durable."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
+from shim.api.call import Call, Services
+from shim.coordinator import GroupCoordinator
+
+VERSIONS = (0, 5)
+
+
+def handle(services: Services, call: Call[SyncGroupRequest, SyncGroupResponse]) -> None:
+    call.decide(services, call.request.group_id, GroupCoordinator.sync_group)
+
+
+def failure(call: Call[SyncGroupRequest, SyncGroupResponse], error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)
+
+
+__all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -1,0 +1,160 @@
+"""The command line, and the wiring of the running shim."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from shim.api import OFFERED, Services
+from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
+from shim.log import LogError, OffsetsLog
+from shim.net import Listeners
+from shim.runtime import Clock, Runtime
+from shim.upstream import Cluster, PortMap
+
+log = logging.getLogger("shim")
+
+WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address to tell clients
+
+
+class CannotStart(Exception):
+    """Why ``serve`` cannot go on; the message is one line fit for a terminal."""
+
+
+async def serve(
+    bootstrap: tuple[HostPort, ...], listen: HostPort, advertised_host: str, data_dir: Path, settings: Settings
+) -> None:
+    """Run the shim until SIGTERM or SIGINT. Raises :class:`CannotStart`."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    try:
+        offsets_log = await asyncio.to_thread(OffsetsLog.open, data_dir, settings.offsets_topic_num_partitions)
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {error.strerror}") from error
+    runtime = Runtime(offsets_log, settings, Clock())
+    cluster = Cluster(bootstrap, settings)
+    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED)
+    listeners = Listeners(listen, services, settings)
+    first_view = asyncio.Event()
+
+    async def follow(brokers: Mapping[int, HostPort]) -> None:
+        await listeners.follow(brokers)
+        first_view.set()
+
+    cluster.watch(follow)
+    tasks: list[asyncio.Task[object]] = []
+    try:
+        await _load(runtime, data_dir)
+        await _open(listeners, listen)
+        tasks = [loop.create_task(runtime.run(), name="log"), loop.create_task(cluster.run(), name="cluster")]
+        if await _first_of(first_view, stop, tasks):
+            if listeners.unopened:
+                raise CannotStart(f"no port could be opened for broker {min(listeners.unopened)}, see above")
+            click.echo(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
+            await _first_of(stop, stop, tasks)
+        log.info("stopping: no new connections, answering requests in flight")
+        runtime.stop()
+        await listeners.drain(settings.shutdown_drain_timeout_ms / 1000)
+        await tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        runtime.close()
+
+
+async def _load(runtime: Runtime, data_dir: Path) -> None:
+    try:
+        await runtime.load()
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {error.strerror}") from error
+
+
+async def _open(listeners: Listeners, listen: HostPort) -> None:
+    try:
+        await listeners.open()
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {listen}: {error.strerror}") from error
+
+
+async def _first_of(event: asyncio.Event, stop: asyncio.Event, tasks: list[asyncio.Task[object]]) -> bool:
+    """Wait for ``event`` (True) or ``stop`` (False); a task that ends meanwhile ends the shim."""
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait([*waits, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    for task in tasks:
+        if task.done():
+            task.result()
+            raise RuntimeError(f"the {task.get_name()} task ended by itself")
+    return not stop.is_set()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kafka-offset-shim", message="%(version)s")
+def cli() -> None:
+    """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster."""
+
+
+@cli.command("serve")
+@click.option("--bootstrap-servers", required=True, metavar="H:P[,H:P]", help="Brokers of the cluster behind the shim.")
+@click.option("--listen", required=True, metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
+@click.option("--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the log is.")
+@click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings in a TOML file.")
+@click.option("--set", "assignments", multiple=True, metavar="name=value", help="One setting; may be given many times.")
+def serve_command(
+    bootstrap_servers: str,
+    listen: str,
+    data_dir: Path,
+    advertised_host: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Serve clients until SIGTERM.
+
+    \b
+    offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        settings = load_settings(config, assignments)
+        bootstrap = parse_servers(bootstrap_servers)
+        address = parse_host_port(listen)
+        told = advertised_host or address.host
+        if told in WILDCARDS:
+            raise SettingError(f"clients cannot connect to {told}: give --advertised-host")
+    except SettingError as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        _run(serve(bootstrap, address, told, data_dir, settings))
+    except CannotStart as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run(main: object) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    cli()

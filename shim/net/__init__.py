@@ -1,0 +1,5 @@
+"""Listeners, client connections, and the order of responses."""
+
+from shim.net.listeners import Listeners
+
+__all__ = ["Listeners"]

@@ -1,0 +1,67 @@
+"""The shim's ports: bootstrap, and one for each broker, opened and closed as brokers come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from shim.api import Services
+from shim.config import HostPort, Settings
+from shim.net.session import ClientSession, Sessions
+
+log = logging.getLogger(__name__)
+
+
+class Listeners:
+    """All ports of one listener and all their connections."""
+
+    def __init__(self, listen: HostPort, services: Services, settings: Settings) -> None:
+        self._listen = listen
+        self._services = services
+        self._settings = settings
+        self._bootstrap: asyncio.Server | None = None
+        self._by_node: dict[int, asyncio.Server] = {}
+        self._refused: set[int] = set()
+        self._sessions = Sessions()
+
+    async def open(self) -> None:
+        """Open the bootstrap port. Raises :class:`OSError`."""
+        self._bootstrap = await self._serve(self._listen.port, None, self._services.cluster.any_address)
+
+    async def follow(self, brokers: Mapping[int, HostPort]) -> None:
+        """Have exactly the ports of ``brokers`` open. A port that cannot be opened is logged, once, and tried again."""
+        for node_id in self._by_node.keys() - brokers.keys():
+            self._by_node.pop(node_id).close()
+            log.info("broker %d has left the cluster, port %d closed", node_id, self._services.ports.of(node_id).port)
+        for node_id in sorted(brokers.keys() - self._by_node.keys()):
+            try:
+                port = self._services.ports.of(node_id).port
+                target = partial(self._services.cluster.address_of, node_id)
+                self._by_node[node_id] = await self._serve(port, node_id, target)
+            except (OSError, ValueError) as error:
+                if node_id not in self._refused:
+                    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+                    log.error("no port for broker %d: %s", node_id, reason)
+                self._refused.add(node_id)
+            else:
+                self._refused.discard(node_id)
+
+    @property
+    def unopened(self) -> frozenset[int]:
+        """Brokers that have no port."""
+        return frozenset(self._refused)
+
+    async def _serve(self, port: int, node_id: int | None, target: Callable[[], Sequence[HostPort]]) -> asyncio.Server:
+        def session() -> ClientSession:
+            return ClientSession(self._services, self._settings, node_id, target, self._sessions)
+
+        return await asyncio.get_running_loop().create_server(session, self._listen.host, port, backlog=1024)
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Accept nobody, let requests in flight be answered, close every connection."""
+        for server in (self._bootstrap, *self._by_node.values()):
+            if server is not None:
+                server.close()
+        await self._sessions.drain(timeout_seconds)

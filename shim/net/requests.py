@@ -1,0 +1,194 @@
+"""The client's half of the stream, pure: bytes in, requests out.
+
+A request that is forwarded is never held: its bytes go on as they come, whatever its size. A request that the shim
+answers is handed over whole. Where one ends and the next begins is all that is read of a forwarded request, but for
+``acks`` of a Produce request, since a request with acks=0 has no response.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+PRODUCE = 0
+_HEAD = struct.Struct(">ihhi")
+_INT16 = struct.Struct(">h")
+# api key, api version and correlation id: what every request header begins with
+_SMALLEST_REQUEST = _HEAD.size - 4
+
+
+class BadRequest(ValueError):
+    """The stream cannot be followed any further; the message says why, in one line."""
+
+
+class Head(NamedTuple):
+    """What every request begins with."""
+
+    size: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+
+
+class Route(Protocol):
+    """What the reader needs to know of a row of the API table."""
+
+    @property
+    def forwarded(self) -> bool: ...
+
+
+RouteT = TypeVar("RouteT", bound=Route)
+RouteIn = TypeVar("RouteIn", bound=Route, contravariant=True)
+
+
+class RequestSink(Protocol[RouteIn]):
+    """Told what is in the stream, in its order."""
+
+    def forward_begins(self, head: Head, route: RouteIn, *, answered: bool) -> None:
+        """A request that is passed on begins; ``answered`` is False when no response will come."""
+
+    def forward(self, data: bytes) -> None:
+        """Bytes of requests that have begun, to be passed on as they are."""
+
+    def request(self, head: Head, route: RouteIn, frame: bytes) -> None:
+        """One whole request, length field included, for the shim to answer."""
+
+
+class RequestReader(Generic[RouteT]):
+    """Cuts one connection's bytes into requests.
+
+    ``routes`` maps ``api_key << 16 | api_version`` to what is done with such a request.
+    """
+
+    def __init__(self, routes: Mapping[int, RouteT], max_bytes: int, sink: RequestSink[RouteT]) -> None:
+        self._routes = routes
+        self._max_bytes = max_bytes
+        self._sink = sink
+        self._tail = b""
+        self._forwarding = 0
+        self._collecting = 0
+        self._collected: list[bytes] = []
+        self._pending: tuple[Head, RouteT] | None = None
+
+    @property
+    def mid_request(self) -> bool:
+        """Whether the stream stands inside a request."""
+        return bool(self._tail or self._forwarding or self._collecting)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. Raises :class:`BadRequest`; the reader cannot go on then."""
+        if self._tail:
+            data, self._tail = self._tail + data, b""
+        end = len(data)
+        position = run = 0  # data[run:position] is to be passed on
+        if self._forwarding:
+            position = min(self._forwarding, end)
+            self._forwarding -= position
+        elif self._collecting:
+            position = run = self._collect(data, 0)
+        while end - position >= _HEAD.size:
+            head = Head._make(_HEAD.unpack_from(data, position))
+            route = self._route(head)
+            frame_end = position + 4 + head.size
+            if route.forwarded:
+                answered = True
+                if head.api_key == PRODUCE:
+                    acks = produce_acks(data, position, min(end, frame_end), head.api_version)
+                    if acks is None and frame_end > end:
+                        break
+                    answered = acks != 0
+                self._sink.forward_begins(head, route, answered=answered)
+                if frame_end > end:
+                    self._forwarding = frame_end - end
+                    position = end
+                    break
+                position = frame_end
+                continue
+            if run < position:
+                self._sink.forward(data[run:position])
+            if frame_end <= end:
+                self._sink.request(head, route, data[position:frame_end])
+                position = run = frame_end
+            else:
+                self._pending, self._collecting = (head, route), head.size + 4
+                position = run = self._collect(data, position)
+        if run < position:
+            self._sink.forward(data if position - run == end else data[run:position])
+        if position < end:
+            self._tail = data[position:]
+            if len(self._tail) >= 4:
+                self._check_size(int.from_bytes(self._tail[:4], "big", signed=True))
+
+    def _collect(self, data: bytes, position: int) -> int:
+        """Take bytes of the request that is being collected; returns where they end."""
+        stop = min(position + self._collecting, len(data))
+        self._collected.append(data[position:stop])
+        self._collecting -= stop - position
+        if not self._collecting and self._pending is not None:
+            frame = b"".join(self._collected)
+            self._collected.clear()
+            self._sink.request(*self._pending, frame)
+        return stop
+
+    def _route(self, head: Head) -> RouteT:
+        self._check_size(head.size)
+        route = self._routes.get((head.api_key & 0xFFFF) << 16 | (head.api_version & 0xFFFF))
+        if route is None:
+            raise BadRequest(f"api key {head.api_key} version {head.api_version} is not served")
+        return route
+
+    def _check_size(self, size: int) -> None:
+        if _SMALLEST_REQUEST <= size <= self._max_bytes:
+            return
+        first = size.to_bytes(4, "big", signed=True)
+        if first[:2] == b"\x16\x03":
+            raise BadRequest("a TLS hello on a plaintext port")
+        if first in (b"GET ", b"POST", b"HEAD", b"PUT "):
+            raise BadRequest("an HTTP request on a Kafka port")
+        if size < _SMALLEST_REQUEST:
+            raise BadRequest(f"a request of {size} bytes")
+        raise BadRequest(f"a request of {size} bytes is larger than socket.request.max.bytes ({self._max_bytes})")
+
+
+def produce_acks(data: bytes, start: int, end: int, version: int) -> int | None:
+    """``acks`` of the Produce request that begins at ``start``; None when it lies beyond ``end``.
+
+    It follows the header's client id and, from v3 on, the transactional id; v9 is the first flexible version
+    (Kafka's ProduceRequest and RequestHeader schemas).
+    """
+    position = start + _HEAD.size
+    if position + 2 > end:
+        return None
+    position += 2 + max(0, _INT16.unpack_from(data, position)[0])
+    if version >= 9:
+        tags, position = _uvarint(data, position, end)
+        for _ in range(tags):
+            if position >= end:
+                return None
+            _, position = _uvarint(data, position, end)
+            size, position = _uvarint(data, position, end)
+            position += size
+        length, position = _uvarint(data, position, end)
+        position += max(0, length - 1)
+    elif version >= 3:
+        if position + 2 > end:
+            return None
+        position += 2 + max(0, _INT16.unpack_from(data, position)[0])
+    if position + 2 > end:
+        return None
+    acks: int = _INT16.unpack_from(data, position)[0]
+    return acks
+
+
+def _uvarint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """An unsigned varint and where it ends; a position past ``end`` when it is cut off."""
+    value = shift = 0
+    while position < end and shift < 35:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    return 0, end + 1

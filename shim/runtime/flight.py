@@ -1,0 +1,68 @@
+"""One write of the log, and everything that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from protocol.errors import ErrorCode
+
+
+class Ticket(Protocol):
+    """Whoever sent a request to the coordinator and waits for its answer."""
+
+    def answer(self, response: Any) -> None: ...
+
+    def fail(self, error: ErrorCode) -> None: ...
+
+
+Record = tuple[bytes, bytes | None]
+
+
+class Flight:
+    """Records of all partitions that become durable together, and the answers held until they are.
+
+    A partition's answers leave in the order in which they were decided. After ``offsets.commit.timeout.ms`` they are
+    answered COORDINATOR_NOT_AVAILABLE, as the broker does; the records stay in flight, their outcome unknown.
+    """
+
+    __slots__ = ("_answers", "_timer", "records", "timed_out")
+
+    def __init__(self) -> None:
+        self.records: dict[int, list[list[Record]]] = {}
+        self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.timed_out = False
+
+    def append(self, partition: int, records: list[Record], timeout_seconds: float) -> None:
+        """``records`` are one decision's: they are recovered whole or not at all."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)
+        self.records.setdefault(partition, []).append(records)
+
+    def hold(self, partition: int, ticket: Ticket, response: Any) -> None:
+        if self.timed_out:
+            ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            self._answers.setdefault(partition, []).append((ticket, response))
+
+    def landed(self, partition: int) -> None:
+        """The partition's records are durable."""
+        for ticket, response in self._answers.pop(partition, ()):
+            ticket.answer(response)
+
+    def lost(self, partition: int, error: ErrorCode) -> None:
+        """The partition's records may or may not be on disk; what was not written yet will not be."""
+        self.records.pop(partition, None)
+        for ticket, _ in self._answers.pop(partition, ()):
+            ticket.fail(error)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _time_out(self) -> None:
+        self.timed_out = True
+        for partition in list(self._answers):
+            for ticket, _ in self._answers.pop(partition):
+                ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,7 @@
+"""Everything about the cluster behind: connections, its brokers, and which node id is which port."""
+
+from shim.upstream.cluster import Cluster
+from shim.upstream.link import BrokerLink
+from shim.upstream.ports import PortMap, stable_choice
+
+__all__ = ["BrokerLink", "Cluster", "PortMap", "stable_choice"]

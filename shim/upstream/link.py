@@ -1,0 +1,107 @@
+"""A client connection's own way to the broker behind the port that the client came to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from shim.config import HostPort
+
+
+class LinkOwner(Protocol):
+    """The client connection, told what happens on its link. Nothing is called after :meth:`BrokerLink.close`."""
+
+    def link_received(self, data: bytes) -> None: ...
+
+    def link_writable(self, writable: bool) -> None:
+        """False while the link cannot take more bytes: not connected yet, or the broker reads too slowly."""
+
+    def link_lost(self, reason: str) -> None: ...
+
+
+class BrokerLink(asyncio.Protocol):
+    """Bytes to and from one broker, with backpressure. What is written before it is connected waits."""
+
+    def __init__(self, owner: LinkOwner) -> None:
+        self._owner: LinkOwner | None = owner
+        self._transport: asyncio.Transport | None = None
+        self._waiting = bytearray()
+        self._reading = True
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connect(self, addresses: Sequence[HostPort], timeout_seconds: float) -> None:
+        """Start connecting to the first of ``addresses`` that accepts; the owner hears of it when none does."""
+        if self._owner is not None:
+            self._owner.link_writable(False)
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(addresses, timeout_seconds))
+
+    async def _connect(self, addresses: Sequence[HostPort], timeout_seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        failures = []
+        for address in addresses:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await loop.create_connection(lambda: self, address.host, address.port)
+            except OSError as error:  # TimeoutError is one
+                failures.append(f"{address}: {error.strerror or 'connecting timed out'}")
+            else:
+                return
+        self._lost("; ".join(failures) or "the broker has left the cluster")
+
+    def connection_made(self, made: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
+        if self._owner is None:
+            transport.abort()
+            return
+        self._transport = transport
+        if not self._reading:
+            transport.pause_reading()
+        if self._waiting:
+            transport.write(bytes(self._waiting))
+            self._waiting.clear()
+        self._owner.link_writable(True)
+
+    def data_received(self, data: bytes) -> None:
+        if self._owner is not None:
+            self._owner.link_received(data)
+
+    def pause_writing(self) -> None:
+        if self._owner is not None:
+            self._owner.link_writable(False)
+
+    def resume_writing(self) -> None:
+        if self._owner is not None:
+            self._owner.link_writable(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(str(exc) if exc else "closed by the broker")
+
+    def _lost(self, reason: str) -> None:
+        owner, self._owner, self._transport = self._owner, None, None
+        if owner is not None:
+            owner.link_lost(reason)
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+        else:
+            self._waiting += data
+
+    def set_reading(self, reading: bool) -> None:
+        if reading == self._reading:
+            return
+        self._reading = reading
+        if self._transport is not None:
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def close(self) -> None:
+        self._owner = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None

@@ -1,0 +1,121 @@
+"""Responses leave in the order of their requests, whatever order they are made in and however they arrive."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.net.responses import BadResponse, ResponseQueue, ResponseReader, Slot
+
+
+def response(correlation_id: int, size: int = 10) -> bytes:
+    return struct.pack(">ii", 4 + size, correlation_id) + bytes([correlation_id % 251]) * size
+
+
+class Wire:
+    """A connection with its broker side: the held bytes wait as the session makes them wait."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.ready = False
+        self.held = False
+        self.queue = ResponseQueue(self._write, self._stream_ready)
+        self.reader = ResponseReader(self.queue)
+
+    def _write(self, data: bytes) -> None:
+        assert data
+        self.written += data
+
+    def _stream_ready(self) -> None:
+        self.ready = True
+
+    def receive(self, data: bytes) -> None:
+        if not self.reader.feed(data):
+            self.held = True
+        self.settle()
+
+    def settle(self) -> None:
+        while self.held and self.ready:
+            self.ready = False
+            self.held = not self.reader.resume()
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["stream", "rewritten", "served"]), min_size=1, max_size=12),
+    seed=st.integers(0, 2**32),
+    sizes=st.lists(st.integers(0, 400), min_size=12, max_size=12),
+)
+def test_order_holds_for_every_mixture_and_timing(kinds: list[str], seed: int, sizes: list[int]) -> None:
+    rng = random.Random(seed)
+    wire = Wire()
+    upstream = b""
+    served: list[tuple[Slot, bytes]] = []
+    expected = b""
+    for number, kind in enumerate(kinds):
+        frame = response(number, sizes[number])
+        expected += frame
+        if kind == "served":
+            served.append((wire.queue.reserve(), frame))
+            continue
+        upstream += frame
+        if kind == "stream":
+            wire.reader.expect_stream(number)
+        else:
+            slot = wire.queue.reserve()
+            wire.reader.expect_whole(number, lambda got, slot=slot: wire.queue.fill(slot, got))  # type: ignore[misc]
+    rng.shuffle(served)
+    position = 0
+    while position < len(upstream) or served:
+        if served and (position == len(upstream) or rng.random() < 0.3):
+            wire.queue.fill(*served.pop())
+            wire.settle()
+        else:
+            step = rng.randint(1, 60)
+            wire.receive(upstream[position : position + step])
+            position += step
+    assert wire.written == expected
+    assert len(wire.queue) == 0
+    assert wire.reader.owed == 0
+
+
+def test_a_stream_behind_an_unanswered_request_waits() -> None:
+    wire = Wire()
+    slot = wire.queue.reserve()
+    wire.reader.expect_stream(2)
+    wire.receive(response(2, 1000))
+    assert wire.held
+    assert wire.written == b""
+    wire.queue.fill(slot, response(1))
+    wire.settle()
+    assert wire.written == response(1) + response(2, 1000)
+
+
+def test_a_stream_at_the_front_passes_piece_by_piece() -> None:
+    wire = Wire()
+    wire.reader.expect_stream(5)
+    whole = response(5, 5000)
+    wire.receive(whole[:1000])
+    assert wire.written == whole[:1000]
+
+
+def test_a_response_for_somebody_else_is_refused() -> None:
+    wire = Wire()
+    wire.reader.expect_stream(5)
+    with pytest.raises(BadResponse, match="correlation id 6 where 5 was due"):
+        wire.reader.feed(response(6))
+
+
+def test_a_response_nobody_asked_for_is_refused() -> None:
+    with pytest.raises(BadResponse, match="nobody asked for"):
+        Wire().reader.feed(response(1))
+
+
+def test_a_response_too_short_for_its_header_is_refused() -> None:
+    wire = Wire()
+    wire.reader.expect_stream(0)
+    with pytest.raises(BadResponse, match="a response of 3 bytes"):
+        wire.reader.feed(struct.pack(">ii", 3, 0))

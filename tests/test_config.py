@@ -1,0 +1,74 @@
+"""Settings: read, checked, and refused in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
+
+
+def test_defaults_are_kafkas() -> None:
+    settings = load_settings(None, ())
+    assert settings.offsets_topic_num_partitions == 50
+    assert settings.offset_metadata_max_bytes == 4096
+    assert settings.group_max_session_timeout_ms == 1_800_000
+
+
+def test_a_file_and_then_set_win_over_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "shim.toml"
+    file.write_text('offsets.commit.timeout.ms = 100\n"group.max.size" = 7\n[group.initial]\nrebalance.delay.ms = 0\n')
+    settings = load_settings(file, ["group.max.size=9"])
+    assert settings.offsets_commit_timeout_ms == 100
+    assert settings.group_max_size == 9
+    assert settings.group_initial_rebalance_delay_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("group.max.size", "expected name=value"),
+        ("group.max.size=many", "group.max.size: 'many' is not a whole number from 1 to 2147483647"),
+        ("group.max.size=0", "group.max.size: '0' is not a whole number"),
+        ("offset.topic.num.partitions=5", "did you mean offsets.topic.num.partitions"),
+        ("group.min.session.timeout.ms=2000000", "is larger than group.max.session.timeout.ms"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message) as refused:
+        load_settings(None, [text])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="No such file"):
+        load_settings(tmp_path / "missing.toml", ())
+    broken = tmp_path / "broken.toml"
+    broken.write_text("a = = 1")
+    with pytest.raises(SettingError, match=r"broken\.toml"):
+        load_settings(broken, ())
+    typed = tmp_path / "typed.toml"
+    typed.write_text("group.max.size = true")
+    with pytest.raises(SettingError, match="True is not a whole number"):
+        load_settings(typed, ())
+
+
+def test_addresses() -> None:
+    assert parse_host_port("localhost:9092") == HostPort("localhost", 9092)
+    assert parse_host_port("[::1]:9092") == HostPort("::1", 9092)
+    assert str(HostPort("::1", 9092)) == "[::1]:9092"
+    assert parse_servers("a:1, b:2") == (HostPort("a", 1), HostPort("b", 2))
+
+
+@pytest.mark.parametrize(
+    "text", ["localhost", ":9092", "localhost:", "localhost:0", "localhost:65536", "::1:9092", "h:x"]
+)
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(SettingError):
+        parse_host_port(text)
+
+
+def test_every_setting_is_described() -> None:
+    for name in Settings.__dataclass_fields__:
+        assert Settings.__dataclass_fields__[name].metadata["doc"].endswith(".")
