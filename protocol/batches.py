@@ -1,0 +1,555 @@
+"""Record batches, magic 2: the format of Kafka's logs and of its Produce and Fetch since Kafka 0.11 (KIP-98).
+
+Layout, big-endian. The CRC-32C covers everything from the attributes to the end of the batch, so it does not cover
+the base offset, the length, the leader epoch and the magic::
+
+     0  base offset             int64        23  last offset delta   int32
+     8  length (bytes after)    int32        27  base timestamp      int64
+    12  partition leader epoch  int32        35  max timestamp       int64
+    16  magic (2)               int8         43  producer id         int64
+    17  crc                     uint32       51  producer epoch      int16
+    21  attributes              int16        53  base sequence       int32
+                                             57  number of records   int32
+    61  records: length varint, attributes int8, timestamp delta varlong, offset delta varint,
+        key length varint + key, value length varint + value, header count varint + headers (length -1: null)
+
+The base timestamp is the delete horizon when that attribute is set (KIP-534); deltas are relative to it all the same.
+A batch may hold fewer records than its offsets span, down to none: compaction leaves such batches behind.
+Compressed batches are recognised, their records are not read: :class:`UnsupportedBatch`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+HEADER_SIZE: Final = 61
+"""Bytes of a batch before its first record."""
+
+LENGTH_OVERHEAD: Final = 12
+"""Bytes of a batch that its own length field does not count."""
+
+MAGIC: Final = 2
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_PREFIX: Final = struct.Struct(">qiibI")
+_CHECKED_HEADER: Final = struct.Struct(">hiqqqhii")
+_SIZE_AT: Final = struct.Struct(">i")
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_CHECKED_FROM: Final = _PREFIX.size
+_MAGIC_POSITION: Final = 16
+_MAX_INT64: Final = 2**63 - 1
+_MIN_RECORD_SIZE: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
+_MAX_RECORD_OVERHEAD: Final = 23  # of those, length, offset delta and both lengths at five bytes
+_MIN_RECORD_HEADER_SIZE: Final = 2  # an empty key and a null value
+
+_COMPRESSION: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
+
+_crc32c = google_crc32c.value
+_new = tuple.__new__
+
+
+class BatchError(ValueError):
+    """A record batch that cannot be read. ``position`` is a byte position in the buffer that was given."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"{reason} (at byte {position})")
+        self.reason = reason
+        self.position = position
+
+
+class CorruptBatch(BatchError):
+    """The bytes are no record batch of magic 2: a wrong length, magic, CRC, count, or a malformed record."""
+
+
+class TruncatedBatch(CorruptBatch):
+    """The buffer ends inside the batch. ``size`` is how many bytes from ``position`` on are needed to go on
+    (a batch's whole size, or that of a header when not even that is there)."""
+
+    def __init__(self, reason: str, position: int, size: int) -> None:
+        super().__init__(reason, position)
+        self.size = size
+
+
+class UnsupportedBatch(BatchError):
+    """A sound batch whose records are not read here: they are compressed."""
+
+
+class Compression(IntEnum):
+    """Codec in the lowest three attribute bits."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_CODEC_NAMES: Final = {int(codec): codec.name.lower() for codec in Compression}
+
+
+class ControlRecordType(IntEnum):
+    """Types of control records (Kafka 4.3)."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class Record(NamedTuple):
+    """One record. ``timestamp``: milliseconds since the epoch, -1 when it has none; ``offset``: absolute."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int = NO_TIMESTAMP
+    offset: int = -1
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records, as they stand there; ``length`` counts the bytes after itself."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset after this batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        """A :class:`Compression`, or a number that no Kafka uses."""
+        return self.attributes & _COMPRESSION
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """All records have the batch's max timestamp, whatever their deltas say (KIP-32)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """The records are control records (:func:`control_record_type`), not data."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """From when on tombstones in here may be dropped, milliseconds since the epoch (KIP-534), or None."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_header(buf: bytes, pos: int = 0) -> BatchHeader:
+    """The header of the batch that starts at ``pos``. The whole batch is in ``buf`` when this returns.
+
+    Its CRC is not checked. Raises TruncatedBatch when the buffer ends before the batch does, CorruptBatch when this is
+    no batch of magic 2.
+    """
+    available = len(buf) - pos
+    if pos < 0:
+        raise CorruptBatch("negative position", pos)
+    if available < HEADER_SIZE:
+        # What can be judged is judged at once, so that a caller does not wait for bytes which cannot make it right.
+        if available >= LENGTH_OVERHEAD and _SIZE_AT.unpack_from(buf, pos + 8)[0] < HEADER_SIZE - LENGTH_OVERHEAD:
+            raise CorruptBatch("batch length below that of a header", pos + 8)
+        if available > _MAGIC_POSITION and buf[pos + _MAGIC_POSITION] != MAGIC:
+            raise CorruptBatch(f"magic {buf[pos + _MAGIC_POSITION]}, not {MAGIC}", pos + _MAGIC_POSITION)
+        raise TruncatedBatch("batch header cut off", pos, HEADER_SIZE)
+    fields = _HEADER.unpack_from(buf, pos)
+    base_offset, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, record_count = fields
+    if length < HEADER_SIZE - LENGTH_OVERHEAD:
+        raise CorruptBatch(f"batch length {length}, below that of a header", pos + 8)
+    if magic != MAGIC:
+        raise CorruptBatch(f"magic {magic}, not {MAGIC}", pos + _MAGIC_POSITION)
+    if base_offset < 0:
+        raise CorruptBatch(f"base offset {base_offset}", pos)
+    if last_offset_delta < 0 or base_offset + last_offset_delta >= _MAX_INT64:
+        raise CorruptBatch(f"last offset delta {last_offset_delta}", pos + 23)
+    if record_count < 0 or record_count - 1 > last_offset_delta:
+        raise CorruptBatch(f"{record_count} records in {last_offset_delta + 1} offsets", pos + 57)
+    if length + LENGTH_OVERHEAD > available:
+        raise TruncatedBatch(
+            f"batch of {length + LENGTH_OVERHEAD} bytes cut off after {available}", pos, length + LENGTH_OVERHEAD
+        )
+    return _new(BatchHeader, fields)
+
+
+def check_crc(buf: bytes, pos: int, header: BatchHeader) -> None:
+    """Raises CorruptBatch when the batch at ``pos``, whose header this is, does not have the CRC that it says."""
+    if _crc32c(buf[pos + _CHECKED_FROM : pos + LENGTH_OVERHEAD + header.length]) != header.crc:
+        raise CorruptBatch("CRC mismatch", pos)
+
+
+def batches(buf: bytes, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch from ``pos`` to the end of ``buf``, CRCs checked.
+
+    Raises TruncatedBatch when the last batch is cut off (as it may be in a Fetch response), CorruptBatch otherwise;
+    the sound batches before it have been given by then.
+    """
+    end = len(buf)
+    while pos < end:
+        header = read_header(buf, pos)
+        check_crc(buf, pos, header)
+        yield pos, header
+        pos += header.length + LENGTH_OVERHEAD
+
+
+def decode_records(buf: bytes, pos: int = 0) -> list[Record]:
+    """The records of the batch at ``pos``, its CRC checked, offsets rising and within the batch's.
+
+    Raises CorruptBatch (TruncatedBatch when the buffer ends first) and UnsupportedBatch for a sound, compressed batch.
+    """
+    header = read_header(buf, pos)
+    check_crc(buf, pos, header)
+    return records_of(buf, pos, header)
+
+
+def records_of(buf: bytes, pos: int, header: BatchHeader) -> list[Record]:
+    """As :func:`decode_records`, of a batch whose header is read and whose CRC is checked already."""
+    if header.attributes & _COMPRESSION:
+        codec = header.attributes & _COMPRESSION
+        name = _CODEC_NAMES.get(codec, "unknown")
+        raise UnsupportedBatch(f"records compressed with codec {codec} ({name})", pos)
+    batch_end = pos + header.length + LENGTH_OVERHEAD
+    pos += HEADER_SIZE
+    if header.record_count * _MIN_RECORD_SIZE > batch_end - pos:
+        raise CorruptBatch(f"{header.record_count} records in {batch_end - pos} bytes", pos - 4)
+    try:
+        pos, records = _read_records(buf, pos, batch_end, header)
+    except IndexError:
+        raise CorruptBatch("record cut off", batch_end) from None
+    if pos != batch_end:
+        raise CorruptBatch(f"{batch_end - pos} bytes after the last record", pos)
+    return records
+
+
+def _read_records(buf: bytes, pos: int, batch_end: int, header: BatchHeader) -> tuple[int, list[Record]]:
+    # One-byte varints are read in place: lengths below 64 are the rule, and a call costs more than all the rest.
+    # Reading may run past the record's end, even past the batch's: every jump is checked before a slice is made,
+    # and where the record really ended is checked at its end.
+    records: list[Record] = []
+    append = records.append
+    base_offset = header.base_offset
+    base_timestamp = header.base_timestamp
+    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    last_delta = -1
+    for _ in range(header.record_count):
+        start = pos
+        n = buf[pos]
+        pos += 1
+        if n >= 0x80:
+            n, pos = _varint(buf, start)
+        if n & 1:
+            raise CorruptBatch("negative record length", start)
+        record_end = pos + (n >> 1)
+        if record_end > batch_end:
+            raise CorruptBatch(f"record of {n >> 1} bytes, {batch_end - pos} left in the batch", start)
+        pos += 1  # the record's attributes: unused by every Kafka
+
+        n = buf[pos]
+        pos += 1
+        timestamp = base_timestamp
+        if n:
+            if n >= 0x80:
+                n, pos = _varlong(buf, pos - 1)
+            timestamp += (n >> 1) ^ -(n & 1)
+            if not -_MAX_INT64 - 1 <= timestamp <= _MAX_INT64:
+                raise CorruptBatch("timestamp beyond 64 bits", pos)
+
+        n = buf[pos]
+        pos += 1
+        if n >= 0x80:
+            n, pos = _varint(buf, pos - 1)
+        delta = (n >> 1) ^ -(n & 1)
+        if delta <= last_delta:
+            raise CorruptBatch(f"offset delta {delta} after {last_delta}", pos)
+        last_delta = delta
+
+        n = buf[pos]
+        pos += 1
+        if n >= 0x80:
+            n, pos = _varint(buf, pos - 1)
+        key: bytes | None
+        if n & 1:
+            if n != 1:
+                raise CorruptBatch("negative key length", pos)
+            key = None
+        else:
+            end = pos + (n >> 1)
+            if end > record_end:
+                raise CorruptBatch(f"key of {n >> 1} bytes, {record_end - pos} left in the record", pos)
+            key = buf[pos:end]
+            pos = end
+
+        n = buf[pos]
+        pos += 1
+        if n >= 0x80:
+            n, pos = _varint(buf, pos - 1)
+        value: bytes | None
+        if n & 1:
+            if n != 1:
+                raise CorruptBatch("negative value length", pos)
+            value = None
+        else:
+            end = pos + (n >> 1)
+            if end > record_end:
+                raise CorruptBatch(f"value of {n >> 1} bytes, {record_end - pos} left in the record", pos)
+            value = buf[pos:end]
+            pos = end
+
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if buf[pos]:
+            headers, pos = _read_record_headers(buf, pos, record_end)
+        else:
+            pos += 1
+        if pos != record_end:
+            raise CorruptBatch(f"record ends at {pos}, its length says {record_end}", start)
+        append(
+            _new(Record, (key, value, headers, timestamp if append_time is None else append_time, base_offset + delta))
+        )
+    if last_delta > header.last_offset_delta:
+        raise CorruptBatch(f"offset delta {last_delta}, the batch's last is {header.last_offset_delta}", pos)
+    return pos, records
+
+
+def _read_record_headers(buf: bytes, pos: int, record_end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    start = pos
+    n, pos = _varint(buf, pos)
+    if n & 1 or (n >> 1) * _MIN_RECORD_HEADER_SIZE > record_end - pos:
+        raise CorruptBatch(f"{(n >> 1) ^ -(n & 1)} headers in {record_end - pos} bytes", start)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(n >> 1):
+        n, pos = _varint(buf, pos)
+        end = pos + (n >> 1)
+        if n & 1 or end > record_end:
+            raise CorruptBatch("header key length", pos)
+        try:
+            key = buf[pos:end].decode()
+        except UnicodeDecodeError:
+            raise CorruptBatch("header key is not UTF-8", pos) from None
+        n, pos = _varint(buf, end)
+        value: bytes | None = None
+        if n != 1:
+            end = pos + (n >> 1)
+            if n & 1 or end > record_end:
+                raise CorruptBatch("header value length", pos)
+            value = buf[pos:end]
+            pos = end
+        headers.append((key, value))
+    return tuple(headers), pos
+
+
+def _varint(buf: bytes, pos: int) -> tuple[int, int]:
+    """The 32 bits at ``pos``, still zigzag-coded (the lowest bit is the sign), and the position after them."""
+    n = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if n > 0xFFFF_FFFF:
+                break
+            return n, pos
+    raise CorruptBatch("varint beyond 32 bits", pos)
+
+
+def _varlong(buf: bytes, pos: int) -> tuple[int, int]:
+    n = 0
+    for shift in (0, 7, 14, 21, 28, 35, 42, 49, 56, 63):
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if n > 0xFFFF_FFFF_FFFF_FFFF:
+                break
+            return n, pos
+    raise CorruptBatch("varlong beyond 64 bits", pos)
+
+
+def control_record_type(record: Record) -> int:
+    """Type of a control record, by its key (version int16, type int16): a :class:`ControlRecordType` or a newer one.
+
+    Raises CorruptBatch (at byte 0 of the key) when the key is too short or has a negative version.
+    """
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise CorruptBatch("control record key too short", 0)
+    version, control_type = _CONTROL_KEY.unpack_from(record.key)
+    if version < 0:
+        raise CorruptBatch(f"control record key version {version}", 0)
+    return int(control_type)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _zigzag(n: int) -> bytes:
+    n = (n << 1) ^ (n >> 63)
+    out = bytearray()
+    while n >= 0x80:
+        out.append((n & 0x7F) | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+_SMALL: Final = 1024
+_ZIGZAG: Final = tuple(_zigzag(n) for n in range(_SMALL))
+_NULL: Final = _zigzag(-1)
+_NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
+
+
+def encode_batch(
+    base_offset: int,
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    timestamp_ms: int,
+    *,
+    leader_epoch: int = 0,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """One uncompressed batch of (key, value) pairs at consecutive offsets with one timestamp, as a broker writes it.
+
+    ``timestamp_ms``: milliseconds since the epoch, or -1. Raises ValueError for no records at all, for a batch beyond
+    2 GiB - 1, for a number that its field cannot hold, and for compression bits in ``attributes``.
+    """
+    parts: list[bytes] = []
+    small = _ZIGZAG
+    for delta, (key, value) in enumerate(records):
+        offset_delta = small[delta] if delta < _SMALL else _zigzag(delta)
+        size = 3 + len(offset_delta)
+        if key is None:
+            key_length = _NULL
+            key = b""
+        else:
+            n = len(key)
+            key_length = small[n] if n < _SMALL else _zigzag(n)
+            size += n
+        if value is None:
+            value_length = _NULL
+            value = b""
+        else:
+            n = len(value)
+            value_length = small[n] if n < _SMALL else _zigzag(n)
+            size += n
+        size += len(key_length) + len(value_length)
+        length = small[size] if size < _SMALL else _zigzag(size)
+        parts += (length, _NO_DELTA, offset_delta, key_length, key, value_length, value, b"\x00")
+    if not records:
+        raise ValueError("a batch without records")
+    count = len(records)
+    producer = (producer_id, producer_epoch, base_sequence)
+    return _finish(base_offset, leader_epoch, attributes, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+
+
+def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
+    """The batch ``header`` with these records: some of what it had, or none. They keep offset and timestamp.
+
+    Of the header, only length, CRC and number of records change: a max timestamp that went with its record is the
+    caller's to replace. Raises ValueError for records outside the header's offsets or not in order, and as
+    :func:`encode_batch` does.
+    """
+    parts: list[bytes] = []
+    last_delta = -1
+    for record in records:
+        delta = record.offset - header.base_offset
+        if not last_delta < delta <= header.last_offset_delta:
+            raise ValueError(f"offset {record.offset} in a batch of {header.base_offset}..{header.last_offset}")
+        last_delta = delta
+        timestamp_delta = record.timestamp - header.base_timestamp
+        if not -_MAX_INT64 - 1 <= timestamp_delta <= _MAX_INT64:
+            raise ValueError(f"timestamp {record.timestamp} in a batch from {header.base_timestamp} on")
+        body = [b"\x00", _zigzag(timestamp_delta), _zigzag(delta)]
+        body += (_NULL, b"") if record.key is None else (_zigzag(len(record.key)), record.key)
+        body += (_NULL, b"") if record.value is None else (_zigzag(len(record.value)), record.value)
+        body.append(_zigzag(len(record.headers)))
+        for name, content in record.headers:
+            encoded = name.encode()
+            body += (_zigzag(len(encoded)), encoded)
+            body += (_NULL, b"") if content is None else (_zigzag(len(content)), content)
+        parts.append(_zigzag(sum(map(len, body))))
+        parts += body
+    return _finish(
+        header.base_offset,
+        header.partition_leader_epoch,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        (header.producer_id, header.producer_epoch, header.base_sequence),
+        len(records),
+        parts,
+    )
+
+
+def encoded_size(records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
+    """An upper bound of the bytes that these records take in a batch, without the header; encodes nothing."""
+    return sum(_MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in records)
+
+
+def _finish(
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer: tuple[int, int, int],
+    count: int,
+    parts: list[bytes],
+) -> bytes:
+    if attributes & _COMPRESSION:
+        raise ValueError("compression bits on records that are not compressed")
+    if not 0 <= base_offset < _MAX_INT64 - last_offset_delta:
+        raise ValueError(f"base offset {base_offset}")
+    try:
+        checked = _CHECKED_HEADER.pack(attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, count)
+        parts.insert(0, checked)
+        body = b"".join(parts)
+        length = len(body) + _CHECKED_FROM - LENGTH_OVERHEAD
+        return _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, _crc32c(body)) + body
+    except struct.error as error:
+        raise ValueError(f"a batch field that cannot be written: {error}") from None

@@ -1,0 +1,123 @@
+"""The data directory: who may use it, and which partitions are in it.
+
+::
+
+    DIR/.lock
+    DIR/<topic>-<partition>/<base offset, 20 digits>.log
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+
+from shim.log.errors import LogError
+from shim.log.files import Files
+
+LOCK_NAME = ".lock"
+_SEGMENT_NAME = re.compile(r"(\d{20})\.log")
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}.log"
+
+
+def segment_base_offsets(files: Files, folder: Path) -> list[int]:
+    """Base offsets of the segments in a partition's folder, rising. Other files are left alone."""
+    return [int(match[1]) for name in files.names(folder) if (match := _SEGMENT_NAME.fullmatch(name))]
+
+
+class DataDirLock:
+    """Exclusive use of a data directory, by ``flock``: the kernel gives it back however the process ends.
+
+    Raises LogError when another process (or another log in this one) has it.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._fd = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            raise LogError(f"data directory {data_dir} is in use by another process (it holds {LOCK_NAME})") from None
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def make_data_dir(files: Files, data_dir: Path) -> None:
+    """The folder, with those that it is in, every new name durable."""
+    if data_dir.exists():
+        return
+    missing = [folder for folder in (data_dir, *data_dir.parents) if not folder.exists()]
+    # The deepest folder that is there may be of an earlier start that was killed before it had synced that name.
+    files.sync_directory(missing[-1].parent.parent)
+    for folder in reversed(missing):
+        files.mkdir(folder)
+        files.sync_directory(folder.parent)
+
+
+def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: int) -> list[Path]:
+    """The folders of the partitions of ``topic``; made, each with an empty first segment, when there are none.
+
+    Partition 0 is made last, after all others are durable. So where partition 0 has a segment every partition must be
+    there; where it has none, the creation broke off before anything could be written, and is begun again. What an
+    earlier start made and was killed before syncing is synced now: no record is written under a name that may vanish.
+
+    Raises LogError when the directory holds another number of partitions, or when one of them is missing.
+    """
+    found = _partitions_in(files, data_dir, topic)
+    folders = [data_dir / f"{topic}-{partition}" for partition in range(num_partitions)]
+    count = max(found, default=-1) + 1
+    created = 0 in found and bool(segment_base_offsets(files, data_dir / f"{topic}-0"))
+    if not created:
+        for partition in found:
+            _refuse_records(files, data_dir / f"{topic}-{partition}", data_dir / f"{topic}-0")
+    if (created and count != num_partitions) or count > num_partitions:
+        raise LogError(
+            f"data directory {data_dir} holds {count} partitions of {topic}, and {num_partitions} are asked for: "
+            "offsets.topic.num.partitions is fixed once the data directory exists"
+        )
+    if created:
+        missing = [folder for partition, folder in enumerate(folders) if partition not in found]
+        if missing:
+            raise LogError(f"partition folder {missing[0]} is missing ({len(missing)} of {num_partitions})")
+    else:
+        files.sync_directory(data_dir.parent)
+        for folder in reversed(folders[1:]):
+            _make_partition(files, folder)
+        files.sync_directory(data_dir)
+    _make_partition(files, folders[0])
+    files.sync_directory(data_dir)
+    return folders
+
+
+def _partitions_in(files: Files, data_dir: Path, topic: str) -> set[int]:
+    name = re.compile(re.escape(topic) + r"-(0|[1-9]\d{0,8})")
+    return {int(match[1]) for entry in files.names(data_dir) if (match := name.fullmatch(entry))}
+
+
+def _refuse_records(files: Files, folder: Path, first: Path) -> None:
+    for base_offset in segment_base_offsets(files, folder):
+        fd = files.open(folder / segment_name(base_offset))
+        try:
+            size = files.size(fd)
+        finally:
+            files.close(fd)
+        if size or base_offset:
+            raise LogError(f"partition folder {first}, or its segments, are missing, while {folder} holds records")
+
+
+def _make_partition(files: Files, folder: Path) -> None:
+    if not folder.exists():
+        files.mkdir(folder)
+    if not segment_base_offsets(files, folder):
+        files.close(files.create(folder / segment_name(0)))
+    files.sync_directory(folder)

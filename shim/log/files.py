@@ -1,0 +1,101 @@
+"""The calls through which the log reaches the disk: all of them, so that a test can stand between the log and its
+disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+
+class Files:
+    """Thin over ``os``; every method raises OSError as the call does. Descriptors are plain numbers, closed by who
+    opened them.
+    """
+
+    def create(self, path: Path) -> int:
+        """A new, empty file for reading and writing. FileExistsError when the name is taken.
+
+        The name is durable only after :meth:`sync_directory` of its folder.
+        """
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> int:
+        """An existing file for reading and writing."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def size(self, fd: int) -> int:
+        """Bytes of the file."""
+        return os.fstat(fd).st_size
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        """At most ``size`` bytes; fewer do not mean the end of the file, none do."""
+        return os.pread(fd, size, position)
+
+    def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
+        """Bytes written, which may be fewer than given."""
+        return os.pwrite(fd, data, position)
+
+    def read_at(self, fd: int, size: int, position: int) -> bytes:
+        """``size`` bytes from ``position`` on, or all that there are up to the end of the file."""
+        data = self.pread(fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        done = len(data)
+        while done < size and (data := self.pread(fd, size - done, position + done)):
+            parts.append(data)
+            done += len(data)
+        return b"".join(parts)
+
+    def write_at(self, fd: int, data: bytes, position: int) -> None:
+        """All of ``data`` at ``position``. After an OSError any part of it may stand there."""
+        done = self.pwrite(fd, data, position)
+        if done == len(data):
+            return
+        rest = memoryview(data)
+        while done < len(data):
+            written = self.pwrite(fd, rest[done:], position + done)
+            if not written:
+                raise OSError(errno.EIO, "the file takes no more bytes")
+            done += written
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def fdatasync(self, fd: int) -> None:
+        """The file's bytes, and its size, are durable when this returns."""
+        os.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        """As :meth:`fdatasync`, with everything else that belongs to the file."""
+        os.fsync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """The names in this folder are durable when this returns."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def drop_cache(self, fd: int) -> None:
+        """Asks the kernel to forget its clean pages of the file, so that what is read next comes from the disk
+        (advice, not a command).
+        """
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def mkdir(self, path: Path) -> None:
+        """A new folder; durable only after :meth:`sync_directory` of the one that it is in."""
+        path.mkdir()
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def names(self, path: Path) -> list[str]:
+        """The names in a folder, sorted."""
+        return sorted(entry.name for entry in path.iterdir())

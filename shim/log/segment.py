@@ -1,0 +1,128 @@
+"""Reading a segment file batch by batch, believing nothing in it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from protocol.batches import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    TruncatedBatch,
+    check_crc,
+    read_header,
+    records_of,
+)
+from shim.log.files import Files
+
+_READ_SIZE: Final = 1 << 20
+_MAGIC_POSITION: Final = 16
+_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
+_MAGIC_BYTE: Final = bytes((MAGIC,))
+
+
+class SoundBatch(NamedTuple):
+    """A batch of which length, magic, CRC, offsets and records are in order. ``end``: where the next one starts."""
+
+    position: int
+    end: int
+    header: BatchHeader
+    records: list[Record]
+
+
+class BadBytes(Exception):
+    """The segment cannot be read on from ``position``.
+
+    ``intact`` when the CRC there is right all the same: the bytes are what was once written, and no torn write.
+    """
+
+    def __init__(self, position: int, reason: str, *, intact: bool = False) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+        self.intact = intact
+
+
+def sound_batches(files: Files, fd: int, size: int, offset: int) -> Iterator[SoundBatch]:
+    """The batches in the first ``size`` bytes of a segment, which starts at ``offset``.
+
+    Offsets are without a gap: each batch starts where the one before it ended. The base offset is not covered by the
+    CRC, so this is also what protects it.
+
+    Raises BadBytes at the first byte that is no part of a sound batch, UnsupportedBatch for a compressed batch,
+    OSError.
+    """
+    position = 0
+    window = b""
+    window_at = 0
+    while position < size:
+        at = position - window_at
+        try:
+            header = read_header(window, at)
+            check_crc(window, at, header)
+        except TruncatedBatch as truncated:
+            if truncated.size > size - position:
+                raise BadBytes(position, truncated.reason) from None
+            window = files.read_at(fd, min(max(truncated.size, _READ_SIZE), size - position), position)
+            window_at = position
+            if len(window) < truncated.size:
+                raise BadBytes(position, f"the file ends {truncated.size - len(window)} bytes early") from None
+            continue
+        except CorruptBatch as corrupt:
+            raise BadBytes(position, corrupt.reason) from None
+        if header.base_offset != offset:
+            # A base offset below the expected one can be a torn header (zeros where the disk did not get to); a
+            # higher one cannot.
+            reason = f"base offset {header.base_offset} where {offset} is due"
+            raise BadBytes(position, reason, intact=header.base_offset > offset)
+        try:
+            records = records_of(window, at, header)
+        except CorruptBatch as corrupt:
+            raise BadBytes(position, f"{corrupt.reason}, under a right CRC", intact=True) from None
+        end = position + header.length + LENGTH_OVERHEAD
+        yield SoundBatch(position, end, header, records)
+        position = end
+        offset = header.next_offset
+
+
+def find_sound_batch(files: Files, fd: int, start: int, size: int, offset: int) -> int | None:
+    """Position of the first complete batch with a right CRC and base offset ``offset`` or above that starts at
+    ``start`` or later.
+
+    Every byte position is tried, as a damaged length says nothing about where the next batch starts. Bytes inside a
+    record that look like a batch are found too: that errs on the side of keeping what is there.
+    """
+    position = start
+    while size - position >= HEADER_SIZE:
+        window = files.read_at(fd, min(_READ_SIZE, size - position), position)
+        # Candidates are those of which this window has the magic byte; the next window begins with the first whose it
+        # has not.
+        if len(window) <= _MAGIC_POSITION:
+            return None
+        index = window.find(_MAGIC_BYTE, _MAGIC_POSITION)
+        while index >= 0:
+            at = index - _MAGIC_POSITION
+            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(window, at)
+            whole = length + LENGTH_OVERHEAD
+            if base_offset >= offset and HEADER_SIZE <= whole <= size - position - at:
+                batch = (
+                    window[at : at + whole] if at + whole <= len(window) else files.read_at(fd, whole, position + at)
+                )
+                if _is_sound(batch):
+                    return position + at
+            index = window.find(_MAGIC_BYTE, index + 1)
+        position += len(window) - _MAGIC_POSITION
+    return None
+
+
+def _is_sound(batch: bytes) -> bool:
+    try:
+        check_crc(batch, 0, read_header(batch))
+    except CorruptBatch:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""Who may use a data directory, and what must be in it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shim.log.errors import LogError
+from shim.log.offsets_log import OffsetsLog
+from tests.log.faulty_files import FaultyFiles
+from tests.log.test_log import one, recovered, segment, write
+
+HOLD = """
+import pathlib, sys
+from shim.log.offsets_log import OffsetsLog
+log = OffsetsLog.open(pathlib.Path(sys.argv[1]), 2)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def written(data_dir: Path, num_partitions: int = 3) -> None:
+    log = OffsetsLog.open(data_dir, num_partitions)
+    for partition in range(num_partitions):
+        recovered(log, partition)
+    assert log.write([write(p, one("a")) for p in range(num_partitions)]) == {}
+    log.close()
+
+
+def test_layout(tmp_path: Path) -> None:
+    OffsetsLog.open(tmp_path / "a" / "b", 3).close()
+    found = sorted(str(p.relative_to(tmp_path / "a" / "b")) for p in (tmp_path / "a" / "b").rglob("*") if p.is_file())
+    assert found == [".lock", *(f"__consumer_offsets-{p}/00000000000000000000.log" for p in range(3))]
+
+
+def test_every_new_name_is_durable_before_anything_rests_on_it(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    data_dir = tmp_path / "a" / "b"
+    OffsetsLog.open(data_dir, 3, files=files).close()
+    assert files.open_files == {}
+    made: set[Path] = set()
+    for call, path in files.calls:
+        if path == segment(data_dir, 0).parent and call == "mkdir":
+            assert made == set()  # partition 0 comes last, when all others are durable
+        if call in ("mkdir", "create"):
+            assert path.parent not in made or call == "create"
+            made.add(path)
+        if call == "sync_directory":
+            made = {p for p in made if p.parent != path}
+    assert made == set()
+
+
+@pytest.mark.parametrize("made_before", ["", "a", "a/b"])
+def test_names_of_a_start_that_was_killed_before_syncing_them_are_synced(tmp_path: Path, made_before: str) -> None:
+    (tmp_path / made_before).mkdir(parents=True, exist_ok=True)
+    files = FaultyFiles()
+    OffsetsLog.open(tmp_path / "a" / "b", 1, files=files).close()
+    # When the data directory itself is there, its parent was synced before it was made.
+    unsynced = {tmp_path / "a" / "b"} if made_before == "a/b" else {tmp_path / "a", tmp_path / "a" / "b"}
+    for call, path in files.calls:
+        if call == "sync_directory":
+            unsynced = {name for name in unsynced if name.parent != path}
+        if call == "create":
+            assert unsynced == set()
+            break
+    else:
+        pytest.fail("no segment was made")
+
+
+@pytest.mark.parametrize("partition", [0, 2])
+def test_the_first_partition_is_synced_by_every_start(tmp_path: Path, partition: int) -> None:
+    OffsetsLog.open(tmp_path, 3).close()
+    files = FaultyFiles()
+    OffsetsLog.open(tmp_path, 3, files=files).close()
+    # The others were synced before the first was made: where it is, they are durable.
+    assert (("sync_directory", segment(tmp_path, partition).parent) in files.calls) == (partition == 0)
+    assert ("sync_directory", tmp_path) in files.calls
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LogError, match=r"in use by another process"):
+            OffsetsLog.open(tmp_path, 2)
+        holder.kill()
+    OffsetsLog.open(tmp_path, 2).close()
+
+
+def test_two_logs_in_one_process(tmp_path: Path) -> None:
+    log = OffsetsLog.open(tmp_path, 2)
+    with pytest.raises(LogError, match="in use"):
+        OffsetsLog.open(tmp_path, 2)
+    log.close()
+    log.close()
+    OffsetsLog.open(tmp_path, 2).close()
+
+
+@pytest.mark.parametrize("asked", [1, 2, 4, 50])
+def test_another_number_of_partitions(tmp_path: Path, asked: int) -> None:
+    written(tmp_path)
+    with pytest.raises(LogError, match=rf"holds 3 partitions.* {asked} are asked"):
+        OffsetsLog.open(tmp_path, asked)
+    OffsetsLog.open(tmp_path, 3).close()
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_missing_partition(tmp_path: Path, missing: int) -> None:
+    written(tmp_path)
+    shutil.rmtree(segment(tmp_path, missing).parent)
+    with pytest.raises(LogError, match=r"missing|holds 2 partitions"):
+        OffsetsLog.open(tmp_path, 3)
+    assert not segment(tmp_path, missing).parent.exists()
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_no_partitions(tmp_path: Path, number: int) -> None:
+    with pytest.raises(ValueError, match="partitions"):
+        OffsetsLog.open(tmp_path, number)
+
+
+def test_a_second_topic_is_told_from_the_first(tmp_path: Path) -> None:
+    written(tmp_path)
+    state = OffsetsLog.open(tmp_path, 5, topic="__offset_shim_state")
+    assert state.num_partitions == 5
+    state.close()
+    OffsetsLog.open(tmp_path, 3).close()
+    assert len(list(tmp_path.glob("__offset_shim_state-*"))) == 5
+
+
+class BrokenOff(OSError):
+    pass
+
+
+def test_a_creation_that_breaks_off_anywhere_is_begun_again(tmp_path: Path) -> None:
+    broken = 0
+    while True:
+        files = FaultyFiles()
+        left = broken
+
+        def fault(path: Path) -> None:
+            nonlocal left
+            if not left:
+                raise BrokenOff(path)
+            left -= 1
+
+        for method in ("mkdir", "create", "sync_directory"):
+            files.faults[method] = fault
+        data_dir = tmp_path / str(broken)
+        with contextlib.suppress(BrokenOff):
+            OffsetsLog.open(data_dir, 3, files=files).close()
+            break
+        assert files.open_files == {}
+        written(data_dir)
+        broken += 1
+    assert broken > 10
+
+
+def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(NotADirectoryError):
+        OffsetsLog.open(tmp_path / "data", 1)
