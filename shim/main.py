@@ -14,9 +14,9 @@ import click
 from shim.api import OFFERED, Services
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
 from shim.log import LogError, OffsetsLog
-from shim.net import Listeners
+from shim.net import CannotListen, Listeners
 from shim.runtime import Clock, Runtime
-from shim.upstream import Cluster, PortMap
+from shim.upstream import Cluster, PortMap, reason_of
 
 log = logging.getLogger("shim")
 
@@ -41,7 +41,7 @@ async def serve(
     except LogError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {error.strerror}") from error
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
     runtime = Runtime(offsets_log, settings, Clock())
     cluster = Cluster(bootstrap, settings)
     services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED)
@@ -56,11 +56,11 @@ async def serve(
     tasks: list[asyncio.Task[object]] = []
     try:
         await _load(runtime, data_dir)
-        await _open(listeners, listen)
+        await _open(listeners)
         tasks = [loop.create_task(runtime.run(), name="log"), loop.create_task(cluster.run(), name="cluster")]
         if await _first_of(first_view, stop, tasks):
-            if listeners.unopened:
-                raise CannotStart(f"no port could be opened for broker {min(listeners.unopened)}, see above")
+            if listeners.refused:
+                raise CannotStart(listeners.refused[0])
             click.echo(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
             await _first_of(stop, stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
@@ -80,14 +80,14 @@ async def _load(runtime: Runtime, data_dir: Path) -> None:
     except LogError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {error.strerror}") from error
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
-async def _open(listeners: Listeners, listen: HostPort) -> None:
+async def _open(listeners: Listeners) -> None:
     try:
         await listeners.open()
-    except OSError as error:
-        raise CannotStart(f"cannot listen on {listen}: {error.strerror}") from error
+    except CannotListen as error:
+        raise CannotStart(str(error)) from error
 
 
 async def _first_of(event: asyncio.Event, stop: asyncio.Event, tasks: list[asyncio.Task[object]]) -> bool:
@@ -145,6 +145,16 @@ def serve_command(
         _run(serve(bootstrap, address, told, data_dir, settings))
     except CannotStart as error:
         raise click.ClickException(str(error)) from error
+
+
+@cli.command("demo")
+@click.option("--keep", is_flag=True, help="Keep the data and the logs, and say where.")
+@click.option("--json", "json_wanted", is_flag=True, help="The report as JSON; progress goes to standard error.")
+def demo_command(keep: bool, json_wanted: bool) -> None:
+    """A real broker, the shim and unmodified clients, in one go."""
+    from shim.demo.demo import run  # its clients are an extra that `serve` does without
+
+    sys.exit(run(keep=keep, json_wanted=json_wanted))
 
 
 def _run(main: object) -> None:

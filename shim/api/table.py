@@ -105,7 +105,7 @@ TABLE: tuple[Route, ...] = (
     Route(ApiKey.CREATE_TOPICS, 0, 7, FORWARDED),
     Route(ApiKey.DELETE_TOPICS, 0, 6, FORWARDED),
     Route(ApiKey.DELETE_RECORDS, 0, 2, FORWARDED),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 6, FORWARDED),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, FORWARDED),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, FORWARDED),
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3, FORWARDED),
     Route(ApiKey.END_TXN, 0, 5, FORWARDED),

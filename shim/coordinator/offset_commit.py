@@ -16,6 +16,10 @@ from shim.coordinator.outcome import Ticket
 _GROUP_ID_NOT_FOUND_FROM = 9
 _INT64_MAX = 2**63 - 1
 
+# What a record takes beside group, topic and metadata (a little less), and a character in UTF-8 (at most).
+_RECORD_SIZE = 80
+_UTF8_MAX = 4
+
 
 def offset_commit(decision: Decision, version: int, request: OffsetCommitRequest, ticket: Ticket) -> None:
     """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large.
@@ -24,6 +28,8 @@ def offset_commit(decision: Decision, version: int, request: OffsetCommitRequest
     """
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
+    if error is ErrorCode.NONE and _records_size(request) > decision.state.settings.commit_max_bytes:
+        error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
         decision.renew_session(group.members[request.member_id])
     topics = []
@@ -77,6 +83,19 @@ def _commit(
         ),
     )
     return ErrorCode.NONE
+
+
+def _records_size(request: OffsetCommitRequest) -> int:
+    """At most so many bytes do the records of a commit take: each repeats the group and its topic, so that a small
+    request can make a large batch.
+    """
+    group_size = len(request.group_id.encode("utf-8", "surrogatepass"))
+    size = 0
+    for topic in request.topics:
+        record_size = _RECORD_SIZE + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
+        size += len(topic.partitions) * record_size
+        size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
+    return size
 
 
 def _utf16_length(text: str) -> int:

@@ -14,3 +14,6 @@ class CoordinatorSettings:
     offset_metadata_max_bytes: int = 4_096
     # Not a broker setting but a constant there: how long a new member's JoinGroup may be parked before it is given up.
     new_member_join_timeout_ms: int = 300_000
+    # What the records of one commit may take together; beyond it, INVALID_COMMIT_OFFSET_SIZE. A broker's limit is the
+    # offsets topic's max.message.bytes (1 MiB); this one leaves room for a commit of ten thousand partitions.
+    commit_max_bytes: int = 64 << 20

@@ -1,5 +1,5 @@
 """Listeners, client connections, and the order of responses."""
 
-from shim.net.listeners import Listeners
+from shim.net.listeners import CannotListen, Listeners
 
-__all__ = ["Listeners"]
+__all__ = ["CannotListen", "Listeners"]

@@ -10,8 +10,17 @@ from functools import partial
 from shim.api import Services
 from shim.config import HostPort, Settings
 from shim.net.session import ClientSession, Sessions
+from shim.upstream import reason_of
 
 log = logging.getLogger(__name__)
+
+
+# Connections that the system may hold before they are accepted: after a restart every client comes at once.
+BACKLOG = 1024
+
+
+class CannotListen(Exception):
+    """A port could not be opened; the message is one line."""
 
 
 class Listeners:
@@ -23,11 +32,11 @@ class Listeners:
         self._settings = settings
         self._bootstrap: asyncio.Server | None = None
         self._by_node: dict[int, asyncio.Server] = {}
-        self._refused: set[int] = set()
+        self._refused: dict[int, str] = {}
         self._sessions = Sessions()
 
     async def open(self) -> None:
-        """Open the bootstrap port. Raises :class:`OSError`."""
+        """Open the bootstrap port. Raises :class:`CannotListen`."""
         self._bootstrap = await self._serve(self._listen.port, None, self._services.cluster.any_address)
 
     async def follow(self, brokers: Mapping[int, HostPort]) -> None:
@@ -40,24 +49,30 @@ class Listeners:
                 port = self._services.ports.of(node_id).port
                 target = partial(self._services.cluster.address_of, node_id)
                 self._by_node[node_id] = await self._serve(port, node_id, target)
-            except (OSError, ValueError) as error:
-                if node_id not in self._refused:
-                    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-                    log.error("no port for broker %d: %s", node_id, reason)
-                self._refused.add(node_id)
+            except (CannotListen, ValueError) as error:
+                reason = f"no port for broker {node_id}: {error}"
+                if self._refused.get(node_id) != reason:
+                    log.error("%s", reason)
+                self._refused[node_id] = reason
             else:
-                self._refused.discard(node_id)
+                self._refused.pop(node_id, None)
+        for node_id in self._refused.keys() - brokers.keys():
+            del self._refused[node_id]
 
     @property
-    def unopened(self) -> frozenset[int]:
-        """Brokers that have no port."""
-        return frozenset(self._refused)
+    def refused(self) -> Sequence[str]:
+        """Why brokers have no port, a line for each of them."""
+        return tuple(self._refused.values())
 
     async def _serve(self, port: int, node_id: int | None, target: Callable[[], Sequence[HostPort]]) -> asyncio.Server:
         def session() -> ClientSession:
             return ClientSession(self._services, self._settings, node_id, target, self._sessions)
 
-        return await asyncio.get_running_loop().create_server(session, self._listen.host, port, backlog=1024)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.create_server(session, self._listen.host, port, backlog=BACKLOG)
+        except OSError as error:
+            raise CannotListen(f"cannot listen on {HostPort(self._listen.host, port)}: {reason_of(error)}") from error
 
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""

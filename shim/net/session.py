@@ -22,7 +22,7 @@ Rewrite = Callable[[Services, int, bytes], bytes | Awaitable[bytes]]
 MAX_PENDING = 1024
 
 # Reasons for not reading from the client.
-_LINK_FULL, _TOO_MANY, _DRAINING = 1, 2, 4
+_LINK_FULL, _TOO_MANY = 1, 2
 # Reasons for not reading from the broker.
 _CLIENT_FULL, _NOT_ITS_TURN = 1, 2
 
@@ -87,6 +87,7 @@ class ClientSession(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self._client_stops = 0
         self._link_stops = 0
+        self._draining = False
         self._peer = ""
 
     # What the client's transport tells.
@@ -103,7 +104,7 @@ class ClientSession(asyncio.Protocol):
         self._sessions.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is None or self._client_stops & _DRAINING:
+        if self._transport is None or self._draining:
             return
         try:
             self._requests.feed(data)
@@ -196,10 +197,13 @@ class ClientSession(asyncio.Protocol):
     # The rest.
 
     def drain(self) -> None:
-        """Read no more requests; close when the ones that were read are answered."""
-        self._stop_client(_DRAINING)
-        if not len(self._queue):
-            self._close(None)
+        """Take no more requests; close when the ones that were taken are answered.
+
+        What still comes is read and dropped: closing with bytes unread would reset the connection, and with it answers
+        that are on their way.
+        """
+        self._draining = True
+        self._responded()
 
     def abort(self) -> None:
         transport = self._transport
@@ -234,11 +238,9 @@ class ClientSession(asyncio.Protocol):
             self._transport.write(data)
 
     def _responded(self) -> None:
-        if not self._client_stops:
-            return
-        if len(self._queue) <= MAX_PENDING // 2:
+        if self._client_stops & _TOO_MANY and len(self._queue) <= MAX_PENDING // 2:
             self._go_on_client(_TOO_MANY)
-        if self._client_stops & _DRAINING and not len(self._queue):
+        if self._draining and not len(self._queue):
             self._close(None)
 
     def _stream_ready(self) -> None:

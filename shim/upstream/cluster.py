@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
-from shim.upstream.connection import BrokerConnection, UpstreamError
+from shim.upstream.connection import BrokerConnection
+from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,8 @@ Watcher = Callable[[Mapping[int, HostPort]], Awaitable[None]]
 class Cluster:
     """The brokers by node id, as the newest Metadata response named them.
 
-    Whoever needs to follow them (the listeners do) registers with :meth:`watch` and is awaited at every change, so
-    that by the time :meth:`learn` returns a broker's port is open.
+    Whoever needs to follow them (the listeners do) registers with :meth:`watch` and is awaited with every view, changed
+    or not, so that by the time :meth:`learn` returns a broker's port is open, and what failed is tried again.
     """
 
     def __init__(self, bootstrap: Sequence[HostPort], settings: Settings) -> None:
@@ -104,10 +105,9 @@ class Cluster:
 
     async def _replace(self, brokers: dict[int, HostPort]) -> None:
         async with self._change:
-            if brokers == self._brokers:
-                return
-            log.info("cluster brokers: %s", ", ".join(f"{i} at {brokers[i]}" for i in sorted(brokers)))
-            self._brokers = brokers
+            if brokers != self._brokers:
+                log.info("cluster brokers: %s", ", ".join(f"{i} at {brokers[i]}" for i in sorted(brokers)))
+                self._brokers = brokers
             for watcher in self._watchers:
                 await watcher(MappingProxyType(brokers))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from protocol.api import Api
 from protocol.messages import api_versions
 from shim.config import HostPort, Settings
+from shim.upstream.errors import UpstreamError, reason_of
 
 CLIENT_ID = "offset-shim"
 # A Metadata response of a hundred thousand partitions is some tens of megabytes.
@@ -16,10 +17,6 @@ MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
-
-
-class UpstreamError(Exception):
-    """A broker could not be reached, hung, or answered with something that is not the protocol."""
 
 
 class BrokerConnection:
@@ -39,7 +36,7 @@ class BrokerConnection:
             async with asyncio.timeout(self._settings.socket_connection_setup_timeout_ms / 1000):
                 self._reader, self._writer = await asyncio.open_connection(*self.address)
         except OSError as error:  # TimeoutError is one
-            raise UpstreamError(f"{self.address}: {error.strerror or 'connecting timed out'}") from error
+            raise UpstreamError(f"{self.address}: {reason_of(error)}") from error
         try:
             # v0 is what every broker since 0.10 answers, whatever else it has.
             answer = await self.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
@@ -67,9 +64,9 @@ class BrokerConnection:
                     raise UpstreamError(f"{self.address}: a response of {size} bytes to {api.name}")
                 body = await self._reader.readexactly(size)
         except OSError as error:
-            raise UpstreamError(f"{self.address}: {error.strerror or 'no answer in time'} ({api.name})") from error
+            raise UpstreamError(f"{self.address}: {api.name}: {reason_of(error)}") from error
         except asyncio.IncompleteReadError as error:
-            raise UpstreamError(f"{self.address}: closed the connection ({api.name})") from error
+            raise UpstreamError(f"{self.address}: {api.name}: closed the connection") from error
         try:
             correlation_id, response = api.parse_response(version, body)
         except ValueError as error:

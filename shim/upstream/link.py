@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from shim.config import HostPort
+from shim.upstream.errors import reason_of
 
 
 class LinkOwner(Protocol):
@@ -44,7 +45,7 @@ class BrokerLink(asyncio.Protocol):
                 async with asyncio.timeout(timeout_seconds):
                     await loop.create_connection(lambda: self, address.host, address.port)
             except OSError as error:  # TimeoutError is one
-                failures.append(f"{address}: {error.strerror or 'connecting timed out'}")
+                failures.append(f"{address}: {reason_of(error)}")
             else:
                 return
         self._lost("; ".join(failures) or "the broker has left the cluster")
@@ -75,7 +76,7 @@ class BrokerLink(asyncio.Protocol):
             self._owner.link_writable(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost(str(exc) if exc else "closed by the broker")
+        self._lost(reason_of(exc) if isinstance(exc, OSError) else "closed by the broker")
 
     def _lost(self, reason: str) -> None:
         owner, self._owner, self._transport = self._owner, None, None

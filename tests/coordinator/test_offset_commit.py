@@ -269,3 +269,20 @@ class TestFetch:
         d = Driven()
         response = d.coordinator.offset_fetch(OffsetFetchRequestGroup(group_id="g", topics=None))
         assert (response.group_id, response.topics, response.error_code) == ("g", (), ErrorCode.NONE)
+
+
+def test_records_that_would_be_too_large_are_refused_whole() -> None:
+    """Each record repeats the group's name and the topic's: a request of 200 KB asks for records of 60 MB here."""
+    d = Driven(CoordinatorSettings(commit_max_bytes=32 << 20))
+    request = OffsetCommitRequest(
+        group_id="g" * 30_000,
+        topics=(
+            OffsetCommitRequestTopic("t", partitions=tuple(OffsetCommitRequestPartition(n, n) for n in range(2_000))),
+        ),
+    )
+    outcome = d.coordinator.offset_commit(d.now, CALLER, 8, request, d.ticket())
+    ((_, response),) = outcome.answers
+    assert isinstance(response, OffsetCommitResponse)
+    assert {p.error_code for t in response.topics for p in t.partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert not outcome.records
+    assert d.coordinator.group_count == 0

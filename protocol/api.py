@@ -1,0 +1,138 @@
+"""One API of the Kafka protocol: its number, its versions, and its messages in each of them."""
+
+from struct import Struct, error, pack_into
+from typing import Any, Final, Generic, TypeVar
+
+from protocol.compiler import Buffer, Codec, codec
+from protocol.errors import EncodeError, UnsupportedVersion
+from protocol.headers import RequestHeader, decode_request_header, decode_response_header, encode_request_header
+
+Req = TypeVar("Req")
+Resp = TypeVar("Resp")
+
+API_VERSIONS_KEY: Final = 18
+
+_SIZE_BYTES = bytes(4)
+_MAX_FRAME = 2**31 - 1
+_RESPONSE_HEAD = Struct(">ii")
+
+
+class Api(Generic[Req, Resp]):
+    """An API and its codecs, compiled at first use.
+
+    `versions` are the oldest and the newest version that there is a schema for; `flexible_since` is the first
+    flexible one (KIP-482), None when there is none. Every method that takes a version raises UnsupportedVersion
+    outside `versions`.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        name: str,
+        request: type[Req],
+        response: type[Resp],
+        versions: tuple[int, int],
+        flexible_since: int | None,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.request = request
+        self.response = response
+        self.versions = versions
+        self.flexible_since = flexible_since
+        self._request_codecs: dict[int, Codec[Req]] = {}
+        self._response_codecs: dict[int, Codec[Resp]] = {}
+
+    def __repr__(self) -> str:
+        return f"Api({self.key} {self.name} {self.versions[0]}-{self.versions[1]})"
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether `version` has compact lengths and tagged fields, in its body and its request header."""
+        return self.flexible_since is not None and version >= self.flexible_since
+
+    def request_header_version(self, version: int) -> int:
+        """1, or 2 for a flexible version."""
+        return 2 if self.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """0, or 1 for a flexible version; always 0 for ApiVersions (KIP-511)."""
+        return 1 if self.is_flexible(version) and self.key != API_VERSIONS_KEY else 0
+
+    def request_codec(self, version: int) -> Codec[Req]:
+        found = self._request_codecs.get(version)
+        if found is None:
+            found = self._request_codecs[version] = self._make(self.request, version)
+        return found
+
+    def response_codec(self, version: int) -> Codec[Resp]:
+        found = self._response_codecs.get(version)
+        if found is None:
+            found = self._response_codecs[version] = self._make(self.response, version)
+        return found
+
+    def decode_request(self, version: int, buf: Buffer, pos: int = 0) -> tuple[Req, int]:
+        """The request body at `pos`, and the position after it. Raises DecodeError."""
+        return self.request_codec(version).decode(buf, pos)
+
+    def decode_response(self, version: int, buf: Buffer, pos: int = 0) -> tuple[Resp, int]:
+        """The response body at `pos`, and the position after it. Raises DecodeError."""
+        return self.response_codec(version).decode(buf, pos)
+
+    def parse_request(self, version: int, frame: Buffer, pos: int = 0) -> tuple[RequestHeader, Req]:
+        """Header and body of the request whose header begins at `pos`. Raises DecodeError.
+
+        Bytes after the body are left alone, as brokers do.
+        """
+        header, pos = decode_request_header(self.request_header_version(version), frame, pos)
+        return header, self.request_codec(version).decode(frame, pos)[0]
+
+    def parse_response(self, version: int, frame: Buffer, pos: int = 0) -> tuple[int, Resp]:
+        """Correlation id and body of the response whose header begins at `pos`. Raises DecodeError.
+
+        Bytes after the body are left alone, as clients do.
+        """
+        header, pos = decode_response_header(self.response_header_version(version), frame, pos)
+        return header.correlation_id, self.response_codec(version).decode(frame, pos)[0]
+
+    def encode_request(self, version: int, msg: Req) -> bytes:
+        """The request's body alone. Raises EncodeError."""
+        return self.request_codec(version).encode(msg)
+
+    def encode_response(self, version: int, msg: Resp) -> bytes:
+        """The response's body alone. Raises EncodeError."""
+        return self.response_codec(version).encode(msg)
+
+    def request_frame(self, version: int, correlation_id: int, client_id: str | None, msg: Req) -> bytes:
+        """The whole frame: size, request header, body. Raises EncodeError."""
+        found = self.request_codec(version)
+        header = RequestHeader(self.key, version, correlation_id, client_id)
+        out = bytearray(_SIZE_BYTES + encode_request_header(self.request_header_version(version), header))
+        found.encode_into(msg, out)
+        return _sized(out, self.request)
+
+    def response_frame(self, version: int, correlation_id: int, msg: Resp) -> bytes:
+        """The whole frame: size, response header, body. Raises EncodeError."""
+        found = self.response_codec(version)
+        try:
+            out = bytearray(_RESPONSE_HEAD.pack(0, correlation_id))
+        except error:
+            raise EncodeError(f"{correlation_id!r} does not fit", "ResponseHeader.correlation_id") from None
+        if self.response_header_version(version):
+            out.append(0)
+        found.encode_into(msg, out)
+        return _sized(out, self.response)
+
+    def _make(self, cls: type[Any], version: int) -> Codec[Any]:
+        oldest, newest = self.versions
+        if not oldest <= version <= newest:
+            raise UnsupportedVersion(f"{self.name} version {version} is not one of {oldest}-{newest}")
+        return codec(cls, version, self.is_flexible(version))
+
+
+def _sized(out: bytearray, cls: type[Any]) -> bytes:
+    size = len(out) - 4
+    if size > _MAX_FRAME:
+        raise EncodeError(f"the frame takes {size} bytes", cls.__name__)
+    pack_into(">i", out, 0, size)
+    return bytes(out)

@@ -1,0 +1,667 @@
+"""From the table of a struct to one flat decode and one flat encode function for it.
+
+The functions are written as Python source, with nested structs and arrays inlined as loops, and compiled at first
+use. A run of fixed-width fields, together with the length prefix of what follows it, is read or written by one
+precompiled `struct.Struct`.
+
+How malformed input is held off without a check at every step: a length is refused where it is negative, so the
+position never goes back. A slice that runs over the end comes out short, but leaves the position beyond the end,
+where any further read fails and where the one check at the very end fails too. Counts are checked against the bytes
+that are left before anything is made for them. Generated code only says *that* something is wrong;
+`protocol.reference` then walks the same bytes slowly and says what and where.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+
+from protocol import reference
+from protocol.errors import DecodeError, EncodeError
+from protocol.schema import ArrayOf, Kind, StructOf, Table, smallest, table
+from protocol.wire import MAX_STRING, Blob, Fixed, Text
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Decode(Protocol[T_co]):
+    def __call__(self, buf: Buffer, pos: int = 0, /) -> tuple[T_co, int]: ...
+
+
+class EncodeInto(Protocol[T_contra]):
+    def __call__(self, msg: T_contra, out: bytearray, /) -> None: ...
+
+
+class Encode(Protocol[T_contra]):
+    def __call__(self, msg: T_contra, /) -> bytes: ...
+
+
+class Codec(Generic[T]):
+    """The compiled functions of one struct in one version.
+
+    `decode(buf, pos=0)` gives the message at `pos` and the position after it; what follows is not looked at. It
+    raises DecodeError and nothing else, whatever the bytes. `bytes` are decoded in place, other buffers are copied
+    from `pos` on.
+
+    `encode(msg)` gives the bytes; `encode_into(msg, out)` appends them, and leaves `out` as it was when it fails. Both
+    raise EncodeError for a message that this version cannot carry.
+    """
+
+    __slots__ = ("cls", "decode", "decode_source", "encode", "encode_into", "encode_source", "flexible", "version")
+
+    def __init__(self, cls: type[T], version: int, flexible: bool) -> None:
+        here = table(cast("type[tuple[Any, ...]]", cls), version, flexible)
+        self.cls = cls
+        self.version = version
+        self.flexible = flexible
+        self.decode_source, decode = _compile_decode(here)
+        self.encode_source, encode_into = _compile_encode(here)
+        self.decode: Decode[T] = decode
+        self.encode_into: EncodeInto[T] = encode_into
+
+        def encode(msg: T) -> bytes:
+            out = bytearray()
+            encode_into(msg, out)
+            return bytes(out)
+
+        self.encode: Encode[T] = encode
+
+
+_codecs: dict[tuple[type[Any], int, bool], Codec[Any]] = {}
+
+
+def codec(cls: type[T], version: int, flexible: bool) -> Codec[T]:
+    """The codec of `cls` in `version`, compiled once. Raises `protocol.schema.SchemaError` for a faulty declaration."""
+    key = (cls, version, flexible)
+    found = _codecs.get(key)
+    if found is None:
+        found = _codecs[key] = Codec(cls, version, flexible)
+    return found
+
+
+# ---- what generated code calls in the rare cases
+
+
+class Malformed(ValueError):
+    """Raised and caught by generated code only; what the caller sees is DecodeError or EncodeError."""
+
+
+# A message makes other exceptions only by a mistake in this package, which should show itself as what it is.
+_DECODE_FAILURES = (IndexError, struct.error, ValueError)
+_ENCODE_FAILURES = (AttributeError, OverflowError, TypeError, ValueError, struct.error)
+
+
+def _long_varint(buf: bytes, pos: int, low: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte is `low`, above 127: the value and the position after it."""
+    value = low & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, pos
+    raise Malformed
+
+
+def _long_length(buf: bytes, pos: int, low: int) -> tuple[int, int]:
+    """Likewise for a length or count + 1, for which a null that is padded to several bytes is refused."""
+    n, pos = _long_varint(buf, pos, low)
+    if n == 0:
+        raise Malformed
+    return n, pos
+
+
+def _long_text(buf: bytes, pos: int, low: int) -> tuple[int, int]:
+    """Likewise for the length + 1 of a string."""
+    n, pos = _long_length(buf, pos, low)
+    if n > MAX_STRING + 1:
+        raise Malformed
+    return n, pos
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    if len(out) > 5 or value < 0:
+        raise Malformed
+    return bytes(out)
+
+
+def _unknown_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
+    """A section of tagged fields none of which is declared."""
+    if count > 127:
+        count, pos = _long_varint(buf, pos, count)
+    if count * 2 > len(buf) - pos:
+        raise Malformed
+    found = []
+    last = -1
+    for _ in range(count):
+        number, pos, stop = _tag_head(buf, pos, last)
+        found.append((number, buf[pos:stop]))
+        pos = stop
+        last = number
+    return tuple(found), pos
+
+
+def _tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
+    """The head of one tagged field: its tag, and where its value starts and stops. Tags must ascend (KIP-482)."""
+    number = buf[pos]
+    pos += 1
+    if number > 127:
+        number, pos = _long_varint(buf, pos, number)
+    size = buf[pos]
+    pos += 1
+    if size > 127:
+        size, pos = _long_varint(buf, pos, size)
+    stop = pos + size
+    if number <= last or stop > len(buf):
+        raise Malformed
+    return number, pos, stop
+
+
+def _write_tags(out: bytearray, known: dict[int, bytes], unknown: tuple[tuple[int, bytes], ...]) -> None:
+    """The section of tagged fields; `known` are those that differ from their defaults."""
+    fields = [*known.items(), *unknown]
+    fields.sort(key=lambda field: field[0])
+    out += _varint(len(fields))
+    last = -1
+    for number, value in fields:
+        if number <= last:
+            raise Malformed
+        last = number
+        out += _varint(number)
+        out += _varint(len(value))
+        out += value
+
+
+def _undeclared(unknown: tuple[tuple[int, bytes], ...], declared: frozenset[int]) -> None:
+    """Raises if a tag among the unknown ones is a declared one."""
+    for number, _ in unknown:
+        if number in declared:
+            raise Malformed
+
+
+def _array_struct(code: str) -> Callable[[int], struct.Struct]:
+    """Gives the Struct for arrays of n numbers; short ones are kept."""
+    kept = [struct.Struct(f">{n}{code}") for n in range(33)]
+
+    def of(n: int) -> struct.Struct:
+        return kept[n] if n < 33 else struct.Struct(f">{n}{code}")
+
+    return of
+
+
+# ---- code generation
+
+
+class _Source:
+    """Lines of code, and the objects they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "Malformed": Malformed,
+            "long_length": _long_length,
+            "long_text": _long_text,
+            "long_varint": _long_varint,
+            "new": tuple.__new__,
+            "tag_head": _tag_head,
+            "undeclared": _undeclared,
+            "unknown_tags": _unknown_tags,
+            "varint": _varint,
+            "write_tags": _write_tags,
+        }
+        self._depth = 0
+        self._numbers = 0
+
+    def __iadd__(self, line: str) -> _Source:
+        self.lines.append("    " * self._depth + line)
+        return self
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self += head
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def variable(self, hint: str) -> str:
+        self._numbers += 1
+        return f"{hint}_{self._numbers}"
+
+    def name(self, prefix: str, value: Any) -> str:
+        """A global name for `value`."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = f"{prefix}_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def struct(self, codes: str, method: str) -> str:
+        name = f"{method}_{codes.replace('?', 'B1').replace('16s', 'U')}"
+        if name not in self.names:
+            self.names[name] = getattr(struct.Struct(f">{codes}"), method)
+        return name
+
+    def array_struct(self, code: str) -> str:
+        name = f"array_{code.replace('?', 'B1')}"
+        if name not in self.names:
+            self.names[name] = _array_struct(code)
+        return name
+
+    def function(self, name: str, file: str) -> tuple[str, Any]:
+        text = "\n".join(self.lines) + "\n"
+        exec(compile(text, file, "exec"), self.names)  # noqa: S102 - the text is made of our own tables alone
+        return text, self.names[name]
+
+
+@dataclass(slots=True)
+class _Run:
+    """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each."""
+
+    codes: list[str]
+    items: list[str]
+
+    def add(self, code: str, item: str) -> None:
+        self.codes.append(code)
+        self.items.append(item)
+
+    def take(self) -> tuple[str, list[str]]:
+        codes, items = "".join(self.codes), self.items
+        self.codes, self.items = [], []
+        return codes, items
+
+
+class _Decoder:
+    """Writes the decoder of one table."""
+
+    def __init__(self, here: Table) -> None:
+        self.version = here.version
+        self.flexible = here.flexible
+        self.source = _Source()
+        self.run = _Run([], [])
+
+    def read_run(self) -> None:
+        codes, names = self.run.take()
+        if not codes:
+            return
+        if codes == "B":
+            self.source += f"{names[0]} = buf[pos]"
+            self.source += "pos += 1"
+            return
+        target = ", ".join(names) + ("," if len(names) == 1 else "")
+        self.source += f"{target} = {self.source.struct(codes, 'unpack_from')}(buf, pos)"
+        self.source += f"pos += {struct.calcsize('>' + codes)}"
+
+    def length(self, hint: str, compact: bool, code: str) -> str:
+        """Read a length or count as it is on the wire; of a compact one, the first byte."""
+        n = self.source.variable(hint)
+        self.run.add("B" if compact else code, n)
+        self.read_run()
+        return n
+
+    @contextmanager
+    def if_any(self, n: str, compact: bool, longer: str) -> Iterator[None]:
+        """The branch for a length or count above zero; `longer` reads the rest of a compact one, never null."""
+        with self.source.block(f"if {n} > {1 if compact else 0}:"):
+            if compact:
+                with self.source.block(f"if {n} > 127:"):
+                    self.source += f"{n}, pos = {longer}(buf, pos, {n})"
+            yield
+
+    def otherwise(self, n: str, name: str, nullable: bool, compact: bool, empty: str) -> None:
+        """The branches for a length or count of zero, for null, and for what is neither."""
+        with self.source.block(f"elif {n} == {1 if compact else 0}:"):
+            self.source += f"{name} = {empty}"
+        if nullable:
+            with self.source.block(f"elif {n} == {0 if compact else -1}:"):
+                self.source += f"{name} = None"
+        if not (compact and nullable):
+            self.otherwise_malformed()
+
+    def value(self, kind: Kind, name: str, nullable: bool, compact: bool) -> None:
+        """Read one value into the variable `name`; a fixed-width one may only be in the run when this returns."""
+        match kind:
+            case Fixed(code=code):
+                self.run.add(code, name)
+            case Text():
+                self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode()")
+            case Blob():
+                self.sized(name, nullable, compact, "i", 'b""', f"buf[pos:{name}_end]")
+            case ArrayOf(element=element):
+                self.array(element, name, nullable, compact)
+            case StructOf(cls=cls) if nullable:
+                flag = self.source.variable("flag")
+                self.run.add("b", flag)
+                self.read_run()
+                with self.source.block(f"if {flag} == 1:"):
+                    self.struct(cls, name)
+                with self.source.block(f"elif {flag} == -1:"):
+                    self.source += f"{name} = None"
+                self.otherwise_malformed()
+            case StructOf(cls=cls):
+                self.struct(cls, name)
+
+    def otherwise_malformed(self) -> None:
+        with self.source.block("else:"):
+            self.source += "raise Malformed"
+
+    def sized(self, name: str, nullable: bool, compact: bool, code: str, empty: str, value: str) -> None:
+        n = self.length("n", compact, code)
+        with self.if_any(n, compact, "long_text" if code == "h" else "long_length"):
+            self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
+            self.source += f"{name} = {value}"
+            self.source += f"pos = {name}_end"
+        self.otherwise(n, name, nullable, compact, empty)
+
+    def array(self, element: Kind, name: str, nullable: bool, compact: bool) -> None:
+        n = self.length("count", compact, "i")
+        with self.if_any(n, compact, "long_length"):
+            if compact:
+                self.source += f"{n} -= 1"
+            size = smallest(element, self.version, self.flexible)
+            with self.source.block(f"if {n} * {size} > end - pos:"):
+                self.source += "raise Malformed"
+            if isinstance(element, Fixed) and element.code != "16s":
+                self.source += f"{name} = {self.source.array_struct(element.code)}({n}).unpack_from(buf, pos)"
+                self.source += f"pos += {n} * {element.size}"
+            else:
+                self.source += f"{name} = []"
+                with self.source.block(f"for _ in range({n}):"):
+                    item = self.source.variable("item")
+                    expression = self.inline(element, item)
+                    self.source += f"{name}.append({expression})"
+                self.source += f"{name} = tuple({name})"
+        self.otherwise(n, name, nullable, compact, "()")
+
+    def inline(self, kind: Kind, name: str) -> str:
+        """Read an element of an array; gives the expression that makes it."""
+        if isinstance(kind, StructOf):
+            return self.fields(table(kind.cls, self.version, self.flexible), name)
+        self.value(kind, name, False, self.flexible)
+        self.read_run()
+        return name
+
+    def struct(self, cls: type[tuple[Any, ...]], name: str) -> None:
+        expression = self.fields(table(cls, self.version, self.flexible), name)
+        self.source += f"{name} = {expression}"
+
+    def fields(self, here: Table, prefix: str) -> str:
+        """Read all fields of a struct; gives the expression that makes it."""
+        made: dict[str, str] = {name: self.constant(default) for name, default in here.absent.items()}
+        for field in here.present:
+            made[field.name] = name = self.source.variable(field.name)
+            self.value(field.kind, name, field.nullable, field.compact)
+        if here.unknown is not None:
+            made[here.unknown] = self.tags(here, made) if here.flexible else "()"
+        self.read_run()
+        values = ", ".join(made[name] for name in here.names)
+        return f"new({self.source.name(here.cls.__name__, here.cls)}, ({values},))"
+
+    def constant(self, value: Any) -> str:
+        if value is None or isinstance(value, bool | int | str) or value == ():
+            return "()" if value == () and type(value) is tuple else repr(value)
+        return self.source.name("default", value)
+
+    def tags(self, here: Table, made: dict[str, str]) -> str:
+        source = self.source
+        unknown = source.variable("tagged")
+        count = source.variable("tags")
+        self.run.add("B", count)
+        self.read_run()
+        for field in here.tagged.values():
+            made[field.name] = source.variable(field.name)
+            source += f"{made[field.name]} = {self.constant(field.default)}"
+        source += f"{unknown} = ()"
+        with source.block(f"if {count}:"):
+            if not here.tagged:
+                source += f"{unknown}, pos = unknown_tags(buf, pos, {count})"
+                return unknown
+            with source.block(f"if {count} > 127:"):
+                source += f"{count}, pos = long_varint(buf, pos, {count})"
+            with source.block(f"if {count} * 2 > end - pos:"):
+                source += "raise Malformed"
+            number, stop = source.variable("tag"), source.variable("stop")
+            source += f"{number} = -1"
+            with source.block(f"for _ in range({count}):"):
+                source += f"{number}, pos, {stop} = tag_head(buf, pos, {number})"
+                word = "if"
+                for tag, field in here.tagged.items():
+                    with source.block(f"{word} {number} == {tag}:"):
+                        self.value(field.kind, made[field.name], field.nullable, field.compact)
+                        self.read_run()
+                        with source.block(f"if pos != {stop}:"):
+                            source += "raise Malformed"
+                    word = "elif"
+                with source.block("else:"):
+                    source += f"{unknown} += (({number}, buf[pos:{stop}]),)"
+                    source += f"pos = {stop}"
+        return unknown
+
+
+def _compile_decode(here: Table) -> tuple[str, Any]:
+    writer = _Decoder(here)
+    source = writer.source
+    source.names["FAILURES"] = _DECODE_FAILURES
+
+    def elsewhere(buf: Buffer, pos: int) -> tuple[Any, int]:
+        """Decode what is not bytes, or is at no position at all."""
+        if pos < 0 or pos > len(buf):
+            raise DecodeError(f"the buffer of {len(buf)} bytes has no such position", pos, here.cls.__name__)
+        try:
+            message, end = decode(bytes(memoryview(buf)[pos:]), 0)
+        except DecodeError as error:
+            raise DecodeError(error.reason, error.position + pos, error.path) from None
+        return message, end + pos
+
+    def explain(buf: bytes, pos: int, failure: Exception) -> NoReturn:
+        reference.decode(here, buf, pos)
+        raise DecodeError(f"malformed ({failure!r})", pos, here.cls.__name__)
+
+    source.names["elsewhere"] = elsewhere
+    source.names["explain"] = explain
+    with source.block("def decode(buf, pos=0):"):
+        with source.block("if buf.__class__ is not bytes or pos < 0:"):
+            source += "return elsewhere(buf, pos)"
+        source += "start = pos"
+        source += "end = len(buf)"
+        with source.block("try:"):
+            result = writer.fields(here, "message")
+            with source.block("if pos > end:"):
+                source += "raise Malformed"
+            source += f"return {result}, pos"
+        with source.block("except FAILURES as error:"):
+            source += "failure = error"
+        source += "explain(buf, start, failure)"
+    text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
+    return text, decode
+
+
+class _Encoder:
+    """Writes the encoder of one table."""
+
+    def __init__(self, here: Table) -> None:
+        self.version = here.version
+        self.flexible = here.flexible
+        self.source = _Source()
+        self.run = _Run([], [])
+
+    def packed(self, codes: str, items: list[str]) -> str:
+        return f"{self.source.struct(codes, 'pack')}({', '.join(items)})"
+
+    def write_run(self) -> None:
+        codes, items = self.run.take()
+        if codes:
+            self.source += f"out += {self.packed(codes, items)}"
+
+    def write_length(self, n: str, compact: bool, code: str) -> None:
+        """Write the run and the length or count in the variable `n` after it."""
+        if not compact:
+            self.run.add(code, n)
+            self.write_run()
+            return
+        codes, items = self.run.take()
+        with self.source.block(f"if {n} < 128:"):
+            self.source += f"out += {self.packed(codes + 'B', [*items, n])}" if codes else f"out.append({n})"
+        with self.source.block("else:"):
+            self.source += f"out += {self.packed(codes, items)} + varint({n})" if codes else f"out += varint({n})"
+
+    def value(self, kind: Kind, name: str, nullable: bool, compact: bool) -> None:
+        """Write the value of the variable `name`; a fixed-width one may only be in the run when this returns."""
+        source = self.source
+        zero, null = (1, 0) if compact else (0, -1)
+        plus_one = " + 1" if compact else ""
+        match kind:
+            case Fixed(code="16s"):
+                with source.block(f"if len({name}) != 16:"):
+                    source += "raise Malformed"
+                self.run.add("16s", name)
+            case Fixed(code=code):
+                self.run.add(code, name)
+            case Text() | Blob():
+                raw, n = source.variable("raw"), source.variable("n")
+                text = isinstance(kind, Text)
+                with source.block(f"if {name}:"):
+                    source += f"{raw} = {name}.encode()" if text else f"{raw} = {name}"
+                    source += f"{n} = len({raw}){plus_one}"
+                    if compact and text:
+                        with source.block(f"if {n} > {MAX_STRING + 1}:"):
+                            source += "raise Malformed"
+                with source.block(f"elif {name} is None:"):
+                    if nullable:
+                        source += f"{n} = {null}"
+                        source += f'{raw} = b""'
+                    else:
+                        source += "raise Malformed"
+                empty = '""' if text else 'b""'
+                with source.block(f"elif {name} == {empty}:"):
+                    source += f"{n} = {zero}"
+                    source += f'{raw} = b""'
+                with source.block("else:"):
+                    source += "raise Malformed"
+                self.write_length(n, compact, "h" if text else "i")
+                source += f"out += {raw}"
+            case ArrayOf(element=element):
+                n = source.variable("n")
+                if nullable:
+                    with source.block(f"if {name} is None:"):
+                        source += f"{n} = {null}"
+                        source += f"{name} = ()"
+                    with source.block("else:"):
+                        source += f"{n} = len({name}){plus_one}"
+                else:
+                    source += f"{n} = len({name}){plus_one}"
+                self.write_length(n, compact, "i")
+                self.elements(element, name)
+            case StructOf(cls=cls) if nullable:
+                self.write_run()
+                with source.block(f"if {name} is None:"):
+                    source += 'out += b"\\xff"'
+                with source.block("else:"):
+                    source += 'out += b"\\x01"'
+                    self.fields(table(cls, self.version, self.flexible), name)
+            case StructOf(cls=cls):
+                self.fields(table(cls, self.version, self.flexible), name)
+
+    def elements(self, element: Kind, name: str) -> None:
+        source = self.source
+        if isinstance(element, Fixed) and element.code != "16s":
+            source += f"out += {source.array_struct(element.code)}(len({name})).pack(*{name})"
+            return
+        item = source.variable("item")
+        with source.block(f"for {item} in {name}:"):
+            if isinstance(element, StructOf):
+                self.fields(table(element.cls, self.version, self.flexible), item)
+            else:
+                self.value(element, item, False, self.flexible)
+                self.write_run()
+
+    def fields(self, here: Table, name: str) -> None:
+        """Write all fields of the struct in the variable `name`, and the run."""
+        source = self.source
+        # Enter with what stands before: a struct's first fields go into the same run.
+        variables = {field: source.variable(field) for field in here.names}
+        source += f"{', '.join(variables.values())}, = {name}"
+        for field, default in here.absent.items():
+            if field in here.strict:
+                with source.block(f"if {variables[field]} != {source.name('default', default)}:"):
+                    source += "raise Malformed"
+        for present in here.present:
+            self.value(present.kind, variables[present.name], present.nullable, present.compact)
+        if here.unknown is None:
+            self.write_run()
+            return
+        unknown = variables[here.unknown]
+        if not here.flexible:
+            self.write_run()
+            with source.block(f"if {unknown}:"):
+                source += "raise Malformed"
+            return
+        if here.tagged:
+            self.tagged(here, variables, unknown)
+            return
+        codes, items = self.run.take()
+        with source.block(f"if {unknown}:"):
+            if codes:
+                source += f"out += {self.packed(codes, items)}"
+            source += f"write_tags(out, {{}}, {unknown})"
+        with source.block("else:"):
+            source += f"out += {self.packed(codes + 'x', items)}" if codes else "out.append(0)"
+
+    def tagged(self, here: Table, variables: dict[str, str], unknown: str) -> None:
+        source = self.source
+        self.write_run()
+        known = source.variable("known")
+        source += f"{known} = {{}}"
+        for tag, field in here.tagged.items():
+            variable = variables[field.name]
+            with source.block(f"if {variable} != {source.name('default', field.default)}:"):
+                before = source.variable("before")
+                source += f"{before} = out"
+                source += "out = bytearray()"
+                self.value(field.kind, variable, field.nullable, field.compact)
+                self.write_run()
+                source += f"{known}[{tag}] = out"
+                source += f"out = {before}"
+        with source.block(f"if {unknown}:"):
+            source += f"undeclared({unknown}, {source.name('declared', frozenset(here.tagged))})"
+        with source.block(f"if {known} or {unknown}:"):
+            source += f"write_tags(out, {known}, {unknown})"
+        with source.block("else:"):
+            source += "out.append(0)"
+
+
+def _compile_encode(here: Table) -> tuple[str, Any]:
+    writer = _Encoder(here)
+    source = writer.source
+
+    def explain(msg: Any, failure: Exception) -> NoReturn:
+        reference.encode(here, msg)
+        raise EncodeError(f"cannot be encoded ({failure!r})", here.cls.__name__)
+
+    source.names["explain"] = explain
+    source.names["FAILURES"] = _ENCODE_FAILURES
+    with source.block("def encode_into(msg, out):"):
+        source += "target = out"
+        source += "start = len(out)"
+        with source.block("try:"):
+            writer.fields(here, "msg")
+            source += "return"
+        with source.block("except FAILURES as error:"):
+            source += "failure = error"
+        source += "del target[start:]"
+        source += "explain(msg, failure)"
+    return source.function("encode_into", f"<encode {here.cls.__name__} v{here.version}>")

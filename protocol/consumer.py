@@ -1,0 +1,75 @@
+"""The `consumer` protocol: what members put into JoinGroup (subscription) and SyncGroup (assignment).
+
+A payload is an int16 version and the fields of that version. Readers take a newer version than they know as the
+newest they know and leave what follows alone (KIP-429), so bytes after the last field are no error.
+
+Source: Kafka 4.3, KIP-429, KIP-792, KIP-881.
+"""
+
+from struct import Struct
+from typing import Annotated, Final, NamedTuple, TypeVar
+
+from protocol.compiler import Buffer, codec
+from protocol.errors import DecodeError, EncodeError
+from protocol.wire import Int32, NullableBytes, NullableString, String, ignorable, since
+
+NEWEST_VERSION: Final = 3
+
+T = TypeVar("T")
+
+_INT16 = Struct(">h")
+
+
+class TopicPartition(NamedTuple):
+    topic: String
+    partitions: tuple[Int32, ...]
+
+
+class ConsumerProtocolSubscription(NamedTuple):
+    """`generation_id` is that of `owned_partitions`, -1 for none."""
+
+    topics: tuple[String, ...]
+    user_data: NullableBytes = None
+    owned_partitions: Annotated[tuple[TopicPartition, ...], since(1), ignorable] = ()
+    generation_id: Annotated[Int32, since(2), ignorable] = -1
+    rack_id: Annotated[NullableString, since(3), ignorable] = None
+
+
+class ConsumerProtocolAssignment(NamedTuple):
+    assigned_partitions: tuple[TopicPartition, ...]
+    user_data: NullableBytes = None
+
+
+def decode_subscription(raw: Buffer) -> ConsumerProtocolSubscription:
+    """Raises DecodeError."""
+    return _decode(ConsumerProtocolSubscription, raw)
+
+
+def decode_assignment(raw: Buffer) -> ConsumerProtocolAssignment:
+    """Raises DecodeError."""
+    return _decode(ConsumerProtocolAssignment, raw)
+
+
+def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = NEWEST_VERSION) -> bytes:
+    """Raises EncodeError."""
+    return _encode(subscription, version)
+
+
+def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = NEWEST_VERSION) -> bytes:
+    """Raises EncodeError."""
+    return _encode(assignment, version)
+
+
+def _decode(cls: type[T], raw: Buffer) -> T:
+    if len(raw) < _INT16.size:
+        raise DecodeError(f"a payload of {len(raw)} bytes", 0, cls.__name__)
+    (version,) = _INT16.unpack_from(raw)
+    if version < 0:
+        raise DecodeError(f"version {version}", 0, cls.__name__)
+    return codec(cls, min(version, NEWEST_VERSION), flexible=False).decode(raw, _INT16.size)[0]
+
+
+def _encode(payload: T, version: int) -> bytes:
+    if not 0 <= version <= NEWEST_VERSION:
+        raise EncodeError(f"version {version} is not one of 0-{NEWEST_VERSION}", type(payload).__name__)
+    return _INT16.pack(version) + codec(type(payload), version, flexible=False).encode(payload)

@@ -1,0 +1,40 @@
+"""Every struct that goes over a wire or into a log on its own, in each of its versions."""
+
+from typing import Any, NamedTuple
+
+from protocol.apis import APIS
+from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from protocol.headers import RequestHeader, ResponseHeader
+from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+
+
+class Case(NamedTuple):
+    cls: Any
+    version: int
+    flexible: bool
+
+    def __str__(self) -> str:
+        return f"{self.cls.__name__}-v{self.version}"
+
+
+API_CASES = [
+    Case(cls, version, api.is_flexible(version))
+    for api in APIS.values()
+    for cls in (api.request, api.response)
+    for version in range(api.versions[0], api.versions[1] + 1)
+]
+OTHER_CASES = [
+    Case(RequestHeader, 1, False),
+    Case(RequestHeader, 2, True),
+    Case(ResponseHeader, 0, False),
+    Case(ResponseHeader, 1, True),
+    *(Case(OffsetCommitKey, version, False) for version in (0, 1)),
+    Case(GroupMetadataKey, 2, False),
+    *(Case(cls, version, version >= 4) for cls in (OffsetCommitValue, GroupMetadataValue) for version in range(5)),
+    *(
+        Case(cls, version, False)
+        for cls in (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+        for version in range(4)
+    ),
+]
+CASES = [*API_CASES, *OTHER_CASES]

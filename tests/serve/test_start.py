@@ -1,0 +1,140 @@
+"""`offset-shim serve` starting: it waits for a cluster, and says in one line why it cannot start."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from shim.demo.parts import Broker, free_port_range
+from shim.demo.parts.process import Child
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+TIMEOUT_SECONDS = 30
+
+
+def serve(data_dir: Path, bootstrap: str, port: int, *args: str) -> list[str]:
+    return [
+        sys.executable, "-m", "shim.main", "serve", "--bootstrap-servers", bootstrap,
+        "--listen", f"127.0.0.1:{port}", "--data-dir", str(data_dir), *args,
+    ]  # fmt: skip
+
+
+def refused(argv: Sequence[str]) -> str:
+    """Run something that cannot start; gives the one line it says."""
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    assert result.returncode not in (0, None)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    errors = [line for line in result.stderr.splitlines() if line.startswith(("Error", "Usage"))]
+    assert len(errors) == 1, result.stderr
+    return errors[0]
+
+
+def test_without_a_broker_it_says_so_once_and_keeps_trying(broker: Broker, tmp_path: Path) -> None:
+    broker.stop()
+    told = threading.Event()
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if "no broker can be reached" in line:
+            told.set()
+
+    port = free_port_range(4)
+    child = Child(serve(tmp_path / "data", broker.bootstrap_servers, port), ready="offset-shim ready", on_line=on_line)
+    try:
+        assert told.wait(TIMEOUT_SECONDS), lines
+        broker.start()
+        child.wait_ready(TIMEOUT_SECONDS)
+        with WireClient(port + 1 + broker.node_id):
+            pass
+    finally:
+        child.stop(TIMEOUT_SECONDS)
+    assert child.returncode == 0
+    assert sum("no broker can be reached" in line for line in lines) == 1
+    assert sum("cluster reached again" in line for line in lines) == 1
+
+
+def test_a_bootstrap_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
+    port = free_port_range(4)
+    with socket.create_server(("127.0.0.1", port)):
+        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port))
+    assert error == f"Error: cannot listen on 127.0.0.1:{port}: Address already in use"
+
+
+def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
+    port = free_port_range(4)
+    with socket.create_server(("127.0.0.1", port + 1 + broker.node_id)):
+        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port))
+    assert error == (
+        f"Error: no port for broker {broker.node_id}: "
+        f"cannot listen on 127.0.0.1:{port + 1 + broker.node_id}: Address already in use"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--set", "group.max.size=none"], "group.max.size: 'none' is not a whole number from 1 to 2147483647"),
+        (["--set", "group.max.sise=5"], "unknown setting 'group.max.sise', did you mean group.max.size?"),
+        (["--set", "group.max.size"], "--set group.max.size: expected name=value"),
+        (["--listen", "127.0.0.1"], "'127.0.0.1' is not host:port"),
+        (["--listen", "127.0.0.1:99999"], "the port must be a number from 1 to 65535"),
+        (["--listen", "0.0.0.0:19092"], "clients cannot connect to 0.0.0.0: give --advertised-host"),
+        (["--bootstrap-servers", "kafka"], "'kafka' is not host:port"),
+        (["--bootstrap-servers", ""], "no server given"),
+        (["--config", "/no/such/file.toml"], "/no/such/file.toml: No such file or directory"),
+        (["--data-dir", "/dev/null/data"], "data directory /dev/null/data: Not a directory"),
+        (["--no-such-option"], "No such option"),
+    ],
+)
+def test_a_wrong_setting(tmp_path: Path, args: list[str], message: str) -> None:
+    result = subprocess.run(
+        serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *args),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert result.returncode not in (0, None)
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_a_data_directory_in_use(broker: Broker, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data"):
+        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, free_port_range(4)))
+    assert str(tmp_path / "data") in error
+
+
+def test_another_number_of_partitions(broker: Broker, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings={"offsets.topic.num.partitions": 5}):
+        pass
+    error = refused(serve(tmp_path / "data", broker.bootstrap_servers, free_port_range(4)))
+    assert "50" in error
+    assert "5 " in error
+
+
+def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings={"offsets.topic.num.partitions": 1}) as shim:
+        from tests.serve.test_connections import commit
+
+        with WireClient(shim.port) as client:
+            commit(client, "g", 1)
+            commit(client, "g", 2)
+    (segment,) = (tmp_path / "data" / "__consumer_offsets-0").glob("*.log")
+    damaged = bytearray(segment.read_bytes())
+    damaged[30] ^= 1
+    segment.write_bytes(damaged)
+    argv = serve(
+        tmp_path / "data", broker.bootstrap_servers, free_port_range(4), "--set", "offsets.topic.num.partitions=1"
+    )
+    error = refused(argv)
+    assert segment.name in error
+    assert bytes(damaged) == segment.read_bytes()

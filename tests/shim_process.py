@@ -1,0 +1,156 @@
+"""The shim as its users run it: a process of its own, on free loopback ports."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from shim.demo.parts import StartFailed, free_port_range
+from shim.demo.parts.process import Child
+
+_HOST = "127.0.0.1"
+_READY = "offset-shim ready"
+_HIGHEST_NODE_ID = 6
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 15.0
+_LOG_SHOWN = 4_000  # characters of the log in an exception
+# Quick, for tests that do not look at it; a test of Kafka's own 3000 says so in its settings.
+_QUICK: Mapping[str, int] = {"group.initial.rebalance.delay.ms": 0}
+
+
+class Shim:
+    """`offset-shim serve` in front of the cluster at `bootstrap_servers`, the log in `data_dir`.
+
+    It listens on `listen_port` P and on P + 1 + i for the broker with node id i; ports for ids up to 6 are kept free.
+    Ports, data and settings stay the same over `stop`, `kill` and `start`. `settings` are given with `--set`, `args`
+    are further options. The process dies with this one, however that ends; as a context manager it is started, and
+    stopped however the block ends.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        data_dir: Path,
+        *,
+        listen_port: int | None = None,
+        settings: Mapping[str, str | int] | None = None,
+        args: Sequence[str] = (),
+        start_timeout: float = _START_TIMEOUT_S,
+        stop_timeout: float = _STOP_TIMEOUT_S,
+    ) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.data_dir = data_dir
+        self.log_file = data_dir.with_name(f"{data_dir.name}.stderr")
+        self.port = listen_port or free_port_range(2 + _HIGHEST_NODE_ID, _HOST)
+        self.settings = {**_QUICK, **(settings or {})}
+        self.args = tuple(args)
+        self.start_timeout = start_timeout
+        self.stop_timeout = stop_timeout
+        self._child: Child | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients."""
+        return f"{_HOST}:{self.port}"
+
+    def broker_port(self, node_id: int) -> int:
+        """The port where clients reach the broker with this node id."""
+        return self.port + 1 + node_id
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises RuntimeError when the shim does not run."""
+        if self._child is None or not self._child.running:
+            raise RuntimeError("the shim is not running")
+        return self._child.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; None while it runs or when it was never started."""
+        return self._child.returncode if self._child is not None else None
+
+    def log(self) -> str:
+        """All that it wrote to standard error, over all its starts."""
+        return self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
+
+    def start(self) -> Self:
+        """Start it; returns when it has said that it is ready. Nothing happens when it runs already.
+
+        Raises StartFailed with the end of its log; nothing is left running then.
+        """
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def launch(self) -> None:
+        """The first half of `start`: the process exists on return, and need not be ready."""
+        if self.running:
+            return
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("ab") as stderr:
+            self._child = Child(self._command(), ready=_READY, stderr=stderr)
+
+    def wait_ready(self) -> None:
+        """The second half of `start`. Raises StartFailed, and the process is gone then."""
+        assert self._child is not None, "launch comes first"
+        try:
+            self._child.wait_ready(self.start_timeout)
+        except StartFailed as error:
+            self._child.kill()
+            raise StartFailed(f"shim at {self.bootstrap}: {error}\n{self.log()[-_LOG_SHOWN:]}") from None
+        except BaseException:
+            self._child.kill()
+            raise
+
+    def stop(self) -> int:
+        """SIGTERM, SIGKILL after `stop_timeout` seconds; the exit status (-9 when SIGKILL was needed).
+
+        Where it does not run: the exit status that it ended with. Raises RuntimeError when it was never started.
+        """
+        if self._child is None:
+            raise RuntimeError("the shim was never started")
+        self._child.stop(self.stop_timeout)
+        return self._ended()
+
+    def kill(self) -> int:
+        """SIGKILL; the exit status, -9. Raises RuntimeError when it was never started."""
+        if self._child is None:
+            raise RuntimeError("the shim was never started")
+        self._child.kill()
+        return self._ended()
+
+    def restart(self) -> int:
+        """`stop`, then `start`: same ports, same data. Gives back the exit status of the stop."""
+        status = self.stop()
+        self.start()
+        return status
+
+    def _ended(self) -> int:
+        assert self._child is not None
+        status = self._child.returncode
+        assert status is not None, "it is gone and reaped"
+        return status
+
+    def _command(self) -> list[str]:
+        return [
+            *(sys.executable, "-m", "shim.main", "serve"),
+            *("--bootstrap-servers", self.bootstrap_servers),
+            *("--listen", self.bootstrap),
+            *("--data-dir", str(self.data_dir)),
+            *(text for name, value in self.settings.items() for text in ("--set", f"{name}={value}")),
+            *self.args,
+        ]
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._child is not None:
+            self.stop()
