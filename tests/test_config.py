@@ -72,3 +72,10 @@ def test_addresses_that_are_none(text: str) -> None:
 def test_every_setting_is_described() -> None:
     for name in Settings.__dataclass_fields__:
         assert Settings.__dataclass_fields__[name].metadata["doc"].endswith(".")
+
+
+def test_the_documentation_lists_every_setting_with_its_default() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "settings.md").read_text()
+    for name, field in Settings.__dataclass_fields__.items():
+        row = f"| `{name.replace('_', '.')}` | {field.default} | {field.metadata['low']} | {field.metadata['high']} |"
+        assert row in text

@@ -7,8 +7,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.runtime import Runtime
+from shim.runtime import Caller, GroupCoordinator, Outcome, Runtime
 from shim.upstream import Cluster, PortMap
 
 Request = TypeVar("Request", bound=tuple[Any, ...])

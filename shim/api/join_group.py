@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import API, JoinGroupRequest, JoinGroupResponse
 from shim.api.call import Call, Services
-from shim.coordinator import GroupCoordinator
+from shim.runtime import GroupCoordinator
 
 VERSIONS = (0, 9)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.coordinator import GroupCoordinator
+from shim.runtime import GroupCoordinator
 from shim.upstream import stable_choice
 
 VERSIONS = (0, 5)
