@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.api import Api
-from protocol.errors import ErrorCode
+from protocol.errors import EncodeError, ErrorCode
 from shim.runtime import Caller, GroupCoordinator, Outcome, Runtime
 from shim.upstream import Cluster, PortMap
 
@@ -45,6 +45,9 @@ class Connection(Protocol):
 
         Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
         """
+
+    def give_up(self, reason: str) -> None:
+        """Close the connection: one of its requests cannot be answered."""
 
 
 class Call(Generic[Request, Response]):
@@ -89,7 +92,13 @@ class Call(Generic[Request, Response]):
         return await self.connection.ask(self.correlation_id, self._frame)
 
     def answer(self, response: Response) -> None:
-        self._respond(self._api.response_frame(self.version, self.correlation_id, response))
+        """Never raises: whoever answers has others to answer too."""
+        try:
+            frame = self._api.response_frame(self.version, self.correlation_id, response)
+        except EncodeError as error:
+            self.connection.give_up(f"a response of {self._api.name} cannot be encoded: {error}")
+        else:
+            self._respond(frame)
 
     def answer_frame(self, frame: bytes) -> None:
         """Answer with a whole frame, as it is."""

@@ -88,6 +88,8 @@ class ClientSession(asyncio.Protocol):
         self._client_stops = 0
         self._link_stops = 0
         self._draining = False
+        # Whether requests without a response (acks=0) went out: nobody knows whether they arrived.
+        self._unanswered = False
         self._peer = ""
 
     # What the client's transport tells.
@@ -127,8 +129,10 @@ class ClientSession(asyncio.Protocol):
     # What the request reader tells.
 
     def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
-        link = self._open_link()
-        if link is None or not answered:
+        if self._open_link() is None:
+            return
+        if not answered:
+            self._unanswered = True
             return
         match route.disposition:
             case Rewritten(rewrite):
@@ -168,6 +172,9 @@ class ClientSession(asyncio.Protocol):
         link.write(frame)
         return future
 
+    def give_up(self, reason: str) -> None:
+        self._close(reason, level=logging.ERROR)
+
     # What the link tells.
 
     def link_received(self, data: bytes) -> None:
@@ -184,15 +191,15 @@ class ClientSession(asyncio.Protocol):
         else:
             self._stop_client(_LINK_FULL)
 
-    def link_lost(self, reason: str) -> None:
-        if self._responses.owed or self._requests.mid_request:
+    def link_lost(self, reason: str, *, orderly: bool) -> None:
+        if orderly and not self._responses.owed and not self._requests.mid_request and not self._unanswered:
+            # An idle connection that the broker gave up; the next request that needs one opens it again.
+            self._link = None
+            self._responses = ResponseReader(self._queue)
+            self._go_on_client(_LINK_FULL)
+        else:
             # Without the shim the client would lose this connection, and know what to do.
             self._close(f"lost the broker: {reason}", level=logging.INFO)
-            return
-        # An idle connection that the broker gave up; the next request that needs one opens it again.
-        self._link = None
-        self._responses = ResponseReader(self._queue)
-        self._go_on_client(_LINK_FULL)
 
     # The rest.
 
@@ -234,7 +241,7 @@ class ClientSession(asyncio.Protocol):
             self._responded()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def _responded(self) -> None:
@@ -276,7 +283,7 @@ class ClientSession(asyncio.Protocol):
             self._close("internal error")
 
     def _stop_client(self, reason: int) -> None:
-        if not self._client_stops and self._transport is not None:
+        if not self._client_stops and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._client_stops |= reason
 
@@ -284,7 +291,7 @@ class ClientSession(asyncio.Protocol):
         if not self._client_stops & reason:
             return
         self._client_stops &= ~reason
-        if not self._client_stops and self._transport is not None:
+        if not self._client_stops and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _stop_link(self, reason: int) -> None:

@@ -18,7 +18,8 @@ class LinkOwner(Protocol):
     def link_writable(self, writable: bool) -> None:
         """False while the link cannot take more bytes: not connected yet, or the broker reads too slowly."""
 
-    def link_lost(self, reason: str) -> None: ...
+    def link_lost(self, reason: str, *, orderly: bool) -> None:
+        """The last call. ``orderly``: it had been connected, and the broker closed it without an error."""
 
 
 class BrokerLink(asyncio.Protocol):
@@ -48,7 +49,7 @@ class BrokerLink(asyncio.Protocol):
                 failures.append(f"{address}: {reason_of(error)}")
             else:
                 return
-        self._lost("; ".join(failures) or "the broker has left the cluster")
+        self._lost("; ".join(failures) or "the broker has left the cluster", orderly=False)
 
     def connection_made(self, made: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
@@ -76,24 +77,24 @@ class BrokerLink(asyncio.Protocol):
             self._owner.link_writable(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost(reason_of(exc) if isinstance(exc, OSError) else "closed by the broker")
+        self._lost(reason_of(exc) if isinstance(exc, OSError) else "closed by the broker", orderly=exc is None)
 
-    def _lost(self, reason: str) -> None:
+    def _lost(self, reason: str, *, orderly: bool) -> None:
         owner, self._owner, self._transport = self._owner, None, None
         if owner is not None:
-            owner.link_lost(reason)
+            owner.link_lost(reason, orderly=orderly)
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
-        else:
+        if self._transport is None:
             self._waiting += data
+        elif not self._transport.is_closing():
+            self._transport.write(data)
 
     def set_reading(self, reading: bool) -> None:
         if reading == self._reading:
             return
         self._reading = reading
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             if reading:
                 self._transport.resume_reading()
             else:

@@ -192,3 +192,34 @@ def test_sigterm_drains(broker: Broker, make_topic: TopicFactory, tmp_path: Path
         with WireClient(shim.port) as client:
             assert committed(client, group) == 1
             assert committed(client, group + "-3") >= (acknowledged + 1 if acknowledged else -1)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_find_coordinator_names_a_broker_of_metadata_at_the_shims_port(
+    shim: Shim, broker: Broker, group: str, version: int
+) -> None:
+    with WireClient(shim.port) as client:
+        if version < 4:
+            one = client.ask(find_coordinator.API, version, find_coordinator.FindCoordinatorRequest(group))
+            found = [(one.error_code, one.node_id, one.host, one.port)]
+        else:
+            request = find_coordinator.FindCoordinatorRequest(coordinator_keys=(group, group + "-2"))
+            many = client.ask(find_coordinator.API, version, request).coordinators
+            assert [c.key for c in many] == [group, group + "-2"]
+            found = [(c.error_code, c.node_id, c.host, c.port) for c in many]
+        assert set(found) == {(ErrorCode.NONE, broker.node_id, "127.0.0.1", shim.broker_port(broker.node_id))}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_metadata_names_every_broker_at_the_shims_port(shim: Shim, broker: Broker, version: int) -> None:
+    with WireClient(shim.port) as client:
+        answer = client.ask(metadata.API, version, metadata.MetadataRequest(topics=()))
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+        (broker.node_id, "127.0.0.1", shim.broker_port(broker.node_id))
+    ]
+
+
+def test_a_commit_is_served_on_every_port_of_the_shim(shim: Shim, broker: Broker, group: str) -> None:
+    with WireClient(shim.port) as bootstrap, WireClient(shim.broker_port(broker.node_id)) as node:
+        commit(bootstrap, group, 5)
+        assert committed(node, group) == 5

@@ -1,0 +1,53 @@
+"""The table: what it must hold for clients to work, and what it must never let through."""
+
+from __future__ import annotations
+
+from protocol.apis import APIS, ApiKey
+from shim.api import OFFERED, ROUTES, Forwarded, Rewritten, Served
+from shim.api.table import TABLE
+
+# Kafka 4.3: what a group does outside the shim would be done at the cluster, which does not know the group.
+GROUPS_ELSEWHERE = {
+    ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_DELETE,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT,
+}  # fmt: skip
+# The first version whose response holds a broker's address, and how many APIs can carry one at all.
+FIRST_WITH_ADDRESS = {
+    ApiKey.PRODUCE: 10, ApiKey.FETCH: 16, ApiKey.METADATA: 0, ApiKey.FIND_COORDINATOR: 0, ApiKey.DESCRIBE_QUORUM: 2,
+    ApiKey.DESCRIBE_CLUSTER: 0,
+}  # fmt: skip
+
+
+def test_no_version_is_routed_twice() -> None:
+    routed = [(route.key, version) for route in TABLE for version in range(route.first, route.last + 1)]
+    assert len(routed) == len(set(routed)) == len(ROUTES)
+
+
+def test_a_response_that_can_hold_an_address_is_never_passed_on_as_it_is() -> None:
+    for key, first in FIRST_WITH_ADDRESS.items():
+        for version in range(first, 64):
+            route = ROUTES.get(key << 16 | version)
+            assert route is None or not isinstance(route.disposition, Forwarded), (key, version)
+
+
+def test_group_requests_never_reach_the_cluster() -> None:
+    assert not GROUPS_ELSEWHERE & OFFERED.keys()
+    for route in TABLE:
+        if "GROUP" in route.key.name or "OFFSET_" in route.key.name.removeprefix("OFFSET_FOR_LEADER"):
+            assert isinstance(route.disposition, Served), route.key
+
+
+def test_every_decoded_version_has_a_schema() -> None:
+    for route in TABLE:
+        if isinstance(route.disposition, Served | Rewritten):
+            first, last = APIS[route.key].versions
+            assert first <= route.first <= route.last <= last, route.key
+
+
+def test_offered_ranges_are_those_of_the_routes() -> None:
+    for key, (first, last) in OFFERED.items():
+        assert all(key << 16 | version in ROUTES for version in range(first, last + 1))
+    assert OFFERED[ApiKey.FETCH] == (0, 15)
+    assert OFFERED[ApiKey.PRODUCE] == (0, 13)
+    assert OFFERED[ApiKey.API_VERSIONS] == (0, 4)
