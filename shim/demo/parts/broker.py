@@ -1,0 +1,374 @@
+"""Real Kafka brokers in KRaft mode: one process each, alone or as a cluster."""
+
+import base64
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from shim.demo.parts.archive import ArchiveRefused, made_archive
+from shim.demo.parts.jars import KAFKA, JarSet, jar_set, java_executable
+from shim.demo.parts.jvm import java_command
+from shim.demo.parts.metadata import cluster_view
+from shim.demo.parts.ports import free_port_range
+from shim.demo.parts.process import Child, StartFailed
+
+Properties = Mapping[str, str | int | bool]
+
+_STARTED = "Kafka Server started"
+_FORMAT_TIMEOUT_S = 60.0
+_POLL_S = 0.05
+_LONE_HEAP_MB, _MEMBER_HEAP_MB = 128, 96
+
+# Small and quick, for a few topics: Kafka's defaults are sized for servers.
+_SMALL: Properties = {
+    "offsets.topic.num.partitions": 5,
+    "transaction.state.log.num.partitions": 5,
+    "share.coordinator.state.topic.num.partitions": 5,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.dedupe.buffer.size": 4_194_304,
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    "background.threads": 4,
+    # A broker that comes back is refused until the session of the one that it was has run out (9 s by default).
+    "broker.session.timeout.ms": 3_000,
+    "broker.heartbeat.interval.ms": 500,
+}
+_INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+_INTERNAL_MIN_ISR = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
+
+
+class Quorum(NamedTuple):
+    """What the nodes of one cluster agree on: its id, the one controller's node id and address, how many brokers."""
+
+    cluster_id: str
+    controller_id: int
+    controller: str
+    brokers: int
+
+
+class Broker:
+    """One Kafka broker. Without `quorum` it is its own controller, a whole cluster of one.
+
+    `folder` keeps everything of it: `server.properties`, `server.log` (its output, appended over restarts) and `data/`.
+    Port and data stay the same over `stop`, `kill` and `start`. As a context manager it is started, and stopped however
+    the block ends. `properties` are server.properties of its own, before all others.
+
+    Starting raises PartsUnavailable (no Java, no jars) and StartFailed (with the tail of the log); nothing is left
+    running then.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        node_id: int = 1,
+        host: str = "127.0.0.1",
+        properties: Properties | None = None,
+        quorum: Quorum | None = None,
+        heap_mb: int = _LONE_HEAP_MB,
+        start_timeout: float = 60.0,
+        stop_timeout: float = 15.0,
+        release: str = KAFKA,
+    ) -> None:
+        self.folder = folder
+        self.node_id = node_id
+        self.host = host
+        self.port = free_port_range(2, host)
+        # A lone broker, or the one that its cluster made the controller, listens for the quorum at the next port.
+        self.quorum = quorum or Quorum(_new_id(), node_id, f"{host}:{self.port + 1}", 1)
+        self.heap_mb = heap_mb
+        self.start_timeout = start_timeout
+        self.stop_timeout = stop_timeout
+        self.release = release
+        self._properties = dict(properties or {})
+        self._child: Child | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The broker's `log.dirs`: one folder per partition."""
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the broker printed."""
+        return self.folder / "server.log"
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises RuntimeError when the broker does not run."""
+        if self._child is None or not self._child.running:
+            raise RuntimeError(f"broker {self.node_id} is not running")
+        return self._child.pid
+
+    @property
+    def is_controller(self) -> bool:
+        return self.quorum.controller_id == self.node_id
+
+    def segments(self, topic: str) -> list[Path]:
+        """The log segments that this broker keeps of a topic, by partition and base offset."""
+        partition = re.compile(re.escape(topic) + r"-(\d+)")
+        found = [
+            (int(match[1]), segment)
+            for segment in self.data.glob("*/*.log")
+            if (match := partition.fullmatch(segment.parent.name))
+        ]
+        return [segment for _, segment in sorted(found)]
+
+    def start(self) -> Self:
+        """Start it, with the data it has; returns when it takes requests. Nothing happens when it runs already."""
+        self.launch()
+        self.wait_started()
+        return self
+
+    def launch(self) -> None:
+        """The first half of `start`: the process exists on return, and need not have started. For several at once."""
+        if self.running:
+            return
+        jars = jar_set(self.release)
+        made_archive(jars, java_executable(), lambda path: _train(jars, self.release, path))
+        self._launch(jars)
+
+    def _launch(self, jars: JarSet, record_archive: Path | None = None) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_properties()
+        if not (self.data / "meta.properties").exists():
+            self._format(jars)
+        command = java_command(
+            jars,
+            "kafka.Kafka",
+            str(self._server_properties),
+            heap_mb=self.heap_mb,
+            log_level="INFO",
+            record_archive=record_archive,
+        )
+        self._child = Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
+
+    def wait_started(self) -> None:
+        """The second half of `start`. Raises StartFailed, and the process is gone then."""
+        assert self._child is not None, "launch comes first"
+        try:
+            self._child.wait_ready(self.start_timeout)
+        except StartFailed as error:
+            self._child.kill()
+            raise StartFailed(f"broker {self.node_id} at {self.bootstrap_servers}: {error}") from None
+        except BaseException:
+            self._child.kill()
+            raise
+
+    def stop(self) -> None:
+        """SIGTERM (a controlled shutdown), SIGKILL after `stop_timeout` seconds; nothing when it does not run."""
+        if self._child is not None:
+            self._child.stop(self.stop_timeout)
+
+    def kill(self) -> None:
+        """SIGKILL. Nothing happens when it does not run."""
+        if self._child is not None:
+            self._child.kill()
+
+    def restart(self) -> None:
+        """`stop`, then `start`: same port, same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _server_properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _write_properties(self) -> None:
+        listeners = f"PLAINTEXT://{self.bootstrap_servers}"
+        if self.is_controller:
+            listeners += f",CONTROLLER://{self.quorum.controller}"
+        replication = min(3, self.quorum.brokers)
+        settings: dict[str, str | int | bool] = {
+            "process.roles": "broker,controller" if self.is_controller else "broker",
+            "node.id": self.node_id,
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": self.quorum.controller,
+            "log.dirs": str(self.data),
+            **_SMALL,
+            **{f"{topic}.replication.factor": replication for topic in _INTERNAL_TOPICS},
+            **dict.fromkeys(_INTERNAL_MIN_ISR, max(1, replication - 1)),
+            **self._properties,
+        }
+        lines = (f"{name}={_property_text(value)}\n" for name, value in settings.items())
+        self._server_properties.write_text("".join(lines), encoding="ascii")
+
+    def _format(self, jars: JarSet) -> None:
+        """Give the data folder its identity (`kafka-storage format`), the controller's quorum included."""
+        standalone = ["--standalone"] if self.is_controller else []
+        # One argument with "=": one cluster id in 64 begins with a dash, and would be taken for an option.
+        identity = f"--cluster-id={self.quorum.cluster_id}"
+        arguments = ["format", *standalone, identity, "-c", str(self._server_properties)]
+        child = Child(
+            java_command(jars, "kafka.tools.StorageTool", *arguments, heap_mb=self.heap_mb),
+            log=self.log,
+            cwd=self.folder,
+        )
+        try:
+            in_time = child.wait(_FORMAT_TIMEOUT_S)
+        finally:
+            child.kill()
+        if not in_time or child.returncode != 0:
+            raise StartFailed(f"broker {self.node_id}: {self.data} could not be formatted:\n{child.tail()}")
+
+
+class Cluster:
+    """Several brokers; the first is also the controller. `brokers[i]` has node id i + 1.
+
+    `hosts`: the address that each broker listens on, one a broker, by default 127.0.0.1 for all. On Linux every address
+    in 127.0.0.0/8 will do: with addresses of their own, a connection to a broker shows itself by its remote address.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        brokers: int = 3,
+        hosts: Sequence[str] | None = None,
+        properties: Properties | None = None,
+        heap_mb: int = _MEMBER_HEAP_MB,
+        start_timeout: float = 90.0,
+        stop_timeout: float = 15.0,
+        release: str = KAFKA,
+    ) -> None:
+        hosts = hosts or ["127.0.0.1"] * brokers
+        if len(hosts) != brokers:
+            raise ValueError(f"{len(hosts)} hosts for {brokers} brokers")
+        self.start_timeout = start_timeout
+        self.brokers: list[Broker] = []
+        quorum: Quorum | None = None
+        for node_id, host in enumerate(hosts, start=1):
+            broker = Broker(
+                folder / f"broker-{node_id}",
+                node_id=node_id,
+                host=host,
+                properties=properties,
+                quorum=quorum,
+                heap_mb=heap_mb,
+                start_timeout=start_timeout,
+                stop_timeout=stop_timeout,
+                release=release,
+            )
+            if quorum is None:
+                broker.quorum = quorum = broker.quorum._replace(brokers=brokers)
+            self.brokers.append(broker)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    @property
+    def running(self) -> bool:
+        """Whether every broker runs."""
+        return all(broker.running for broker in self.brokers)
+
+    def start(self) -> Self:
+        """Start every broker that does not run; returns when each of them knows all the others.
+
+        Raises PartsUnavailable and StartFailed; no broker is left running then.
+        """
+        if self.running:
+            return self
+        try:
+            with ThreadPoolExecutor(len(self.brokers)) as together:
+                list(together.map(Broker.launch, self.brokers))
+            for broker in self.brokers:
+                broker.wait_started()
+            self._wait_joined()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop every broker, the controller last: the others leave the cluster through it."""
+        controller, *others = self.brokers
+        # Without a controller a controlled shutdown waits for its return.
+        stop = Broker.stop if controller.running else Broker.kill
+        try:
+            with ThreadPoolExecutor(len(self.brokers)) as together:
+                list(together.map(stop, others))
+            controller.stop()
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to every broker."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def restart(self) -> None:
+        """`stop`, then `start`: same ports, same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _wait_joined(self) -> None:
+        deadline = time.monotonic() + self.start_timeout
+        everyone = {broker.node_id for broker in self.brokers}
+        for broker in self.brokers:
+            while (known := cluster_view(broker.host, broker.port).brokers.keys()) != everyone:
+                if time.monotonic() > deadline:
+                    raise StartFailed(
+                        f"broker {broker.node_id} knows of brokers {sorted(known)}, not of {sorted(everyone)}"
+                    )
+                time.sleep(_POLL_S)  # a broker tells nobody when its picture of the cluster changes
+
+
+def _new_id() -> str:
+    """A cluster id as Kafka makes them: 16 random bytes, URL-safe base64 without padding, never a dash in front, which
+    its own tools take for an option.
+    """
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+def _property_text(value: str | int | bool) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode("ascii").replace("\n", "\\n")
+
+
+def _train(jars: JarSet, release: str, archive: Path) -> None:
+    """Have a throw-away broker write a class data archive as it ends. Raises ArchiveRefused, StartFailed, OSError."""
+    with tempfile.TemporaryDirectory(prefix="offset-shim-archive-") as folder:
+        broker = Broker(Path(folder), release=release, stop_timeout=60.0)
+        try:
+            broker._launch(jars, record_archive=archive)
+            broker.wait_started()
+        finally:
+            broker.stop()
+    if not archive.exists():
+        raise ArchiveRefused("the Java runtime wrote none")

@@ -1,0 +1,139 @@
+"""Real parts for every test: a Kafka broker, a cluster of three, a ZooKeeper, and fresh names on them.
+
+Each part is started when the first test asks for it and serves the whole session; a test that stops or kills one finds
+it started again for the next test.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from shim.demo.parts import Broker, Cluster, ZooKeeper
+from shim.demo.parts.metadata import cluster_view
+
+_TOPIC_TIMEOUT_S = 30.0
+_POLL_S = 0.02
+_LONGEST_TEST_NAME = 60  # in a topic or group name
+
+
+class TopicFactory(Protocol):
+    """Creates a topic directly at a broker; gives back its name once every broker knows every partition's leader.
+
+    `name`: by default a fresh one. `on`: by default the one part that the test uses, the broker where it names none.
+    """
+
+    def __call__(
+        self,
+        partitions: int = 1,
+        *,
+        name: str | None = None,
+        replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+        on: Broker | Cluster | None = None,
+    ) -> str: ...
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # kafka-python 3.0 reads its message definitions in a way that Python 3.11 and 3.12 call deprecated.
+    reader = r"(kafka\.protocol\.|importlib\.resources\._legacy)"
+    config.addinivalue_line("filterwarnings", f"ignore:(read|open)_text is deprecated:DeprecationWarning:{reader}")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One Kafka broker on 127.0.0.1."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three Kafka brokers on 127.0.0.2, .3 and .4: a connection to one of them shows itself by its remote address."""
+    hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3, hosts=hosts) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """One ZooKeeper on 127.0.0.1."""
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _parts_run_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start again what the test stopped: the session's parts serve the next test too."""
+    used = [
+        request.getfixturevalue(name) for name in ("broker", "cluster", "zookeeper") if name in request.fixturenames
+    ]
+    yield
+    for part in used:
+        part.start()
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Makes names that no topic or group had before, the test's own name in front."""
+    test = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")[:_LONGEST_TEST_NAME]
+    return lambda: f"{test}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(fresh_name: Callable[[], str]) -> str:
+    """A topic name of this test alone; `make_topic(name=topic)` creates the topic."""
+    return fresh_name()
+
+
+@pytest.fixture
+def group(fresh_name: Callable[[], str]) -> str:
+    """A group id of this test alone."""
+    return fresh_name()
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest, fresh_name: Callable[[], str]) -> TopicFactory:
+    """Creates topics directly at the broker or the cluster, past the shim."""
+
+    def chosen() -> Broker | Cluster:
+        used = [name for name in ("broker", "cluster") if name in request.fixturenames]
+        if len(used) == 2:
+            raise ValueError("this test uses broker and cluster: say which with make_topic(on=…)")
+        part = request.getfixturevalue(used[0] if used else "broker")
+        assert isinstance(part, Broker | Cluster)
+        return part
+
+    def make(
+        partitions: int = 1,
+        *,
+        name: str | None = None,
+        replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
+        on: Broker | Cluster | None = None,
+    ) -> str:
+        part = on or chosen()
+        brokers = part.brokers if isinstance(part, Cluster) else [part]
+        name = name or fresh_name()
+        new = NewTopic(name, partitions, replication_factor or min(3, len(brokers)), config=dict(config or {}))
+        admin = AdminClient({"bootstrap.servers": part.bootstrap_servers})
+        admin.create_topics([new])[name].result(_TOPIC_TIMEOUT_S)
+        for broker in brokers:
+            if broker.running:
+                _wait_known(broker, name, partitions)
+        return name
+
+    return make
+
+
+def _wait_known(broker: Broker, topic: str, partitions: int) -> None:
+    deadline = time.monotonic() + _TOPIC_TIMEOUT_S
+    while len(cluster_view(broker.host, broker.port, (topic,)).leaders) != partitions:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"broker {broker.node_id} does not know leaders for {partitions} partitions of {topic}")
+        time.sleep(_POLL_S)  # a broker tells nobody when its picture of the cluster changes
