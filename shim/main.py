@@ -152,7 +152,11 @@ def serve_command(
 @click.option("--json", "json_wanted", is_flag=True, help="The report as JSON; progress goes to standard error.")
 def demo_command(keep: bool, json_wanted: bool) -> None:
     """A real broker, the shim and unmodified clients, in one go."""
-    from shim.demo.demo import run  # its clients are an extra that `serve` does without
+    from shim.demo import missing_libraries
+
+    if missing := missing_libraries():
+        raise click.ClickException(f"{', '.join(missing)} not installed: pip install 'kafka-offset-shim[demo]'")
+    from shim.demo.demo import run  # only now: it imports the clients, an extra that `serve` does without
 
     sys.exit(run(keep=keep, json_wanted=json_wanted))
 

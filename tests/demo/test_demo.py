@@ -1,0 +1,124 @@
+"""`offset-shim demo` as its users run it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+TIMEOUT_S = 240  # seconds: a guard against hanging, on a machine that does much else at the same time
+COMMAND = (sys.executable, "-m", "shim.main", "demo")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment by which every process that the demo starts can be told: its folder for temporary files."""
+    return {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    yield
+    assert _processes_of(tmp_path) == []
+    assert list(tmp_path.glob("offset-shim-demo-*")) == []
+
+
+def _processes_of(folder: Path) -> list[Sequence[str]]:
+    """The command lines of all processes whose environment names this folder as the one for temporary files."""
+    found: list[Sequence[str]] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TMPDIR") == str(folder):
+                found.append(process.cmdline())
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue  # ended meanwhile, or not of this user
+    return found
+
+
+def test_it_ends_with_a_report_in_which_every_check_holds(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--json"], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["holds"]
+    assert all(check["holds"] for check in report["checks"])
+    assert len(report["log_end"]) == 4
+    assert sum(report["log_end"].values()) == report["delivered"] > 0
+    assert [group["group"] for group in report["groups"]] == [
+        "demo-kafka-python",
+        "demo-aiokafka",
+        "demo-confluent-kafka",
+    ]
+    for group in report["groups"]:
+        assert sum(group["consumed"].values()) >= report["delivered"]
+        assert len(group["consumed"]) == 2
+        assert group["committed"] == report["log_end"]
+        assert group["acknowledged_before_kill"].keys() == report["log_end"].keys()
+        assert all(group["found_after_kill"][p] >= o for p, o in group["acknowledged_before_kill"].items())
+        assert group["at_broker"] == {}
+    assert "shim killed with SIGKILL" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything(environment: dict[str, str], number: signal.Signals, tmp_path: Path) -> None:
+    demo = subprocess.Popen(COMMAND, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    guard = threading.Timer(TIMEOUT_S, demo.kill)
+    guard.start()
+    try:
+        assert demo.stdout is not None
+        output = []
+        for line in demo.stdout:
+            output.append(line)
+            if "starting the clients" in line:
+                assert any("kafka.Kafka" in command for command in _processes_of(tmp_path))
+                demo.send_signal(number)
+    finally:
+        guard.cancel()
+        demo.kill()
+        demo.wait()
+        if demo.stdout:
+            demo.stdout.close()
+    assert demo.returncode == 128 + number, "".join(output)
+    assert output[-1] == f"Error: stopped by {number.name}, nothing is left running\n"
+    assert not any("Traceback" in line for line in output)
+
+
+def _error_line(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr.strip()
+
+
+def test_no_java_is_one_line(environment: dict[str, str]) -> None:
+    without = {name: value for name, value in environment.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
+    assert _error_line(without, *COMMAND[1:]).startswith("Error: no java on the PATH: install")
+
+
+def test_no_maven_and_no_jars_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    java = shutil.which("java")
+    assert java is not None
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(java)
+    without = {**environment, "PATH": str(tmp_path / "bin"), "OFFSET_SHIM_CACHE": str(tmp_path / "cache")}
+    assert _error_line(without, *COMMAND[1:]).startswith("Error: no mvn on the PATH")
+
+
+def test_a_missing_client_library_is_one_line_and_serve_does_without(environment: dict[str, str]) -> None:
+    program = "import sys; sys.modules['aiokafka'] = None; from shim.main import cli; cli()"
+    assert _error_line(environment, "-c", program, "demo") == (
+        "Error: aiokafka not installed: pip install 'kafka-offset-shim[demo]'"
+    )
+    program = "import sys, shim.main; sys.exit(not {'kafka', 'aiokafka', 'confluent_kafka'}.isdisjoint(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
