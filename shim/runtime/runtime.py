@@ -81,6 +81,8 @@ class Runtime:
     async def _load(self, partition: Partition) -> None:
         loop = asyncio.get_running_loop()
         coordinator = await loop.run_in_executor(self._thread, self._replayed, partition.number)
+        if self._stopping:
+            return
         coordinator.loaded(self._clock.now())
         partition.coordinator = coordinator
         self._arm(partition)
@@ -102,9 +104,7 @@ class Runtime:
         records of its own decision.
         """
         partition = self._partitions[partition_number]
-        if self._stopping:
-            ticket.fail(ErrorCode.NOT_COORDINATOR)
-        elif partition.coordinator is None:
+        if partition.coordinator is None:
             ticket.fail(partition.unavailable)
         else:
             try:
@@ -159,7 +159,7 @@ class Runtime:
 
     def _expire(self, partition: Partition) -> None:
         partition.timer = partition.due = None
-        if partition.coordinator is None or self._stopping:
+        if partition.coordinator is None:
             return
         try:
             outcome = partition.coordinator.expire(self._clock.now())
@@ -200,13 +200,9 @@ class Runtime:
         After a write of unknown outcome, or a decision that broke off, the state may hold what the disk never will.
         """
         log.error("__consumer_offsets-%d: reloading the partition from disk", partition.number)
-        coordinator, partition.coordinator = partition.coordinator, None
-        partition.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if partition.timer is not None:
-            partition.timer.cancel()
-            partition.timer = partition.due = None
+        loading = ErrorCode.NOT_COORDINATOR if self._stopping else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._retire(partition, loading)
         self._next.lost(partition.number, ErrorCode.NOT_COORDINATOR)
-        _fail_parked(coordinator)
         task = asyncio.get_running_loop().create_task(self._reload(partition))
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)
@@ -230,10 +226,18 @@ class Runtime:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
         for partition in self._partitions:
-            if partition.timer is not None:
-                partition.timer.cancel()
-            _fail_parked(partition.coordinator)
+            self._retire(partition, ErrorCode.NOT_COORDINATOR)
         self._wake.set()
+
+    def _retire(self, partition: Partition, unavailable: ErrorCode) -> None:
+        """Have no coordinator for the partition; whoever waits for a rebalance looks for the coordinator again."""
+        coordinator, partition.coordinator = partition.coordinator, None
+        partition.unavailable = unavailable
+        if partition.timer is not None:
+            partition.timer.cancel()
+            partition.timer = partition.due = None
+        for ticket in coordinator.parked() if coordinator is not None else ():
+            cast(Ticket, ticket).fail(ErrorCode.NOT_COORDINATOR)
 
     def close(self) -> None:
         """After :meth:`run` has returned."""
@@ -241,12 +245,6 @@ class Runtime:
             task.cancel()
         self._thread.shutdown()
         self._log.close()
-
-
-def _fail_parked(coordinator: GroupCoordinator | None) -> None:
-    """Whoever waits for a rebalance looks for the coordinator again."""
-    for ticket in coordinator.parked() if coordinator is not None else ():
-        cast(Ticket, ticket).fail(ErrorCode.NOT_COORDINATOR)
 
 
 def _encoded(key: Any, value: Any) -> Record:

@@ -1,0 +1,150 @@
+"""SIGKILL of the shim under a stream of commits: nothing that was acknowledged is lost, nothing half is served."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from protocol.batches import batches
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.crash.conftest import OFFSETS_PARTITIONS, TOPIC_PARTITIONS
+from tests.crash.consuming import Consuming
+from tests.crash.history import WrongOffsets
+from tests.crash.load import Committer, Load, join, served
+from tests.log_format.dump import read_by_kafka
+from tests.shim_process import Shim
+
+GROUPS, MEMBERS = 40, 10  # so many groups, and so many of them with a member
+CONNECTIONS = 6
+KILLS = 20
+TIME_LIMIT_SECONDS = 150
+MOST_COMMITS = 400  # between two kills
+RECORDS = 40_000  # for the consumer, more than it can commit one by one
+
+
+@pytest.fixture
+def consuming(
+    shim: Shim, broker: Broker, make_topic: TopicFactory, fresh_name: Callable[[], str], tmp_path: Path
+) -> Iterator[Consuming]:
+    topic = make_topic(3)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "queue.buffering.max.messages": RECORDS})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number), partition=number % 3)
+    assert producer.flush(30) == 0
+    with Consuming(shim.bootstrap, topic, fresh_name(), tmp_path / "consumer.stderr") as running:
+        yield running
+
+
+def committers(topic: str, prefix: str, seed: int) -> list[Committer]:
+    return [
+        Committer(f"{prefix}-{number}", topic, TOPIC_PARTITIONS, random.Random(seed * 1_000 + number))
+        for number in range(GROUPS)
+    ]
+
+
+def check(shim: Shim, groups: Sequence[Committer], topic: str) -> None:
+    found = served(shim.port, [committer.history.group for committer in groups], topic)
+    for committer in groups:
+        committer.history.check(found[committer.history.group])
+
+
+async def committed_and_killed(shim: Shim, groups: Sequence[Committer], after: int, seed: int) -> int:
+    """Commit to every port of the shim, kill it after so many answers; how many there were in the end."""
+    load = Load([shim.port, shim.broker_port(1)], groups, CONNECTIONS, seed)
+    await load.until_killed(after, shim.kill)
+    assert not shim.running
+    return load.acknowledged
+
+
+# Every seed is a run of its own, so that many of them can be done in parts.
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 26))])
+async def test_killed_again_and_again_every_acknowledged_offset_is_served(
+    shim: Shim, committed_topic: str, consuming: Consuming, group: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    groups = committers(committed_topic, group, seed)
+    for committer in groups[:MEMBERS]:
+        join(shim.port, committer, committed_topic)
+    acknowledged = 0
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        for kill in range(KILLS):
+            await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it takes part again
+            after = rng.randint(1, MOST_COMMITS)
+            acknowledged += await committed_and_killed(shim, groups, after, seed * KILLS + kill)
+            await asyncio.to_thread(shim.start)
+            check(shim, groups, committed_topic)
+            by_consumer = consuming.acknowledged()
+            found = served(shim.port, [consuming.group], consuming.topic)
+            consuming.check(by_consumer, found[consuming.group])
+        assert acknowledged > KILLS * MOST_COMMITS / 4
+        assert all(committer.history.number for committer in groups), "a group that never committed"
+        await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it goes on after the last kill
+        shim.stop()
+        assert len(await asyncio.to_thread(read_by_kafka, segments(shim))) > acknowledged
+    print(f"{KILLS} kills, {acknowledged} acknowledged commits, {consuming.committed} of the consumer")
+
+
+def segments(shim: Shim) -> list[Path]:
+    """The segments that hold something."""
+    return [segment for segment in sorted(shim.data_dir.glob("__consumer_offsets-*/*.log")) if segment.stat().st_size]
+
+
+def half_of_the_last_batch(log: bytes) -> bytes:
+    position, header = list(batches(log))[-1]
+    return log[position : position + header.size // 2]
+
+
+TAILS: dict[str, Callable[[bytes], bytes]] = {
+    "random bytes": lambda log: random.Random(len(log)).randbytes(3_000),
+    "zeros": lambda log: bytes(4_096),
+    "a few bytes": lambda log: b"\x00\x00\x00",
+    "half a batch": half_of_the_last_batch,
+}
+
+
+@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
+async def test_garbage_after_the_last_batch_is_cut_off(
+    shim: Shim, committed_topic: str, group: str, tail: Callable[[bytes], bytes]
+) -> None:
+    groups = committers(committed_topic, group, 0)
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        await committed_and_killed(shim, groups, MOST_COMMITS, 0)
+        await asyncio.to_thread(shim.start)
+        check(shim, groups, committed_topic)
+        shim.kill()
+        written = {segment: segment.read_bytes() for segment in segments(shim)}
+        assert len(written) == OFFSETS_PARTITIONS
+        for segment, log in written.items():
+            segment.write_bytes(log + tail(log))
+        await asyncio.to_thread(shim.start)
+        check(shim, groups, committed_topic)
+        for segment, log in written.items():
+            assert segment.read_bytes() == log
+            (copy,) = segment.parent.glob("*.cut-*")
+            assert copy.read_bytes() == tail(log), "what was cut off is kept"
+        await committed_and_killed(shim, groups, 50, 1)
+        await asyncio.to_thread(shim.start)
+        check(shim, groups, committed_topic)
+
+
+async def test_a_log_that_lost_its_last_batch_would_be_noticed(shim: Shim, committed_topic: str, group: str) -> None:
+    """The load and its checks on a shim that loses one acknowledged batch: what the other tests rely on."""
+    groups = committers(committed_topic, group, 0)
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        await committed_and_killed(shim, groups, MOST_COMMITS, 0)
+        await asyncio.to_thread(shim.start)
+        check(shim, groups, committed_topic)
+        shim.kill()
+        lossy = segments(shim)[0]
+        log = lossy.read_bytes()
+        position, _ = list(batches(log))[-1]
+        lossy.write_bytes(log[:position])
+        await asyncio.to_thread(shim.start)
+        with pytest.raises(WrongOffsets):
+            check(shim, groups, committed_topic)

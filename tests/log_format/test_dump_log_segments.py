@@ -1,0 +1,107 @@
+"""Kafka's own DumpLogSegments reads the shim's log: every batch, every key and value, to the last field."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from protocol.errors import ErrorCode
+from protocol.messages import offset_commit
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.log_format.dump import read_by_kafka
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+PARTITIONS = 3
+TIME_LIMIT_SECONDS = 60.0
+SIMPLE_GROUPS = 12
+RETENTION_MS = 3_600_000
+
+
+def consume_as_two(shim: Shim, topic: str, group: str, instance: str) -> None:
+    """A group of two real members, one of them static: a rebalance when the second joins, commits, a member leaves."""
+
+    def member(**settings: str) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": shim.bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "heartbeat.interval.ms": 200,
+                **settings,
+            }
+        )
+        consumer.subscribe([topic])
+        return consumer
+
+    deadline = time.monotonic() + TIME_LIMIT_SECONDS
+    members = [member()]
+    _poll_until(lambda: len(members[0].assignment()) == PARTITIONS, members, deadline)
+    members.append(member(**{"group.instance.id": instance}))
+    _poll_until(lambda: all(0 < len(each.assignment()) < PARTITIONS for each in members), members, deadline)
+    for consumer in members:
+        consumer.commit(offsets=[TopicPartition(topic, p.partition, p.partition) for p in consumer.assignment()])
+        consumer.close()
+
+
+def _poll_until(condition: Callable[[], bool], members: Sequence[Consumer], deadline: float) -> None:
+    while not condition():
+        assert time.monotonic() < deadline, "the members never shared the partitions"
+        for member in members:
+            member.poll(0.05)
+
+
+def commit_by_wire(shim: Shim, topic: str, group: str) -> None:
+    """Simple groups, every version of OffsetCommit, with and without a retention time, and metadata of many kinds."""
+    with WireClient(shim.port) as client:
+        for number in range(SIMPLE_GROUPS):
+            for version in range(2, 10):
+                request = offset_commit.OffsetCommitRequest(
+                    group_id=f"{group}-{number}",
+                    retention_time_ms=RETENTION_MS if version in (2, 4) else -1,
+                    topics=(
+                        offset_commit.OffsetCommitRequestTopic(
+                            topic,
+                            partitions=tuple(
+                                offset_commit.OffsetCommitRequestPartition(
+                                    partition,
+                                    number * 1_000 + version,
+                                    committed_leader_epoch=version - 1,
+                                    committed_metadata=("", None, 'quoted "ö" \U0001f600 {}')[partition],
+                                )
+                                for partition in range(PARTITIONS)
+                            ),
+                        ),
+                    ),
+                )
+                response = client.ask(offset_commit.API, version, request)
+                assert {p.error_code for t in response.topics for p in t.partitions} == {ErrorCode.NONE}
+
+
+def test_every_batch_key_and_value_is_read(
+    broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path
+) -> None:
+    topic = make_topic(PARTITIONS)
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings={"offsets.topic.num.partitions": 5}) as shim:
+        consume_as_two(shim, topic, group, "the-static-one")
+        commit_by_wire(shim, topic, group)
+        assert shim.stop() == 0
+    segments = sorted((tmp_path / "data").glob("__consumer_offsets-*/*.log"))
+    assert len(segments) == 5
+    records = read_by_kafka(segments)
+    offsets = [value for _, _, key, value in records if key["type"] == "1" and value]
+    assert {value["version"] for value in offsets} == {"1", "3"}, "with and without an expire timestamp"
+    by_wire = [value for _, _, key, value in records if key["type"] == "1" and key["data"]["group"] != group]
+    assert len(by_wire) == SIMPLE_GROUPS * 8 * PARTITIONS
+    groups = [value["data"] for _, _, key, value in records if key == {"type": "2", "data": {"group": group}} and value]
+    assert {len(value["members"]) for value in groups} >= {0, 1, 2}
+    assert max(value["generation"] for value in groups) >= 2
+    members = [member for value in groups for member in value["members"]]
+    assert {member["groupInstanceId"] for member in members} == {None, "the-static-one"}
+    assert all(member["subscription"] and member["assignment"] for member in members)
+    assert {key["type"] for _, _, key, _ in records} == {"1", "2"}
