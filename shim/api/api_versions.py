@@ -7,7 +7,7 @@ ones the answer is v0 with UNSUPPORTED_VERSION, and the client tries lower (KIP-
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -20,11 +20,11 @@ _Call = Call[ApiVersionsRequest, ApiVersionsResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
-    return _ask(services, call)
+    return _ask(services, call, call.ask_broker())
 
 
-async def _ask(services: Services, call: _Call) -> None:
-    frame = await call.ask_broker()
+async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None:
+    frame = await asked
     # A broker that lacks this version answers v0, whatever was asked: decode that one, and the client will too.
     unsupported = int.from_bytes(frame[8:10], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
     version = 0 if unsupported else call.version

@@ -87,9 +87,13 @@ class Call(Generic[Request, Response]):
             hold=hold,
         )
 
-    async def ask_broker(self) -> bytes:
-        """The frame that the broker answers to this very request. Raises :class:`ConnectionError`."""
-        return await self.connection.ask(self.correlation_id, self._frame)
+    def ask_broker(self) -> Awaitable[bytes]:
+        """The frame that the broker answers to this very request. Awaiting it raises :class:`ConnectionError`.
+
+        To be called before the handler returns: the broker must get this request before what the client sent behind it,
+        or its answer would be stuck behind a response that waits for this one.
+        """
+        return self.connection.ask(self.correlation_id, self._frame)
 
     def answer(self, response: Response) -> None:
         """Never raises: whoever answers has others to answer too."""

@@ -6,7 +6,7 @@ say (its offsets topic is not there yet, or the coordinator is down), a group ge
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -31,11 +31,11 @@ _Call = Call[FindCoordinatorRequest, FindCoordinatorResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
-    return _ask(services, call)
+    return _ask(services, call, call.ask_broker())
 
 
-async def _ask(services: Services, call: _Call) -> None:
-    _, answer = API.parse_response(call.version, await call.ask_broker(), SIZE_FIELD)
+async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None:
+    _, answer = API.parse_response(call.version, await asked, SIZE_FIELD)
     found = answer.coordinators if call.version >= FIRST_OF_MANY else (_of_one(call, answer),)
     await services.cluster.learn(
         {c.node_id: HostPort(c.host, c.port) for c in found if c.error_code == ErrorCode.NONE},

@@ -223,3 +223,15 @@ def test_a_commit_is_served_on_every_port_of_the_shim(shim: Shim, broker: Broker
     with WireClient(shim.port) as bootstrap, WireClient(shim.broker_port(broker.node_id)) as node:
         commit(bootstrap, group, 5)
         assert committed(node, group) == 5
+
+
+def test_a_request_that_the_shim_passes_on_itself_keeps_its_place_before_a_fetch(
+    shim: Shim, broker: Broker, make_topic: TopicFactory, group: str
+) -> None:
+    """Sent together: were the broker asked later, its answer would be stuck behind a fetch that waits for this one."""
+    topic = make_topic()
+    with WireClient(shim.broker_port(broker.node_id)) as client:
+        request = find_coordinator.API.request_frame(3, 1, "wire", find_coordinator.FindCoordinatorRequest(group))
+        client.socket.sendall(request + fetch_frame(topic, 2, 200) + request)
+        frames = [client.receive_frame() for _ in range(3)]
+    assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 2, 1]
