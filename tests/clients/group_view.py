@@ -1,0 +1,78 @@
+"""What a cluster, the shim or a broker, says of one consumer group; and what the shim's log says of it."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from shim.demo.parts import tools
+
+_TIMEOUT_S = 15.0
+_GROUP_METADATA = re.compile(
+    r"CreateTime: (?P<timestamp>\d+) .* key: (?P<key>\{\"type\":\"2\".*\}) payload: (?P<value>\{.*\})"
+)
+
+
+class Assigned(NamedTuple):
+    """A group's state, and the partitions of each of its members."""
+
+    state: ConsumerGroupState
+    members: list[set[int]]
+
+
+class GroupView:
+    """One group, asked for at `bootstrap_servers`."""
+
+    def __init__(self, bootstrap_servers: str, group: str) -> None:
+        self.group = group
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def listed(self) -> bool:
+        result = self._admin.list_consumer_groups(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
+        assert not result.errors
+        return self.group in {listing.group_id for listing in result.valid}
+
+    def assigned(self) -> Assigned:
+        asked = self._admin.describe_consumer_groups([self.group], request_timeout=_TIMEOUT_S)
+        described = asked[self.group].result(_TIMEOUT_S)
+        members = [
+            {partition.partition for partition in member.assignment.topic_partitions} for member in described.members
+        ]
+        return Assigned(described.state, members)
+
+    def shared_by(self, members: int, partitions: int) -> bool:
+        """Whether the group is stable with so many members, each partition given to one, as many to each."""
+        state, shares = self.assigned()
+        whole = sorted(partition for share in shares for partition in share) == list(range(partitions))
+        even = [len(share) for share in shares] == [partitions // members] * members
+        return state == ConsumerGroupState.STABLE and whole and even
+
+    def committed(self) -> dict[int, int]:
+        """The committed offset of each partition that has one."""
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self.group)], request_timeout=_TIMEOUT_S
+        )
+        answered = asked[self.group].result(_TIMEOUT_S)
+        return {entry.partition: entry.offset for entry in answered.topic_partitions if entry.offset >= 0}
+
+
+class Generation(NamedTuple):
+    """One group metadata record: its generation, how many members, and when it was written (milliseconds)."""
+
+    number: int
+    members: int
+    timestamp: int
+
+
+def generations(data_dir: Path, group: str) -> list[Generation]:
+    """What Kafka's own tool reads of the group in the log at `data_dir`: its group metadata records in their order."""
+    segments = sorted(path for path in data_dir.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+    return [
+        Generation(value["generation"], len(value["members"]), int(match["timestamp"]))
+        for line in tools.dump_offsets_log(*segments).splitlines()
+        if (match := _GROUP_METADATA.search(line)) and json.loads(match["key"])["data"]["group"] == group
+        for value in [json.loads(match["value"])["data"]]
+    ]
