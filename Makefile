@@ -23,7 +23,7 @@ test: $(INSTALLED)
 	$(BIN)/pytest -m 'not soak'
 
 soak: $(INSTALLED)
-	$(BIN)/pytest -m soak
+	$(BIN)/python -m tests.soak
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

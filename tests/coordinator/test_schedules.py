@@ -6,6 +6,7 @@
 - The records alone make the state that is running, at every moment; killing the coordinator loses nothing of it.
 """
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -266,3 +267,11 @@ class Schedule(RuleBasedStateMachine):
 
 Schedule.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestSchedule = Schedule.TestCase
+
+
+class LongSchedule(Schedule):
+    pass
+
+
+LongSchedule.TestCase.settings = settings(max_examples=5_000, stateful_step_count=60, deadline=None)
+TestLongSchedule = pytest.mark.soak(LongSchedule.TestCase)
