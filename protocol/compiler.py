@@ -268,6 +268,11 @@ class _Source:
         return text, self.names[name]
 
 
+def _how(errors: str) -> str:
+    """The arguments of `encode` and `decode`; none for the usual way, which is faster."""
+    return "" if errors == "strict" else f'"utf-8", "{errors}"'
+
+
 @dataclass(slots=True)
 class _Run:
     """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each."""
@@ -337,8 +342,8 @@ class _Decoder:
         match kind:
             case Fixed(code=code):
                 self.run.add(code, name)
-            case Text():
-                self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode()")
+            case Text(errors=errors):
+                self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode({_how(errors)})")
             case Blob():
                 self.sized(name, nullable, compact, "i", 'b""', f"buf[pos:{name}_end]")
             case ArrayOf(element=element):
@@ -535,7 +540,9 @@ class _Encoder:
                 raw, n = source.variable("raw"), source.variable("n")
                 text = isinstance(kind, Text)
                 with source.block(f"if {name}:"):
-                    source += f"{raw} = {name}.encode()" if text else f"{raw} = {name}"
+                    source += (
+                        f"{raw} = {name}.encode({_how(kind.errors)})" if isinstance(kind, Text) else f"{raw} = {name}"
+                    )
                     source += f"{n} = len({raw}){plus_one}"
                     if compact and text:
                         with source.block(f"if {n} > {MAX_STRING + 1}:"):

@@ -17,6 +17,7 @@ from protocol.wire import (
     Int32,
     Int64,
     NullableString,
+    OpaqueString,
     String,
     TaggedFields,
     Uuid,
@@ -43,7 +44,7 @@ class OffsetCommitValue(NamedTuple):
 
     offset: Int64
     leader_epoch: Annotated[Int32, since(3), ignorable] = -1
-    metadata: String = ""
+    metadata: OpaqueString = ""
     commit_timestamp: Int64 = NO_TIMESTAMP
     expire_timestamp: Annotated[Int64, only(1), ignorable] = NO_TIMESTAMP
     topic_id: Annotated[Uuid, since(4), tag(0), ignorable] = ZERO_UUID

@@ -78,14 +78,14 @@ class _Reader:
         match kind:
             case Fixed(code=code, size=size):
                 return self.fixed(code, size, path)
-            case Text():
+            case Text(errors=errors):
                 length = self.length(compact, "h", nullable, path)
                 if length is None:
                     return None
                 if length > MAX_STRING:
                     self.fail(f"a string of {length} bytes", start, path)
                 try:
-                    return self.take(length, path).decode()
+                    return self.take(length, path).decode("utf-8", errors)
                 except UnicodeDecodeError as error:
                     self.fail(f"not UTF-8 ({error.reason})", self.pos - length + error.start, path)
             case Blob():
@@ -197,14 +197,14 @@ def _write_value(out: bytearray, kind: Kind, value: Any, nullable: bool, compact
     match kind:
         case Fixed():
             _write_fixed(out, kind, value, path)
-        case Text():
+        case Text(errors=errors):
             if value is None:
                 _write_length(out, None, compact, "h", path)
                 return
             if not isinstance(value, str):
                 raise EncodeError(f"{type(value).__name__} is not text", path)
             try:
-                raw = value.encode()
+                raw = value.encode("utf-8", errors)
             except UnicodeEncodeError as error:
                 raise EncodeError(f"not Unicode text ({error.reason})", path) from None
             if len(raw) > MAX_STRING:

@@ -44,7 +44,12 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """UTF-8 with a length in front: int16, or in flexible versions an unsigned varint of length + 1."""
+    """UTF-8 with a length in front: int16, or in flexible versions an unsigned varint of length + 1.
+
+    `errors` is what becomes of bytes that are not UTF-8, as in `bytes.decode`.
+    """
+
+    errors: str = "strict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,9 @@ Float64 = Annotated[float, Fixed("d", 8)]
 Uuid = Annotated[bytes, Fixed("16s", 16)]
 String = Annotated[str, Text()]
 NullableString = Annotated[str | None, Text()]
+# Offset metadata, in which some clients pack binary state: what is not UTF-8 is kept, and comes back byte for byte.
+OpaqueString = Annotated[str, Text("surrogateescape")]
+NullableOpaqueString = Annotated[str | None, Text("surrogateescape")]
 Bytes = Annotated[bytes, Blob()]
 NullableBytes = Annotated[bytes | None, Blob()]
 # Record batches: on the wire they are nullable bytes, opened by protocol.batches only where somebody wants them.

@@ -12,6 +12,7 @@ from protocol.wire import (
     Int16,
     Int32,
     Int64,
+    NullableOpaqueString,
     NullableString,
     String,
     TaggedFields,
@@ -31,7 +32,7 @@ class OffsetCommitRequestPartition(NamedTuple):
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, since(6), ignorable] = -1
     commit_timestamp: Annotated[Int64, only(1)] = -1
-    committed_metadata: NullableString = ""
+    committed_metadata: NullableOpaqueString = ""
     tagged: TaggedFields = ()
 
 

@@ -15,6 +15,7 @@ from protocol.wire import (
     Int16,
     Int32,
     Int64,
+    NullableOpaqueString,
     NullableString,
     String,
     TaggedFields,
@@ -70,7 +71,7 @@ class OffsetFetchResponsePartition(NamedTuple):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, since(5), ignorable] = -1
-    metadata: NullableString = ""
+    metadata: NullableOpaqueString = ""
     error_code: Int16 = 0
     tagged: TaggedFields = ()
 
@@ -89,7 +90,7 @@ class OffsetFetchResponsePartitions(NamedTuple):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, ignorable] = -1
-    metadata: NullableString = ""
+    metadata: NullableOpaqueString = ""
     error_code: Int16 = 0
     tagged: TaggedFields = ()
 

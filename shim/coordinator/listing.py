@@ -7,7 +7,7 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.messages.list_groups import ListedGroup
 from shim.coordinator.group import Group, GroupState
 
-_GROUP_TYPE = "Classic"
+_GROUP_TYPE = "classic"
 _GROUP_ID_NOT_FOUND_FROM = 6
 
 
@@ -21,7 +21,7 @@ def list_groups(
     """
     states = {state.strip().lower() for state in states_filter}
     types = {type_.lower() for type_ in types_filter}
-    if types and _GROUP_TYPE.lower() not in types:
+    if types and _GROUP_TYPE not in types:
         return ()
     return tuple(
         ListedGroup(

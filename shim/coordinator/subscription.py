@@ -1,39 +1,53 @@
 """Which of the protocols that a member offers the coordinator can work with."""
 
 from collections.abc import Iterable
+from struct import Struct
 
-from protocol.consumer import decode_subscription
-from protocol.errors import DecodeError
 from protocol.messages.join_group import JoinGroupRequestProtocol
 from shim.coordinator.group import Protocol
 
 CONSUMER = "consumer"
 
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+
 
 def usable_protocols(protocol_type: str, offered: Iterable[JoinGroupRequestProtocol]) -> tuple[Protocol, ...]:
     """The offered protocols, each name once, in the member's order.
 
-    Those of a `consumer` whose subscription cannot be read are left out, so that they are never voted for. (Kafka 4.3
-    fails on such a subscription once the protocol is chosen, and the whole group with it.)
+    Those of a `consumer` whose subscription breaks a broker are left out, so that they are never voted for.
     """
     usable: dict[str, Protocol] = {}
     for protocol in offered:
         if protocol.name in usable:
             continue
-        if protocol_type != CONSUMER or subscribed_topics(protocol.metadata) is not None:
+        if protocol_type != CONSUMER or not breaks_a_broker(protocol.metadata):
             usable[protocol.name] = Protocol(protocol.name, protocol.metadata)
     return tuple(usable.values())
 
 
-def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics of a `consumer` subscription, or None when it cannot be read.
+def breaks_a_broker(metadata: bytes) -> bool:
+    """Whether a 4.3.1 broker fails on this `consumer` subscription once its protocol is chosen, and the group with it.
 
-    It is read as version 0, with which every version begins, as Kafka does: some clients claim a later version
-    whose fields they do not send.
+    That is when the topics or the user data claim more than there is, or a topic is null. Other malformed ones (too
+    short to have topics, a negative version, no user data) it takes for a subscription to nothing: seen on 4.3.1, which
+    reads every version as version 0, with which all begin.
     """
-    if len(metadata) < 2 or metadata[0] & 0x80:  # the version: an int16 that is not negative
-        return None
-    try:
-        return frozenset(decode_subscription(b"\x00\x00" + metadata[2:]).topics)
-    except DecodeError:
-        return None
+    end = len(metadata)
+    if end < 6 or metadata[0] & 0x80:  # no version and topic count, or a negative version
+        return False
+    (count,) = _INT32.unpack_from(metadata, 2)
+    position = 6
+    if count < 0 or count * 2 > end - position:
+        return True
+    for _ in range(count):
+        if position + 2 > end:
+            return True
+        (length,) = _INT16.unpack_from(metadata, position)
+        position += 2 + length
+        if length < 0 or position > end:
+            return True
+    if position + 4 > end:
+        return False
+    (length,) = _INT32.unpack_from(metadata, position)
+    return length > end - position - 4

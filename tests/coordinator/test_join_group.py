@@ -137,9 +137,32 @@ def test_an_empty_group_takes_another_protocol_type() -> None:
 
 
 class TestMalformedSubscription:
-    """A subscription that cannot be read never gets into a group."""
+    """A subscription that a broker fails on never gets into a group; one that it only finds odd does."""
 
-    malformed = (b"", b"\x00", b"\x00\x00\xff\xff\xff\xff", b"\x00\x01\x7f\xff\xff\xff", SUBSCRIPTION[:-1])
+    malformed = (
+        b"\x00\x00\xff\xff\xff\xff",  # a negative number of topics
+        b"\x00\x01\x7f\xff\xff\xff",  # a huge one
+        b"\x00\x00\x00\x00\x00\x01\x00\x09order",  # a topic cut short
+        b"\x00\x00\x00\x00\x00\x01\xff\xff",  # null for a topic
+        SUBSCRIPTION[:-4] + b"\x00\x00\x00\x05abc",  # less user data than it says
+    )
+    odd = (
+        b"",
+        b"\x00",
+        b"\x00\x00",
+        b"\x00\x00\x00\x00",  # the number of topics cut short
+        SUBSCRIPTION[:-4],  # no user data
+        SUBSCRIPTION[:-4] + b"\xff\xff\xff\xfe",  # user data of length -2
+        b"\xff\xff" + SUBSCRIPTION[2:],  # a negative version
+        b"\x00\x00\x00\x00\x00\x01\x00\x02\xff\xfe\xff\xff\xff\xff",  # a topic that is not UTF-8
+    )
+
+    @pytest.mark.parametrize("metadata", odd)
+    def test_what_a_broker_takes_is_taken(self, metadata: bytes) -> None:
+        d = Driven()
+        _, ticket = d.member(protocols=(("range", metadata),))
+        d.advance(3_000)
+        assert d.joined(ticket).error_code == ErrorCode.NONE
 
     @pytest.mark.parametrize("metadata", malformed)
     def test_it_is_refused_and_the_group_is_unharmed(self, metadata: bytes) -> None:
@@ -161,7 +184,7 @@ class TestMalformedSubscription:
 
     def test_only_the_protocols_that_can_be_read_are_voted_for(self) -> None:
         d = Driven()
-        _, ticket = d.member(protocols=(("broken", b"\x00"), ("range", SUBSCRIPTION)))
+        _, ticket = d.member(protocols=(("broken", self.malformed[0]), ("range", SUBSCRIPTION)))
         d.advance(3_000)
         assert d.joined(ticket).protocol_name == "range"
 

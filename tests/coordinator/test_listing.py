@@ -39,9 +39,9 @@ def test_list_filters(three: Driven, states: tuple[str, ...], types: tuple[str, 
 def test_list(three: Driven) -> None:
     listed = three.coordinator.list_groups()
     assert {(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in listed} == {
-        ("a", "consumer", "Stable", "Classic"),
-        ("b", "", "Empty", "Classic"),
-        ("c", "connect", "PreparingRebalance", "Classic"),
+        ("a", "consumer", "Stable", "classic"),
+        ("b", "", "Empty", "classic"),
+        ("c", "connect", "PreparingRebalance", "classic"),
     }
     assert three.coordinator.group_count == 3
 

@@ -27,7 +27,7 @@ PROTOCOLS = (
     (("range", subscription("orders", "payments")),),
     (("sticky", SUBSCRIPTION), ("range", SUBSCRIPTION)),
     (("sticky", SUBSCRIPTION),),
-    (("range", b"\x00"),),
+    (("range", b"\x00\x00\xff\xff\xff\xff"),),
 )
 CONSUMERS = st.integers(0, 3)
 GROUPS = st.sampled_from(["g", "g", "g", "h"])

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol import reference
+from protocol import offsets_log, reference
 from protocol.apis import APIS
 from protocol.compiler import codec
 from protocol.errors import DecodeError, EncodeError, UnsupportedVersion
+from protocol.messages import offset_commit
 from protocol.schema import table
 from tests.protocol.schemas import CASES, Case
 from tests.protocol.strategies import messages, sample
@@ -145,3 +146,23 @@ def test_values_that_a_version_cannot_carry_are_refused_unless_ignorable(case: C
                 compiled.encode(changed)
         else:
             assert compiled.encode(changed) == compiled.encode(msg)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\xff\xfeXX", b"\xed\xa0\x80X", b"\x80", "é".encode() + b"\xc3", bytes(range(1, 256))]
+)
+def test_offset_metadata_comes_back_byte_for_byte_whatever_it_holds(raw: bytes) -> None:
+    text = raw.decode("utf-8", "surrogateescape")
+    partition = offset_commit.OffsetCommitRequestPartition(0, 5, committed_metadata=text)
+    request = offset_commit.OffsetCommitRequest(
+        "g", topics=(offset_commit.OffsetCommitRequestTopic("t", partitions=(partition,)),)
+    )
+    for version in (2, 8):
+        encoded = offset_commit.API.encode_request(version, request)
+        assert raw in encoded
+        assert offset_commit.API.decode_request(version, encoded)[0] == request
+        assert reference.decode(table(offset_commit.OffsetCommitRequest, version, version >= 8), encoded)[0] == request
+    value = offsets_log.OffsetCommitValue(5, metadata=text, commit_timestamp=1)
+    encoded = offsets_log.encode_value(value)
+    assert raw in encoded
+    assert offsets_log.decode_value(offsets_log.OffsetCommitKey("g", "t", 0), encoded) == value
