@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,9 +25,17 @@ log = logging.getLogger("shim")
 
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address to tell clients
 
+# How long the log may take over its last write, and again over whatever else it is at, once everybody is answered or
+# cut off.
+LAST_WRITE_SECONDS = 3.0
+
 
 class CannotStart(Exception):
     """Why ``serve`` cannot go on; the message is one line fit for a terminal."""
+
+
+class DiskHangs(CannotStart):
+    """A call of the log has not come back: Python waits for its threads at exit, and this one may never end."""
 
 
 async def serve(
@@ -36,12 +47,9 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    try:
-        offsets_log = await asyncio.to_thread(OffsetsLog.open, data_dir, settings.offsets_topic_num_partitions)
-    except LogError as error:
-        raise CannotStart(str(error)) from error
-    except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+    offsets_log = await _open_log(data_dir, settings, stop)
+    if offsets_log is None:
+        return
     runtime = Runtime(offsets_log, settings, Clock())
     cluster = Cluster(bootstrap, settings)
     services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED)
@@ -55,23 +63,54 @@ async def serve(
     cluster.watch(follow)
     tasks: list[asyncio.Task[object]] = []
     try:
-        await _load(runtime, data_dir)
-        await _open(listeners)
-        tasks = [loop.create_task(runtime.run(), name="log"), loop.create_task(cluster.run(), name="cluster")]
-        if await _first_of(first_view, stop, tasks):
-            if listeners.refused:
-                raise CannotStart(listeners.refused[0])
+        await _open_port(listeners)
+        # Clients come in from here on; until their partition is loaded, they are told COORDINATOR_LOAD_IN_PROGRESS.
+        writing = loop.create_task(runtime.run(), name="log")
+        tasks = [writing, loop.create_task(cluster.run(), name="cluster")]
+        starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
+        if await _first_of(starting, stop, tasks):
             click.echo(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
-            await _first_of(stop, stop, tasks)
+            await _first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
         runtime.stop()
         await listeners.drain(settings.shutdown_drain_timeout_ms / 1000)
-        await tasks[0]
+        await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
     finally:
+        runtime.stop()
+        listeners.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        runtime.close()
+        try:
+            await runtime.close(LAST_WRITE_SECONDS)
+        except TimeoutError:
+            raise _hangs(data_dir) from None
+
+
+async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | None:
+    """None when the shim is stopped meanwhile."""
+    # Not the loop's own threads, for which it waits at its end.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
+    opening = asyncio.get_running_loop().run_in_executor(
+        thread, OffsetsLog.open, data_dir, settings.offsets_topic_num_partitions
+    )
+    thread.shutdown(wait=False)
+    try:
+        if await _first_of(asyncio.shield(opening), stop, []):
+            return await opening
+        async with asyncio.timeout(LAST_WRITE_SECONDS):
+            (await opening).close()
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except TimeoutError:
+        raise _hangs(data_dir) from None
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+    return None
+
+
+def _hangs(data_dir: Path) -> DiskHangs:
+    return DiskHangs(f"the disk under {data_dir} does not answer: stopped without waiting for it any longer")
 
 
 async def _load(runtime: Runtime, data_dir: Path) -> None:
@@ -83,21 +122,32 @@ async def _load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
-async def _open(listeners: Listeners) -> None:
+async def _open_port(listeners: Listeners) -> None:
     try:
         await listeners.open()
     except CannotListen as error:
         raise CannotStart(str(error)) from error
 
 
-async def _first_of(event: asyncio.Event, stop: asyncio.Event, tasks: list[asyncio.Task[object]]) -> bool:
-    """Wait for ``event`` (True) or ``stop`` (False); a task that ends meanwhile ends the shim."""
-    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(stop.wait())]
+async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:
+    await first_view.wait()
+    if listeners.refused:
+        raise CannotStart(listeners.refused[0])
+
+
+async def _first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Sequence[asyncio.Task[object]]) -> bool:
+    """Wait for ``wanted`` (True; what it raises is raised) or ``stop`` (False).
+
+    ``wanted`` is given up otherwise. A task that ends meanwhile ends the shim.
+    """
+    stopped = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait([*waits, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([wanted, stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        if wanted.done():
+            wanted.result()
     finally:
-        for wait in waits:
-            wait.cancel()
+        stopped.cancel()
+        wanted.cancel()
     for task in tasks:
         if task.done():
             task.result()
@@ -143,6 +193,9 @@ def serve_command(
         raise click.ClickException(str(error)) from error
     try:
         _run(serve(bootstrap, address, told, data_dir, settings))
+    except DiskHangs as error:
+        click.echo(f"Error: {error}", err=True)
+        os._exit(1)
     except CannotStart as error:
         raise click.ClickException(str(error)) from error
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
-from shim.runtime import Caller, GroupCoordinator, Outcome, Runtime
+from shim.coordinator import Caller, GroupCoordinator, Outcome
+from shim.runtime import Runtime
 from shim.upstream import Cluster, PortMap
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
@@ -27,6 +28,11 @@ class Services(NamedTuple):
     cluster: Cluster
     ports: PortMap
     offered: Mapping[int, tuple[int, int]]
+
+    @property
+    def brokers(self) -> Sequence[int]:
+        """The node ids of the brokers that clients can be told of."""
+        return [node_id for node_id in self.cluster.brokers if self.ports.has(node_id)]
 
 
 class Connection(Protocol):
@@ -54,7 +60,7 @@ class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_api", "_failure", "_frame", "_respond", "client_id", "connection", "correlation_id", "request", "version",
+        "_api", "_failure", "_header", "_respond", "connection", "request", "version",
     )  # fmt: skip
 
     def __init__(
@@ -67,19 +73,21 @@ class Call(Generic[Request, Response]):
         respond: Callable[[bytes], None],
     ) -> None:
         """Raises :class:`protocol.errors.DecodeError` for a malformed request."""
-        header, self.request = api.parse_request(version, frame, SIZE_FIELD)
+        # The frame is not kept: a request may be parked for minutes, and its decoded form says all.
+        self._header, self.request = api.parse_request(version, frame, SIZE_FIELD)
         self.version = version
-        self.correlation_id = header.correlation_id
-        self.client_id = header.client_id or ""
         self.connection = connection
         self._api = api
-        self._frame = frame
         self._failure = failure
         self._respond = respond
 
+    @property
+    def correlation_id(self) -> int:
+        return self._header.correlation_id
+
     def decide(self, services: Services, group_id: str, operation: GroupOperation, *, hold: bool = True) -> None:
         """Have the group's coordinator decide this request."""
-        caller = Caller(self.client_id, self.connection.client_host)
+        caller = Caller(self._header.client_id or "", self.connection.client_host)
         services.runtime.submit(
             services.runtime.partition_of(group_id),
             lambda coordinator, now, ticket: operation(coordinator, now, caller, self.version, self.request, ticket),
@@ -88,12 +96,14 @@ class Call(Generic[Request, Response]):
         )
 
     def ask_broker(self) -> Awaitable[bytes]:
-        """The frame that the broker answers to this very request. Awaiting it raises :class:`ConnectionError`.
+        """The frame that the broker answers to this request. Awaiting it raises :class:`ConnectionError`.
 
         To be called before the handler returns: the broker must get this request before what the client sent behind it,
         or its answer would be stuck behind a response that waits for this one.
         """
-        return self.connection.ask(self.correlation_id, self._frame)
+        correlation_id, client_id = self._header.correlation_id, self._header.client_id
+        frame = self._api.request_frame(self.version, correlation_id, client_id, self.request)
+        return self.connection.ask(correlation_id, frame)
 
     def answer(self, response: Response) -> None:
         """Never raises: whoever answers has others to answer too."""

@@ -12,12 +12,10 @@ BROKERS = 1
 
 def rewrite(services: Services, version: int, frame: bytes) -> bytes:
     correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
-    brokers = []
     # Controllers (endpoint type 2) have no ports here, and a client of theirs does not come through the shim.
-    for broker in response.brokers if response.endpoint_type == BROKERS else ():
-        host, port = services.ports.of(broker.broker_id)
-        brokers.append(broker._replace(host=host, port=port))
-    return API.response_frame(version, correlation_id, response._replace(brokers=tuple(brokers)))
+    found = response.brokers if response.endpoint_type == BROKERS else ()
+    brokers = services.ports.readdressed(found, lambda broker: broker.broker_id)
+    return API.response_frame(version, correlation_id, response._replace(brokers=brokers))
 
 
 __all__ = ["API", "VERSIONS", "rewrite"]

@@ -10,7 +10,7 @@ from functools import partial
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 6)
 

@@ -19,13 +19,9 @@ VERSIONS = (0, 6)
 
 GROUP = 0
 FIRST_OF_MANY = 4
-CANNOT_SAY = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-    }
-)
+NOT_THERE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+# The cluster's own coordinator may be down or its offsets topic not made yet: a group of the shim's needs neither.
+CANNOT_SAY = frozenset({NOT_THERE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.INVALID_REPLICATION_FACTOR})
 
 _Call = Call[FindCoordinatorRequest, FindCoordinatorResponse]
 
@@ -73,11 +69,12 @@ def _of_one(call: _Call, answer: FindCoordinatorResponse) -> Coordinator:
 
 def _told(services: Services, call: _Call, found: Coordinator) -> Coordinator:
     """What the client is told: a broker that Metadata names too, at the shim's port."""
-    brokers = services.cluster.brokers
+    brokers = services.brokers
     node_id = found.node_id
-    if found.error_code != ErrorCode.NONE or node_id not in brokers:
-        cannot_say = found.error_code == ErrorCode.NONE or found.error_code in CANNOT_SAY
-        if not cannot_say or call.request.key_type != GROUP or not brokers:
+    if found.error_code == ErrorCode.NONE and node_id not in brokers:
+        found = found._replace(error_code=NOT_THERE, error_message=NOT_THERE.message)
+    if found.error_code != ErrorCode.NONE:
+        if found.error_code not in CANNOT_SAY or call.request.key_type != GROUP or not brokers:
             return found._replace(node_id=-1, host="", port=-1)
         node_id = stable_choice(services.runtime.partition_of(found.key), brokers)
     host, port = services.ports.of(node_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import API, HeartbeatRequest, HeartbeatResponse
 from shim.api.call import Call, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 4)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import API, JoinGroupRequest, JoinGroupResponse
 from shim.api.call import Call, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
+from shim.coordinator.decision import join_response
 
 VERSIONS = (0, 9)
 
@@ -15,9 +16,7 @@ def handle(services: Services, call: Call[JoinGroupRequest, JoinGroupResponse]) 
 
 
 def failure(call: Call[JoinGroupRequest, JoinGroupResponse], error: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(
-        error_code=error, member_id=call.request.member_id, protocol_name=None if call.version >= 7 else ""
-    )
+    return join_response(call.version, error, call.request.member_id)
 
 
 __all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 from shim.upstream import stable_choice
 
 VERSIONS = (0, 5)
@@ -33,7 +33,7 @@ def failure(call: Call[ListGroupsRequest, ListGroupsResponse], error: ErrorCode)
 
 
 def _shown_at(services: Services, node_id: int | None) -> list[int]:
-    brokers = services.cluster.brokers
+    brokers = services.brokers
     return [
         partition
         for partition in range(services.runtime.num_partitions)

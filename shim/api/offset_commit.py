@@ -14,7 +14,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from shim.api.call import Call, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 
 VERSIONS = (2, 9)
 

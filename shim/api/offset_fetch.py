@@ -19,7 +19,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from shim.api.call import Call, Gather, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 
 VERSIONS = (1, 9)
 

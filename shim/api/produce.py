@@ -14,11 +14,8 @@ def rewrite(services: Services, version: int, frame: bytes) -> bytes:
     correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
     if not response.node_endpoints:
         return frame
-    endpoints = []
-    for endpoint in response.node_endpoints:
-        host, port = services.ports.of(endpoint.node_id)
-        endpoints.append(endpoint._replace(host=host, port=port))
-    return API.response_frame(version, correlation_id, response._replace(node_endpoints=tuple(endpoints)))
+    endpoints = services.ports.readdressed(response.node_endpoints, lambda endpoint: endpoint.node_id)
+    return API.response_frame(version, correlation_id, response._replace(node_endpoints=endpoints))
 
 
 __all__ = ["API", "FIRST_WITH_ENDPOINTS", "VERSIONS", "rewrite"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
 from shim.api.call import Call, Services
-from shim.runtime import GroupCoordinator
+from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 5)
 

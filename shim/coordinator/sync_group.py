@@ -2,10 +2,11 @@
 
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
-from protocol.offsets_log import GroupMetadataKey
+from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
 from shim.coordinator.decision import Decision, sync_response, synced_response
 from shim.coordinator.group import Group, GroupState, Member, Parked
 from shim.coordinator.outcome import Ticket
+from shim.coordinator.rebalance import prepare_rebalance
 from shim.coordinator.state import group_metadata
 
 # Protocol type and name are mandatory from here on.
@@ -59,9 +60,25 @@ def _differs(asked: str | None, is_: str | None) -> bool:
 def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) -> None:
     group.check_transition(GroupState.STABLE)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
-    decision.write(GroupMetadataKey(group.group_id), group_metadata(group, decision.now, assignments))
+    value = group_metadata(group, decision.now, assignments)
+    if _size(value) > decision.state.settings.group_metadata_max_bytes:
+        # The broker's log refuses it (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE); clients are told of that as here, and
+        # the group tries again with whatever its members then bring.
+        for member in group.members.values():
+            parked, member.sync = member.sync, None
+            if parked is not None:
+                decision.refuse_sync(parked, ErrorCode.UNKNOWN_SERVER_ERROR)
+                decision.renew_session(member)
+        prepare_rebalance(decision, group)
+        return
+    decision.write(GroupMetadataKey(group.group_id), value)
     for member in group.members.values():
         _answer_sync(decision, group, member)
+
+
+def _size(value: GroupMetadataValue) -> int:
+    """What the record takes, but for the few bytes of each member's ids and of what the group has once."""
+    return sum(len(member.subscription) + len(member.assignment) for member in value.members)
 
 
 def _answer_sync(decision: Decision, group: Group, member: Member) -> None:

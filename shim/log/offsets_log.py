@@ -11,7 +11,7 @@ from shim.log.data_dir import DataDirLock, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.partition import LoggedRecord, PartitionLog, RecordGroup
+from shim.log.partition import LoggedRecord, PartitionLog, RecordSet
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -19,18 +19,21 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 class PartitionWrite(NamedTuple):
     """What one write appends to one partition.
 
-    ``records`` is a list of groups, each the records of one request: a group is never split between batches, so it is
-    recovered whole or not at all. Groups share one batch while that stays within ``partition.MAX_BATCH_BYTES``.
+    ``records`` is a list of record sets, each the records of one request: a set is never split between batches, so it
+    is recovered whole or not at all. Sets share one batch while that stays within ``partition.MAX_BATCH_BYTES``.
     ``timestamp_ms``: milliseconds since the epoch, of all the records.
     """
 
     partition: int
-    records: Sequence[RecordGroup]
+    records: Sequence[RecordSet]
     timestamp_ms: int
 
 
 class OffsetsLog:
-    """The partitions of one topic in a data directory. Blocking, and for one thread at a time.
+    """The partitions of one topic in a data directory. Blocking.
+
+    One thread at a time may :meth:`write`, and one may :meth:`recover`: while one writes, another may read back a
+    partition that is not among those written. :meth:`close` comes when both are done.
 
     A partition takes writes after :meth:`recover` of it has been read to its end; so, too, after a write of it has
     failed.
@@ -76,7 +79,7 @@ class OffsetsLog:
         """Appends to each partition and makes it durable. Gives those that failed, with why; all others are durable.
 
         Of a partition that failed nothing is acknowledged, and anything may be on disk: it refuses writes
-        (RecoveryNeeded) until it has been recovered. Only a group that is too large (EMSGSIZE) and RecoveryNeeded
+        (RecoveryNeeded) until it has been recovered. Only a record set that is too large (EMSGSIZE) and RecoveryNeeded
         itself mean that nothing was written.
 
         Raises ValueError, nothing having been written, for a partition that is named twice or that there is not, or
@@ -84,12 +87,12 @@ class OffsetsLog:
         """
         failed: dict[int, OSError] = {}
         prepared: dict[int, tuple[PartitionLog, list[tuple[bytes, int]]]] = {}
-        for partition, groups, timestamp_ms in writes:
+        for partition, record_sets, timestamp_ms in writes:
             if partition in prepared or partition in failed:
                 raise ValueError(f"partition {partition} named twice in one write")
             log = self._partition(partition)
             try:
-                prepared[partition] = (log, log.prepare(groups, timestamp_ms))
+                prepared[partition] = (log, log.prepare(record_sets, timestamp_ms))
             except OSError as error:
                 failed[partition] = error
         written: dict[int, PartitionLog] = {}
@@ -109,9 +112,9 @@ class OffsetsLog:
                 failed[partition] = failure
         return failed
 
-    def end_offset(self, partition: int) -> int:
+    def log_end_offset(self, partition: int) -> int:
         """The offset after the last durable record. Raises LogError before the partition's first recovery."""
-        return self._partition(partition).end_offset
+        return self._partition(partition).log_end_offset
 
     def close(self) -> None:
         """Closes all files and gives the data directory back. Whatever was acknowledged is durable already."""

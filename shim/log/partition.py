@@ -15,16 +15,16 @@ from shim.log.files import Files
 from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
 
 MAX_BATCH_BYTES: Final = 1 << 20
-"""Groups of records share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
+"""Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
 
-MAX_GROUP_BYTES: Final = 100 << 20
-"""A larger group of records is refused (its ``encoded_size``); the default of ``offsets.topic.segment.bytes``."""
+MAX_RECORD_SET_BYTES: Final = 100 << 20
+"""A larger record set is refused (its ``encoded_size``); the default of ``offsets.topic.segment.bytes``."""
 
 _COPY_SIZE: Final = 1 << 20
 
 _logger = logging.getLogger(__name__)
 
-RecordGroup = Sequence[tuple[bytes, bytes | None]]
+RecordSet = Sequence[tuple[bytes, bytes | None]]
 """(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
 
 
@@ -64,7 +64,7 @@ class PartitionLog:
         self._written = _End(0, 0)
 
     @property
-    def end_offset(self) -> int:
+    def log_end_offset(self) -> int:
         """The offset after the last acknowledged record. Raises LogError before the first recovery."""
         if self._durable is None:
             raise LogError(f"the end of {self._folder} is not known before it is recovered")
@@ -72,38 +72,38 @@ class PartitionLog:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def prepare(self, groups: Sequence[RecordGroup], timestamp_ms: int) -> list[tuple[bytes, int]]:
-        """Batches, each with the offset after it, that hold these groups at the end of the log; touches no file.
+    def prepare(self, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[tuple[bytes, int]]:
+        """Batches, each with the offset after it, that hold these record sets at the end of the log; touches no file.
 
-        Raises RecoveryNeeded; OSError (EMSGSIZE) for a group beyond MAX_GROUP_BYTES; ValueError for an impossible
-        timestamp.
+        Raises RecoveryNeeded; OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES; ValueError for an
+        impossible timestamp.
         """
         if not self._recovered:
             raise RecoveryNeeded(self._folder)
         offset = self._written.offset
-        records = groups[0] if len(groups) == 1 else [record for group in groups for record in group]
+        records = record_sets[0] if len(record_sets) == 1 else [record for each in record_sets for record in each]
         if not records:
             return []
         if encoded_size(records) <= MAX_BATCH_BYTES:
             return [(encode_batch(offset, records, timestamp_ms), offset + len(records))]
         batches = []
-        for share in self._shares(groups):
+        for share in self._shares(record_sets):
             batches.append((encode_batch(offset, share, timestamp_ms), offset + len(share)))
             offset += len(share)
         return batches
 
-    def _shares(self, groups: Sequence[RecordGroup]) -> Iterator[RecordGroup]:
+    def _shares(self, record_sets: Sequence[RecordSet]) -> Iterator[RecordSet]:
         share: list[tuple[bytes, bytes | None]] = []
         share_size = 0
-        for group in groups:
-            size = encoded_size(group)
-            if size > MAX_GROUP_BYTES:
-                reason = f"{len(group)} records in one group take up to {size} bytes, {MAX_GROUP_BYTES} are allowed"
+        for record_set in record_sets:
+            size = encoded_size(record_set)
+            if size > MAX_RECORD_SET_BYTES:
+                reason = f"{len(record_set)} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
                 raise OSError(errno.EMSGSIZE, reason, str(self._folder))
             if share and share_size + size > MAX_BATCH_BYTES:
                 yield share
                 share, share_size = [], 0
-            share += group
+            share += record_set
             share_size += size
         if share:
             yield share

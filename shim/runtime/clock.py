@@ -10,6 +10,10 @@ class Clock:
 
     The wall clock is read once; from then on the monotonic clock carries it. A wall clock that is set back or
     forward would otherwise expire every session at once, or none.
+
+    One limit comes with that: what is stored (commit timestamps, the time of a group's state, records' timestamps) is
+    read from the same clock. Where the wall clock is set, or the machine is suspended, while the shim runs, stored
+    times stay off by as much until the shim is started again. No offset depends on them.
     """
 
     def __init__(self) -> None:

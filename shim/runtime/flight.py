@@ -9,7 +9,10 @@ from protocol.errors import ErrorCode
 
 
 class Ticket(Protocol):
-    """Whoever sent a request to the coordinator and waits for its answer."""
+    """Whoever sent a request to the coordinator and waits for its answer.
+
+    It is told once, by one of these. Neither may raise: whoever tells one has others to tell too.
+    """
 
     def answer(self, response: Any) -> None: ...
 
@@ -26,13 +29,15 @@ class Flight:
     answered COORDINATOR_NOT_AVAILABLE, as the broker does; the records stay in flight, their outcome unknown.
     """
 
-    __slots__ = ("_answers", "_timer", "records", "timed_out")
+    __slots__ = ("_answers", "_timer", "over", "records", "timed_out")
 
     def __init__(self) -> None:
         self.records: dict[int, list[list[Record]]] = {}
+        self.timed_out = False
+        self.over = asyncio.Event()
+        """Set when the log has let go of the records, written or not."""
         self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.timed_out = False
 
     def append(self, partition: int, records: list[Record], timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
@@ -51,18 +56,30 @@ class Flight:
         for ticket, response in self._answers.pop(partition, ()):
             ticket.answer(response)
 
-    def lost(self, partition: int, error: ErrorCode) -> None:
-        """The partition's records may or may not be on disk; what was not written yet will not be."""
+    def lost(self, partition: int) -> list[Ticket]:
+        """The partition's records may or may not be on disk; what was not written yet will not be.
+
+        Gives the tickets that were held for them, for the caller to fail.
+        """
         self.records.pop(partition, None)
-        for ticket, _ in self._answers.pop(partition, ()):
-            ticket.fail(error)
+        if not self.records:
+            # Nothing is waited for any more: the time-out begins with what is appended next.
+            self._stop_timer()
+            self.timed_out = False
+        return [ticket for ticket, _ in self._answers.pop(partition, ())]
 
     def close(self) -> None:
+        """The log has let go of the records."""
+        self._stop_timer()
+        self.over.set()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _time_out(self) -> None:
         self.timed_out = True
         for partition in list(self._answers):
-            for ticket, _ in self._answers.pop(partition):
+            for ticket, _ in self._answers.pop(partition, ()):
                 ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,24 +1,29 @@
 """Drives the coordinators of all offsets partitions and their log: load, decide, append, hold, answer, expire.
 
-Everything here runs on the event loop but the log's own calls, which block and run in one thread. A request goes:
-decision (the coordinator applies its records to its state) → records into the next flight → flight written and
-flushed → answer. While one flight is being written, the next one fills: that is how commits share a flush.
+Everything here runs on the event loop but the log's own calls, which block: writes run in one thread, recoveries in
+another, so that reading one partition back holds up no other's writes. A request goes: decision (the coordinator
+applies its records to its state) → records into the next flight → flight written and flushed → answer. While one
+flight is being written, the next one fills: that is how commits share a flush.
+
+A ticket is in exactly one place until it is told: with its partition (``waiting``) from the moment the coordinator is
+asked, then in a flight while its answer is held. So whatever a decision that breaks off has done to the coordinator's
+own books, everybody who waits is found, and nobody is told twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from protocol.errors import ErrorCode
+from protocol.errors import DecodeError, ErrorCode
 from protocol.offsets_log import UnknownKey, decode_key, decode_value, encode_key, encode_value
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, Outcome, Value
-from shim.log import CorruptLog, OffsetsLog, PartitionWrite
+from shim.log import LogError, OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Record, Ticket
 
@@ -32,15 +37,34 @@ Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 class Partition:
     """One offsets partition as the runtime sees it."""
 
-    __slots__ = ("coordinator", "due", "number", "timer", "unavailable")
+    __slots__ = ("coordinator", "due", "number", "timer", "unavailable", "waiting")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.coordinator: GroupCoordinator | None = None
         # What a request gets while there is no coordinator to decide it.
         self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        # Whom the coordinator has been asked for and has not answered: parked requests, and the one being decided.
+        self.waiting: dict[object, Ticket] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.due: int | None = None
+
+    def retire(self, unavailable: ErrorCode) -> list[Ticket]:
+        """Have no coordinator any more. Gives those who wait for it, for the caller to fail."""
+        self.coordinator = None
+        self.unavailable = unavailable
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = self.due = None
+        waiting, self.waiting = self.waiting, {}
+        return list(waiting.values())
+
+
+class Decided(NamedTuple):
+    """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
+
+    records: list[Record]
+    answers: list[tuple[Ticket, Any]]
 
 
 class Runtime:
@@ -48,18 +72,12 @@ class Runtime:
 
     def __init__(self, offsets_log: OffsetsLog, settings: Settings, clock: Clock) -> None:
         self._log = offsets_log
-        self._settings = settings
-        self._coordinator_settings = CoordinatorSettings(
-            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-            group_max_size=settings.group_max_size,
-            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-        )
+        self._coordinator_settings = CoordinatorSettings.of(settings)
         self._commit_timeout = settings.offsets_commit_timeout_ms / 1000
         self._clock = clock
         self._partitions = [Partition(number) for number in range(settings.offsets_topic_num_partitions)]
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="offsets-log")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="log-write")
+        self._recoverer = ThreadPoolExecutor(1, thread_name_prefix="log-recover")
         self._next = Flight()
         self._flying: Flight | None = None
         self._wake = asyncio.Event()
@@ -73,14 +91,21 @@ class Runtime:
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
 
+    # -- loading
+
     async def load(self) -> None:
-        """Read every partition back. Raises :class:`shim.log.CorruptLog` and :class:`OSError`."""
+        """Read every partition back, each served from then on; :meth:`stop` ends it early.
+
+        Raises :class:`shim.log.LogError` and :class:`OSError`.
+        """
         for partition in self._partitions:
+            if self._stopping:
+                return
             await self._load(partition)
 
     async def _load(self, partition: Partition) -> None:
         loop = asyncio.get_running_loop()
-        coordinator = await loop.run_in_executor(self._thread, self._replayed, partition.number)
+        coordinator = await loop.run_in_executor(self._recoverer, self._replayed, partition.number)
         if self._stopping:
             return
         coordinator.loaded(self._clock.now())
@@ -90,12 +115,25 @@ class Runtime:
     def _replayed(self, number: int) -> GroupCoordinator:
         coordinator = GroupCoordinator(self._coordinator_settings)
         for record in self._log.recover(number):
-            key = decode_key(record.key)
-            if isinstance(key, UnknownKey):
-                log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, record.offset, key.version)
-                continue
-            coordinator.replay(key, cast(Value | None, decode_value(key, record.value)))
+            if self._stopping:  # nobody will ask for what is read
+                break
+            try:
+                key = decode_key(record.key)
+                if isinstance(key, UnknownKey):
+                    log.warning(
+                        "__consumer_offsets-%d offset %d: key type %d skipped", number, record.offset, key.version
+                    )
+                    continue
+                value = cast(Value | None, decode_value(key, record.value))
+            except DecodeError as error:
+                # The batch's CRC is right: this is what was once written, and skipping it could lose a commit.
+                raise LogError(
+                    f"__consumer_offsets-{number} offset {record.offset}: the record cannot be decoded: {error}"
+                ) from error
+            coordinator.replay(key, value)
         return coordinator
+
+    # -- requests
 
     def submit(self, partition_number: int, operation: Operation, ticket: Ticket, *, hold: bool = True) -> None:
         """Let the partition's coordinator decide; the ticket is answered when what it depends on is durable.
@@ -106,43 +144,54 @@ class Runtime:
         partition = self._partitions[partition_number]
         if partition.coordinator is None:
             ticket.fail(partition.unavailable)
+        elif hold and self._next.timed_out:
+            # The disk hangs, and whatever is decided now would be refused. So it is not: nothing piles up in memory.
+            ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
+            partition.waiting[ticket] = ticket
             try:
-                outcome = operation(partition.coordinator, self._clock.now(), ticket)
+                decided = _decided(partition, operation(partition.coordinator, self._clock.now(), ticket))
             except Exception:
                 log.exception("__consumer_offsets-%d: a request could not be decided", partition_number)
-                self._forget(partition)
+                del partition.waiting[ticket]
+                self._forget([partition])
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                self._carry_out(partition, outcome, hold=hold)
+                self._carry_out(partition, decided, hold=hold)
 
     def ask(self, partition_number: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
-        self.submit(
-            partition_number, lambda coordinator, _, asker: Outcome([], [(asker, question(coordinator))]), ticket
-        )
-
-    def _carry_out(self, partition: Partition, outcome: Outcome, *, hold: bool) -> None:
-        number = partition.number
-        if outcome.records:
-            self._next.append(number, [_encoded(key, value) for key, value in outcome.records], self._commit_timeout)
-            self._wake.set()
-            flight: Flight | None = self._next
-        elif not hold:
-            flight = None
-        elif number in self._next.records:
-            flight = self._next
-        elif self._flying is not None and number in self._flying.records:
-            flight = self._flying
+        partition = self._partitions[partition_number]
+        if partition.coordinator is None:
+            ticket.fail(partition.unavailable)
+            return
+        try:
+            response = question(partition.coordinator)
+        except Exception:
+            log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
+            ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            flight = None
-        for asker, response in outcome.answers:
-            ticket = cast(Ticket, asker)
-            if flight is None:
-                ticket.answer(response)
-            else:
-                flight.hold(number, ticket, response)
+            _tell([(ticket, response)], partition_number, self._flight_of(partition_number))
+
+    # -- from decision to answer
+
+    def _carry_out(self, partition: Partition, decided: Decided, *, hold: bool) -> None:
+        number = partition.number
+        for ticket, _ in decided.answers:
+            del partition.waiting[ticket]
+        if decided.records:
+            self._next.append(number, decided.records, self._commit_timeout)
+            self._wake.set()
+        _tell(decided.answers, number, self._flight_of(number) if hold or decided.records else None)
         self._arm(partition)
+
+    def _flight_of(self, number: int) -> Flight | None:
+        """The last flight with records of the partition: when it has landed, all that was decided is durable."""
+        if number in self._next.records:
+            return self._next
+        if self._flying is not None and number in self._flying.records:
+            return self._flying
+        return None
 
     def _arm(self, partition: Partition) -> None:
         """Have the loop call when the coordinator's earliest deadline is due."""
@@ -162,12 +211,12 @@ class Runtime:
         if partition.coordinator is None:
             return
         try:
-            outcome = partition.coordinator.expire(self._clock.now())
+            decided = _decided(partition, partition.coordinator.expire(self._clock.now()))
         except Exception:
             log.exception("__consumer_offsets-%d: a deadline could not be handled", partition.number)
-            self._forget(partition)
+            self._forget([partition])
         else:
-            self._carry_out(partition, outcome, hold=True)
+            self._carry_out(partition, decided, hold=True)
 
     async def run(self) -> None:
         """Write flights until :meth:`stop`, and then those that are left."""
@@ -182,70 +231,107 @@ class Runtime:
             flight = self._flying = self._next
             self._next = Flight()
             now = self._clock.now()
-            writes = [PartitionWrite(number, groups, now) for number, groups in flight.records.items()]
-            failures = await loop.run_in_executor(self._thread, self._log.write, writes)
+            writes = [PartitionWrite(number, record_sets, now) for number, record_sets in flight.records.items()]
+            failures = await loop.run_in_executor(self._writer, self._log.write, writes)
             self._flying = None
             flight.close()
+            for number, error in failures.items():
+                log.error("__consumer_offsets-%d: write failed: %s", number, error)
+            self._forget([self._partitions[number] for number in failures], flight)
             for number in list(flight.records):
-                if number in failures:
-                    log.error("__consumer_offsets-%d: write failed: %s", number, failures[number])
-                    flight.lost(number, ErrorCode.NOT_COORDINATOR)
-                    self._forget(self._partitions[number])
-                else:
-                    flight.landed(number)
+                flight.landed(number)
 
-    def _forget(self, partition: Partition) -> None:
-        """Throw the partition's state away, with all that was decided on it and not yet written, and read it back.
+    # -- after a failure
 
-        After a write of unknown outcome, or a decision that broke off, the state may hold what the disk never will.
+    def _forget(self, partitions: Iterable[Partition], failed: Flight | None = None) -> None:
+        """Throw the partitions' state away, with all that was decided on it and not yet written, and read it back.
+
+        After a write of unknown outcome (``failed``), or a decision that broke off, the state may hold what the disk
+        never will.
+
+        First nobody can ask any of them any more, then those who waited are told: being told, a client may ask again
+        at once.
         """
-        log.error("__consumer_offsets-%d: reloading the partition from disk", partition.number)
-        loading = ErrorCode.NOT_COORDINATOR if self._stopping else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._retire(partition, loading)
-        self._next.lost(partition.number, ErrorCode.NOT_COORDINATOR)
-        task = asyncio.get_running_loop().create_task(self._reload(partition))
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
+        lost: list[Ticket] = []
+        for partition in partitions:
+            number = partition.number
+            if partition.coordinator is not None:
+                log.error("__consumer_offsets-%d: reloading the partition from disk", number)
+                lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                # What of the partition is being written has to be on disk, or to have failed, before it is read back.
+                flying = self._flying if self._flying is not None and number in self._flying.records else None
+                task = asyncio.get_running_loop().create_task(self._reload(partition, flying))
+                self._reloads.add(task)
+                task.add_done_callback(self._reloads.discard)
+            # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
+            lost += self._next.lost(number)
+            if failed is not None:
+                lost += failed.lost(number)
+        for ticket in lost:
+            ticket.fail(ErrorCode.NOT_COORDINATOR)
 
-    async def _reload(self, partition: Partition) -> None:
+    async def _reload(self, partition: Partition, flying: Flight | None) -> None:
+        if flying is not None:
+            await flying.over.wait()
+        number = partition.number
         while not self._stopping:
             try:
                 await self._load(partition)
-            except CorruptLog as error:
-                partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                log.error("%s; the partition is not served until the shim is restarted", error)
-                return
             except OSError as error:
-                log.error("__consumer_offsets-%d: reload failed, trying again: %s", partition.number, error)
+                log.error("__consumer_offsets-%d: reload failed, trying again: %s", number, error)
                 await asyncio.sleep(RELOAD_RETRY_SECONDS)
-            else:
-                log.warning("__consumer_offsets-%d: reloaded and served again", partition.number)
+            except Exception as error:
+                partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                unforeseen = None if isinstance(error, LogError) else error
+                log.error("%s; __consumer_offsets-%d is not served until a restart", error, number, exc_info=unforeseen)
                 return
+            else:
+                log.warning("__consumer_offsets-%d: reloaded and served again", number)
+                return
+
+    # -- the end
 
     def stop(self) -> None:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
-        for partition in self._partitions:
-            self._retire(partition, ErrorCode.NOT_COORDINATOR)
+        parked = [ticket for partition in self._partitions for ticket in partition.retire(ErrorCode.NOT_COORDINATOR)]
+        for ticket in parked:
+            ticket.fail(ErrorCode.NOT_COORDINATOR)
         self._wake.set()
 
-    def _retire(self, partition: Partition, unavailable: ErrorCode) -> None:
-        """Have no coordinator for the partition; whoever waits for a rebalance looks for the coordinator again."""
-        coordinator, partition.coordinator = partition.coordinator, None
-        partition.unavailable = unavailable
-        if partition.timer is not None:
-            partition.timer.cancel()
-            partition.timer = partition.due = None
-        for ticket in coordinator.parked() if coordinator is not None else ():
-            cast(Ticket, ticket).fail(ErrorCode.NOT_COORDINATOR)
+    async def close(self, timeout_seconds: float) -> None:
+        """Close the log, after :meth:`stop`, and when :meth:`run` has returned or been given up.
 
-    def close(self) -> None:
-        """After :meth:`run` has returned."""
+        Raises TimeoutError when the disk does not let go of the log's threads by then. Python waits for its threads at
+        exit, so only ``os._exit`` ends the process after that.
+        """
         for task in self._reloads:
             task.cancel()
-        self._thread.shutdown()
-        self._log.close()
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_seconds):
+            await loop.run_in_executor(self._recoverer, _nothing)
+            # In the writer's own thread: behind the write that it may still be at.
+            await loop.run_in_executor(self._writer, self._log.close)
+        self._recoverer.shutdown()
+        self._writer.shutdown()
 
 
-def _encoded(key: Any, value: Any) -> Record:
-    return encode_key(key), None if value is None else encode_value(value)
+def _decided(partition: Partition, outcome: Outcome) -> Decided:
+    """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
+    records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
+    answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
+    if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
+        raise RuntimeError("two answers to one request")
+    return Decided(records, answers)
+
+
+def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:
+    for ticket, response in answers:
+        if flight is None:
+            ticket.answer(response)
+        else:
+            flight.hold(partition_number, ticket, response)
+
+
+def _nothing() -> None:
+    pass

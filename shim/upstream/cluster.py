@@ -57,12 +57,18 @@ class Cluster:
         A node that is new is believed at once: the client is about to ask for its port. A known node at another
         address, or one that is missing, may be a stale view of the broker that answered: the shim asks for itself.
         """
-        new = {node_id: address for node_id, address in seen.items() if node_id not in self._brokers}
-        moved = any(self._brokers.get(node_id, address) != address for node_id, address in seen.items())
-        if new or moved or (whole and len(seen) < len(self._brokers)):
-            self._refresh_wanted.set()
-        if new:
-            await self._replace({**self._brokers, **new})
+        # Whoever asks may be cancelled: it is a client that goes away. The ports that are being opened are everybody's.
+        await asyncio.shield(self._learn(seen, whole))
+
+    async def _learn(self, seen: Mapping[int, HostPort], whole: bool) -> None:
+        # All under the lock: what others learn meanwhile is kept, and a node that they brought has its port by the end.
+        async with self._change:
+            new = {node_id: address for node_id, address in seen.items() if node_id not in self._brokers}
+            moved = any(self._brokers.get(node_id, address) != address for node_id, address in seen.items())
+            if new or moved or (whole and len(seen) < len(self._brokers)):
+                self._refresh_wanted.set()
+            if new:
+                await self._replace({**self._brokers, **new})
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
@@ -97,19 +103,20 @@ class Cluster:
                 continue
             if answer.brokers:
                 self._note_reachable(True, str(address))
-                await self._replace({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
+                async with self._change:
+                    await self._replace({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
                 return True
             failures.append(f"{address}: knows no broker yet")
         self._note_reachable(False, "; ".join(failures))
         return False
 
     async def _replace(self, brokers: dict[int, HostPort]) -> None:
-        async with self._change:
-            if brokers != self._brokers:
-                log.info("cluster brokers: %s", ", ".join(f"{i} at {brokers[i]}" for i in sorted(brokers)))
-                self._brokers = brokers
-            for watcher in self._watchers:
-                await watcher(MappingProxyType(brokers))
+        """To be called under the lock."""
+        if brokers != self._brokers:
+            log.info("cluster brokers: %s", ", ".join(f"{i} at {brokers[i]}" for i in sorted(brokers)))
+            self._brokers = brokers
+        for watcher in self._watchers:
+            await watcher(MappingProxyType(brokers))
 
     def _note_reachable(self, reachable: bool, detail: str) -> None:
         if reachable != self._reachable:

@@ -35,7 +35,7 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(self._settings.socket_connection_setup_timeout_ms / 1000):
                 self._reader, self._writer = await asyncio.open_connection(*self.address)
-        except OSError as error:  # TimeoutError is one
+        except (OSError, ValueError, OverflowError) as error:  # the last two: an address that cannot be one
             raise UpstreamError(f"{self.address}: {reason_of(error)}") from error
         try:
             # v0 is what every broker since 0.10 answers, whatever else it has.

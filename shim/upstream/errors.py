@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import socket
 
 
 class UpstreamError(Exception):
     """A broker could not be reached, hung, or answered with something that is not the protocol."""
 
 
-def reason_of(error: OSError) -> str:
-    """A few words fit for one line: the system's own, where the event loop puts long ones of its own in their place."""
+def reason_of(error: OSError | ValueError | OverflowError) -> str:
+    """A few words fit for one line: the system's own, where the event loop puts long ones of its own in their place.
+
+    The other two kinds are what connecting raises for a host that is no host name, and for a port that is no port.
+    """
     if isinstance(error, TimeoutError):
         return "timed out"
+    if not isinstance(error, OSError):
+        return "not an address that can be connected to"
+    if isinstance(error, socket.gaierror):  # its errno counts in EAI codes, which strerror() does not know
+        return error.strerror or str(error)
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from shim.config import HostPort
+
+LAST_PORT = 65535
+
+
+class _Addressed(Protocol):
+    """A broker as a response names it: a message with a host and a port."""
+
+    def _replace(self, *, host: str, port: int) -> Self: ...
+
+
+Broker = TypeVar("Broker", bound=_Addressed)
 
 
 class PortMap(NamedTuple):
@@ -17,9 +28,24 @@ class PortMap(NamedTuple):
     def of(self, node_id: int) -> HostPort:
         """Where clients find the broker ``node_id``. Raises :class:`ValueError` when no port can stand for it."""
         port = self.bootstrap_port + 1 + node_id
-        if node_id < 0 or port > 65535:
+        if not self.has(node_id):
             raise ValueError(f"node id {node_id} would need port {port}; choose a lower --listen port")
         return HostPort(self.advertised_host, port)
+
+    def has(self, node_id: int) -> bool:
+        """Whether a port can stand for the broker ``node_id``."""
+        return 0 <= node_id <= LAST_PORT - self.bootstrap_port - 1
+
+    def readdressed(self, brokers: Iterable[Broker], node_id: Callable[[Broker], int]) -> tuple[Broker, ...]:
+        """A response's brokers, each at its port here. Those that no port can stand for are left out.
+
+        Clients take a broker that is missing for one that is down; at its own address it would lead past the shim.
+        """
+        return tuple(
+            broker._replace(host=self.advertised_host, port=self.of(node_id(broker)).port)
+            for broker in brokers
+            if self.has(node_id(broker))
+        )
 
 
 def stable_choice(partition: int, node_ids: Collection[int]) -> int:

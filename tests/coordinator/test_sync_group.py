@@ -4,6 +4,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from shim.coordinator import CoordinatorSettings
 
 from .driving import SUBSCRIPTION, Driven
 
@@ -202,3 +203,23 @@ def test_a_rebalance_before_the_assignment_takes_the_old_one_away() -> None:
     d.member()
     described = d.coordinator.describe_group("g", 5)
     assert (described.group_state, {m.member_assignment for m in described.members}) == ("PreparingRebalance", {b""})
+
+
+def test_an_assignment_that_is_too_large_is_not_recorded_and_the_group_goes_on() -> None:
+    """What a broker answers when its log refuses the record as too large."""
+    d = Driven(CoordinatorSettings(group_metadata_max_bytes=1_000))
+    leader, follower = completing(d)
+    recorded = len(d.records)
+    waiting = d.ask_sync(follower, 1)
+    ticket = d.ask_sync(leader, 1, {leader: b"L" * 500, follower: b"F" * 500})
+    for sync in (ticket, waiting):
+        answer = d.synced(sync)
+        assert (answer.error_code, answer.assignment) == (ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+    assert len(d.records) == recorded
+    assert d.state() == "PreparingRebalance"
+    assert d.heartbeat(follower, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    joins = [d.ask_join(member_id) for member_id in (leader, follower)]
+    assert [d.joined(join).generation_id for join in joins] == [2, 2]
+    fits = 1_000 - 2 * len(SUBSCRIPTION)
+    assert d.synced(d.ask_sync(leader, 2, {leader: b"L" * fits})).error_code == ErrorCode.NONE
+    assert d.state() == "Stable"

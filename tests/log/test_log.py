@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import HEADER_SIZE, batches, decode_records
-from shim.log.errors import LogError, RecoveryNeeded
+from protocol.batches import HEADER_SIZE, batches, decode_records, encode_batch
+from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.partition import MAX_BATCH_BYTES, LoggedRecord
 from tests.log.faulty_files import FaultyFiles, FillingFiles
@@ -19,7 +19,7 @@ from tests.log.faulty_files import FaultyFiles, FillingFiles
 NOW = 1_767_225_600_123
 PARTITIONS = 6
 
-Group = list[tuple[bytes, bytes | None]]
+RecordSet = list[tuple[bytes, bytes | None]]
 
 
 def segment(data_dir: Path, partition: int) -> Path:
@@ -56,12 +56,12 @@ def log(data_dir: Path, files: FaultyFiles) -> Iterator[OffsetsLog]:
     assert files.open_files == {}
 
 
-def one(key: str, value: str | None = "v") -> Group:
+def one(key: str, value: str | None = "v") -> RecordSet:
     return [(key.encode(), None if value is None else value.encode())]
 
 
-def write(partition: int, *groups: Group) -> PartitionWrite:
-    return PartitionWrite(partition, list(groups), NOW)
+def write(partition: int, *record_sets: RecordSet) -> PartitionWrite:
+    return PartitionWrite(partition, list(record_sets), NOW)
 
 
 # --- writing and reading back ----------------------------------------------------------------------------------------
@@ -70,14 +70,14 @@ def write(partition: int, *groups: Group) -> PartitionWrite:
 def test_what_is_written_comes_back_after_a_restart(log: OffsetsLog, data_dir: Path) -> None:
     assert log.write([write(0, one("a"), one("b", None)), write(3, [(b"c", b"1"), (b"d", b"")])]) == {}
     assert log.write([write(0, one("a", "w"))]) == {}
-    assert (log.end_offset(0), log.end_offset(1), log.end_offset(3)) == (3, 0, 2)
+    assert (log.log_end_offset(0), log.log_end_offset(1), log.log_end_offset(3)) == (3, 0, 2)
     log.close()
     again = OffsetsLog.open(data_dir, PARTITIONS)
     expected = [LoggedRecord(0, NOW, b"a", b"v"), LoggedRecord(1, NOW, b"b", None), LoggedRecord(2, NOW, b"a", b"w")]
     assert recovered(again, 0) == expected
     assert recovered(again, 3) == [LoggedRecord(0, NOW, b"c", b"1"), LoggedRecord(1, NOW, b"d", b"")]
     assert again.write([write(0, one("e"))]) == {}
-    assert again.end_offset(0) == 4
+    assert again.log_end_offset(0) == 4
     assert recovered(again, 0)[-1] == LoggedRecord(3, NOW, b"e", b"v")
     again.close()
 
@@ -103,16 +103,16 @@ def test_one_write_is_one_batch_and_one_sync_a_partition(log: OffsetsLog, data_d
         max_size=8,
     )
 )
-def test_round_trip(writes: list[dict[int, list[Group]]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_round_trip(writes: list[dict[int, list[RecordSet]]], tmp_path_factory: pytest.TempPathFactory) -> None:
     data_dir = tmp_path_factory.mktemp("log")
     expected: dict[int, list[tuple[bytes, bytes | None]]] = {0: [], 1: [], 2: []}
     log = OffsetsLog.open(data_dir, 3)
     for partition in expected:
         assert recovered(log, partition) == []
     for entry in writes:
-        assert log.write([PartitionWrite(p, groups, NOW) for p, groups in entry.items()]) == {}
-        for p, groups in entry.items():
-            expected[p] += [record for group in groups for record in group]
+        assert log.write([PartitionWrite(p, record_sets, NOW) for p, record_sets in entry.items()]) == {}
+        for p, record_sets in entry.items():
+            expected[p] += [record for record_set in record_sets for record in record_set]
     for reader in (log, None):
         if reader is None:
             log.close()
@@ -121,7 +121,7 @@ def test_round_trip(writes: list[dict[int, list[Group]]], tmp_path_factory: pyte
             found = recovered(log, partition)
             assert [(r.key, r.value) for r in found] == records
             assert [r.offset for r in found] == list(range(len(records)))
-            assert log.end_offset(partition) == len(records)
+            assert log.log_end_offset(partition) == len(records)
     log.close()
 
 
@@ -134,9 +134,9 @@ def test_empty_writes_touch_nothing(log: OffsetsLog, data_dir: Path, files: Faul
     assert len(on_disk(data_dir, 1)) == 1
 
 
-def test_large_writes_are_split_between_groups_only(log: OffsetsLog, data_dir: Path, files: FaultyFiles) -> None:
-    third: Group = [(b"k%d" % i, b"x" * 1000) for i in range(350)]
-    huge: Group = [(b"h%d" % i, b"x" * 1000) for i in range(3000)]
+def test_large_writes_are_split_between_record_sets_only(log: OffsetsLog, data_dir: Path, files: FaultyFiles) -> None:
+    third: RecordSet = [(b"k%d" % i, b"x" * 1000) for i in range(350)]
+    huge: RecordSet = [(b"h%d" % i, b"x" * 1000) for i in range(3000)]
     files.calls.clear()
     assert log.write([write(2, third, third, third, huge, one("last"))]) == {}
     # Each batch is durable before the next is written.
@@ -144,14 +144,14 @@ def test_large_writes_are_split_between_groups_only(log: OffsetsLog, data_dir: P
     found = [header for _, header in batches(segment(data_dir, 2).read_bytes())]
     assert [header.record_count for header in found] == [700, 350, 3000, 1]
     assert all(header.size < MAX_BATCH_BYTES for header in found[:2])
-    assert log.end_offset(2) == 4051
+    assert log.log_end_offset(2) == 4051
     assert [(r.key, r.value) for r in recovered(log, 2)] == third * 3 + huge + one("last")
 
 
-def test_a_group_beyond_all_bounds_fails_alone(
+def test_a_record_set_beyond_all_bounds_fails_alone(
     log: OffsetsLog, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shim.log.partition.MAX_GROUP_BYTES", 3 << 20)
+    monkeypatch.setattr("shim.log.partition.MAX_RECORD_SET_BYTES", 3 << 20)
     failed = log.write([write(0, one("a"), [(b"k", bytes(4 << 20))]), write(1, one("b"))])
     assert {p: error.errno for p, error in failed.items()} == {0: errno.EMSGSIZE}
     assert on_disk(data_dir, 0) == []
@@ -180,7 +180,7 @@ def test_nothing_is_written_before_recovery(data_dir: Path) -> None:
     log = OffsetsLog.open(data_dir, 2)
     assert isinstance(log.write([write(0, one("a"))])[0], RecoveryNeeded)
     with pytest.raises(LogError, match="recovered"):
-        log.end_offset(0)
+        log.log_end_offset(0)
     unfinished = log.recover(0)
     assert isinstance(log.write([write(0, one("a"))])[0], RecoveryNeeded)
     assert list(unfinished) == []
@@ -213,7 +213,7 @@ def test_an_older_recovery_is_given_up(log: OffsetsLog, files: FaultyFiles) -> N
 def test_short_writes_and_reads_are_continued(log: OffsetsLog, files: FaultyFiles) -> None:
     files.longest_write = 7
     files.longest_read = 11
-    group: Group = [(b"key%d" % i, b"value") for i in range(20)]
+    group: RecordSet = [(b"key%d" % i, b"value") for i in range(20)]
     assert log.write([write(0, group), write(1, one("a"))]) == {}
     assert [(r.key, r.value) for r in recovered(log, 0)] == group
 
@@ -235,8 +235,8 @@ def test_a_failing_partition_fails_alone(
     assert {p: e.errno for p, e in failed.items()} == {1: error}
     for partition in set(range(touched)) - {1}:
         assert [key for _, key, _ in on_disk(data_dir, partition)] == [b"before", b"during"]
-        assert log.end_offset(partition) == 2
-    assert log.end_offset(1) == 1
+        assert log.log_end_offset(partition) == 2
+    assert log.log_end_offset(1) == 1
 
     # The disk is well again, but what it has is not known: no write is believed before the recovery.
     files.heal()
@@ -313,11 +313,11 @@ def test_a_later_batch_of_one_write_fails(log: OffsetsLog, data_dir: Path, files
             raise OSError(errno.EIO, "second sync")
 
     files.faults["fdatasync"] = second_sync_fails
-    half: Group = [(b"k", b"x" * (MAX_BATCH_BYTES - 100))]
+    half: RecordSet = [(b"k", b"x" * (MAX_BATCH_BYTES - 100))]
     assert list(log.write([write(0, half, half, half)])) == [0]
     files.heal()
     assert [r.key for r in recovered(log, 0)] == [b"a"]
-    assert log.end_offset(0) == 1
+    assert log.log_end_offset(0) == 1
 
 
 def test_whatever_interrupts_a_write_leaves_the_partition_refusing(log: OffsetsLog, files: FaultyFiles) -> None:
@@ -327,7 +327,7 @@ def test_whatever_interrupts_a_write_leaves_the_partition_refusing(log: OffsetsL
     faults: list[tuple[str, Callable[[Path], None]]] = [("pwrite", interrupted), ("fdatasync", interrupted)]
     for method, fault in faults:
         assert log.write([write(0, one("a"))]) == {}
-        count = log.end_offset(0)
+        count = log.log_end_offset(0)
         files.faults[method] = fault
         with pytest.raises(KeyboardInterrupt):
             log.write([write(0, one("b"))])
@@ -348,3 +348,14 @@ def test_acknowledged_records_that_vanish_are_noticed(log: OffsetsLog, data_dir:
         assert path.read_bytes() == damaged
     path.write_bytes(whole)
     assert len(recovered(log, 0)) == 2
+
+
+def test_other_records_in_the_place_of_acknowledged_ones_are_noticed(log: OffsetsLog, data_dir: Path) -> None:
+    assert log.write([write(0, one("a") + one("b"))]) == {}
+    path = segment(data_dir, 0)
+    size = path.stat().st_size
+    least = len(encode_batch(0, [(b"k", b"")], NOW))
+    path.write_bytes(encode_batch(0, [(b"k", bytes(size - least))], NOW))
+    assert path.stat().st_size == size
+    with pytest.raises(CorruptLog, match="ends here at offset 1, acknowledged are 2"):
+        recovered(log, 0)

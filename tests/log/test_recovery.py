@@ -41,7 +41,7 @@ def recover(data_dir: Path, contents: bytes, files: FaultyFiles | None = None) -
     try:
         offsets = [record.offset for record in log.recover(0)]
         assert offsets == list(range(len(offsets)))
-        assert log.end_offset(0) == len(offsets)
+        assert log.log_end_offset(0) == len(offsets)
         assert log.write([write(0, one("new"))]) == {}
     finally:
         log.close()

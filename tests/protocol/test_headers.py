@@ -2,6 +2,7 @@ import struct
 
 import pytest
 
+import protocol.api
 from protocol.apis import APIS, ApiKey
 from protocol.errors import DecodeError, EncodeError
 from protocol.headers import (
@@ -10,7 +11,6 @@ from protocol.headers import (
     decode_request_header,
     decode_response_header,
     encode_request_header,
-    encode_response_header,
 )
 from protocol.messages import api_versions, heartbeat
 
@@ -31,8 +31,7 @@ def test_request_headers() -> None:
 
 
 def test_response_headers() -> None:
-    assert encode_response_header(0, ResponseHeader(258)) == b"\0\0\x01\x02"
-    assert encode_response_header(1, ResponseHeader(258)) == b"\0\0\x01\x02\0"
+    assert decode_response_header(0, b"\0\0\x01\x02!") == (ResponseHeader(258), 4)
     assert decode_response_header(1, b"\0\0\x01\x02\0!") == (ResponseHeader(258), 5)
 
 
@@ -60,6 +59,22 @@ def test_whole_frames() -> None:
         api.response_frame(4, 2**31, heartbeat.HeartbeatResponse())
     with pytest.raises(EncodeError, match="client_id"):
         api.request_frame(4, 1, "x" * 32768, request)
+
+
+def test_a_frame_has_no_more_bytes_than_its_size_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = heartbeat.HeartbeatResponse()
+    size = len(heartbeat.API.response_frame(4, 9, answer)) - 4
+    monkeypatch.setattr("protocol.api._MAX_FRAME", size)
+    heartbeat.API.response_frame(4, 9, answer)
+    monkeypatch.setattr("protocol.api._MAX_FRAME", size - 1)
+    with pytest.raises(EncodeError, match=f"the frame takes {size} bytes"):
+        heartbeat.API.response_frame(4, 9, answer)
+    with pytest.raises(EncodeError, match="HeartbeatRequest: the frame takes"):
+        heartbeat.API.request_frame(4, 9, "me", heartbeat.HeartbeatRequest("g", 1, "m"))
+
+
+def test_the_largest_size_is_an_int32() -> None:
+    assert protocol.api._MAX_FRAME == 2**31 - 1
 
 
 def test_keys_and_names_are_kafkas() -> None:

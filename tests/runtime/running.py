@@ -114,7 +114,7 @@ async def running(data_dir: Path, settings: Settings | None = None) -> AsyncIter
         log.release(1_000)
         async with asyncio.timeout(WAIT_SECONDS):
             await writing
-        runtime.close()
+        await runtime.close(WAIT_SECONDS)
 
 
 def offset_in(fetched: OffsetFetchResponseGroup) -> int | None:

@@ -6,17 +6,29 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from protocol.errors import ErrorCode
+from protocol.messages import heartbeat, offset_commit
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
+from shim.log import OffsetsLog, PartitionWrite
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
 TIMEOUT_SECONDS = 30
+ONE_PARTITION = ("--set", "offsets.topic.num.partitions=1")
 
 
 def serve(data_dir: Path, bootstrap: str, port: int, *args: str) -> list[str]:
@@ -119,6 +131,97 @@ def test_another_number_of_partitions(broker: Broker, tmp_path: Path) -> None:
     error = refused(serve(tmp_path / "data", broker.bootstrap_servers, free_port_range(4)))
     assert "50" in error
     assert "5 " in error
+
+
+def write_log(data_dir: Path, records: list[tuple[bytes, bytes | None]]) -> None:
+    """One partition, these records in it."""
+    log = OffsetsLog.open(data_dir, 1)
+    list(log.recover(0))
+    assert log.write([PartitionWrite(0, [records], 1)]) == {}
+    log.close()
+
+
+def patched(patch: str, argv: list[str]) -> list[str]:
+    """The same command, with a few lines of Python run in its process before."""
+    _, _, module, *args = argv
+    assert module == "shim.main"
+    return [sys.executable, "-c", f"{patch}\nfrom shim.main import cli\ncli()", *args]
+
+
+def test_a_record_that_cannot_be_decoded(tmp_path: Path) -> None:
+    good = (encode_key(OffsetCommitKey("g", "t", 0)), encode_value(OffsetCommitValue(offset=1)))
+    write_log(tmp_path / "data", [good, (good[0], b"\x00\x09abc")])
+    error = refused(serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *ONE_PARTITION))
+    assert error.startswith("Error: __consumer_offsets-0 offset 1: the record cannot be decoded: ")
+
+
+SLOW_LOAD = """
+import threading, sys
+import shim.runtime.runtime as runtime
+real, first = runtime.decode_key, threading.Event()
+def decode_key(key):
+    if not first.is_set():
+        first.set()
+        print("loading", flush=True)
+    threading.Event().wait(0.02)
+    return real(key)
+runtime.decode_key = decode_key
+"""
+
+
+def test_while_it_loads_it_is_there_and_can_be_stopped(tmp_path: Path) -> None:
+    """5,000 records at 20 ms each: it would take 100 s."""
+    key = encode_key(OffsetCommitKey("g", "t", 0))
+    value = encode_value(OffsetCommitValue(offset=1))
+    write_log(tmp_path / "data", [(key, value)] * 5_000)
+    port = free_port_range(1)
+    lines: list[str] = []
+    argv = patched(SLOW_LOAD, serve(tmp_path / "data", "127.0.0.1:1", port, *ONE_PARTITION))
+    child = Child(argv, ready="loading", on_line=lines.append)
+    try:
+        child.wait_ready(TIMEOUT_SECONDS)
+        with WireClient(port) as client:
+            topics = (OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(0, 5),)),)
+            response = client.ask(offset_commit.API, 8, OffsetCommitRequest(group_id="g", topics=topics))
+            assert response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+            assert client.ask(heartbeat.API, 4, beat).error_code == ErrorCode.NONE
+        begun = time.monotonic()
+        child.stop(TIMEOUT_SECONDS)
+        assert time.monotonic() - begun < 10
+    finally:
+        child.kill()
+    assert child.returncode == 0
+    assert not any("offset-shim ready" in line for line in lines)
+
+
+HUNG_DISK = """
+import threading
+from shim.log.files import Files
+def fdatasync(self, fd):
+    print("the disk hangs", flush=True)
+    threading.Event().wait()
+Files.fdatasync = fdatasync
+"""
+
+
+def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    """Loading, it syncs what an earlier process may have left in memory."""
+    stderr = tmp_path / "stderr"
+    argv = patched(HUNG_DISK, serve(tmp_path / "data", "127.0.0.1:1", free_port_range(1), *ONE_PARTITION))
+    with stderr.open("wb") as file:
+        child = Child(argv, ready="the disk hangs", stderr=file)
+    try:
+        child.wait_ready(TIMEOUT_SECONDS)
+        child.stop(TIMEOUT_SECONDS)
+    finally:
+        child.kill()
+    assert child.returncode == 1
+    errors = [line for line in stderr.read_text().splitlines() if line.startswith("Error")]
+    assert errors == [
+        f"Error: the disk under {tmp_path / 'data'} does not answer: stopped without waiting for it any longer"
+    ]
+    assert "Traceback" not in stderr.read_text()
 
 
 def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import pytest
 
+from protocol.messages.metadata import MetadataResponseBroker
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.upstream import Cluster, PortMap, stable_choice
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
+from tests.upstream.scripted_broker import ScriptedBroker, scripted_broker
 
 A, B, C = HostPort("a", 1), HostPort("b", 2), HostPort("c", 3)
 
@@ -23,8 +27,19 @@ class Followed:
         self.views: list[dict[int, HostPort]] = []
         self.cluster.watch(self._watch)
 
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.done = 0
+
     async def _watch(self, brokers: Mapping[int, HostPort]) -> None:
         self.views.append(dict(brokers))
+        await self.go_on.wait()
+        self.done += 1
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_a_new_broker_is_followed_before_the_client_hears_of_it() -> None:
@@ -42,6 +57,78 @@ async def test_a_stale_response_takes_nothing_away_and_moves_nothing() -> None:
     await followed.cluster.learn({1: C}, whole=True)
     assert followed.cluster.brokers == {1: A, 2: B}
     assert followed.views == [{1: A, 2: B}]
+
+
+async def test_what_is_learned_at_the_same_time_is_all_kept() -> None:
+    followed = Followed()
+    followed.go_on.clear()
+    learning = [asyncio.create_task(followed.cluster.learn({1: A}, whole=False))]
+    await turns_of_the_loop()
+    learning += [asyncio.create_task(followed.cluster.learn({n: at}, whole=False)) for n, at in ((2, B), (3, C))]
+    await turns_of_the_loop()
+    followed.go_on.set()
+    await asyncio.gather(*learning)
+    assert followed.views == [{1: A}, {1: A, 2: B}, {1: A, 2: B, 3: C}]
+    assert followed.cluster.brokers == {1: A, 2: B, 3: C}
+
+
+async def test_a_broker_that_another_client_brought_has_its_port_too_before_anybody_hears_of_it() -> None:
+    followed = Followed()
+    followed.go_on.clear()
+    first = asyncio.create_task(followed.cluster.learn({1: A}, whole=True))
+    await turns_of_the_loop()
+    second = asyncio.create_task(followed.cluster.learn({1: A}, whole=True))
+    await turns_of_the_loop()
+    assert not second.done()
+    first.cancel()  # its client goes away; the port is opened all the same
+    await turns_of_the_loop()
+    assert not second.done()
+    followed.go_on.set()
+    await second
+    assert followed.done == 1
+
+
+@asynccontextmanager
+async def following(broker: ScriptedBroker) -> AsyncIterator[tuple[Cluster, asyncio.Queue[Mapping[int, HostPort]]]]:
+    """A cluster that looks by itself once an hour, after its first look; and the views that it comes to."""
+    cluster = Cluster([broker.address], Settings(topology_refresh_interval_ms=3_600_000))
+    views: asyncio.Queue[Mapping[int, HostPort]] = asyncio.Queue()
+    cluster.watch(views.put)
+    running = asyncio.create_task(cluster.run())
+    try:
+        assert await asyncio.wait_for(views.get(), 10) == {1: broker.address}
+        yield cluster, views
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param({1: A}, id="moved"),
+        pytest.param({2: B}, id="new"),
+        pytest.param({}, id="gone"),
+    ],
+)
+async def test_another_view_in_a_response_has_the_shim_look_for_itself(seen: Mapping[int, HostPort]) -> None:
+    async with scripted_broker() as broker, following(broker) as (cluster, views):
+        broker.brokers = {1: broker.address, 5: C}
+        await cluster.learn(seen, whole=True)
+        async with asyncio.timeout(10):
+            while await views.get() != broker.brokers:
+                pass
+        assert cluster.brokers == broker.brokers
+
+
+async def test_a_host_that_is_no_host_name_does_not_end_the_following() -> None:
+    async with scripted_broker() as broker:
+        cluster = Cluster([HostPort("a..b", 9092), broker.address], Settings())
+        running = asyncio.create_task(cluster.run())
+        await asyncio.wait_for(broker.asked.get(), 10)
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_bootstrap_tries_the_brokers_and_then_what_it_was_given() -> None:
@@ -77,6 +164,16 @@ def test_ports_follow_from_node_ids() -> None:
         ports.of(50_000)
     with pytest.raises(ValueError, match="node id -1"):
         ports.of(-1)
+
+
+def test_a_broker_that_no_port_can_stand_for_is_left_out() -> None:
+    ports = PortMap("shim.example.org", 19092)
+    last = 65535 - 19093
+    told = [MetadataResponseBroker(node_id, "kafka", 9092, "rack") for node_id in (0, -1, last, last + 1)]
+    assert ports.readdressed(told, lambda broker: broker.node_id) == (
+        MetadataResponseBroker(0, "shim.example.org", 19093, "rack"),
+        MetadataResponseBroker(last, "shim.example.org", 65535, "rack"),
+    )
 
 
 def test_the_stable_choice_needs_nothing_but_the_ids() -> None:

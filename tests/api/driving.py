@@ -1,0 +1,113 @@
+"""Handlers without the rooms around them: a connection whose broker is the test, and partitions that answer or fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from shim.api import OFFERED, ROUTES, Call, Served, Services
+from shim.config import HostPort, Settings
+from shim.coordinator import GroupCoordinator
+from shim.runtime import Runtime, Ticket
+from shim.upstream import Cluster, PortMap
+
+BOOTSTRAP = 19092
+HOST = "shim.example.org"
+BROKERS = {node_id: HostPort(f"kafka-{node_id}", 9092) for node_id in (1, 2, 3)}
+# Its port would be 19092 + 1 + 60000.
+WITHOUT_PORT = 60_000
+UNREACHABLE = {WITHOUT_PORT: HostPort("kafka-60000", 9092)}
+
+
+class Partitions:
+    """Stands for the runtime: ``states`` holds what answers for each partition, a coordinator or an error.
+
+    A group belongs to the partition that its name ends with.
+    """
+
+    def __init__(self, states: Mapping[int, Any]) -> None:
+        self._states = states
+        self.num_partitions = len(states)
+        self.held: list[bool] = []
+
+    def partition_of(self, group_id: str) -> int:
+        return int(group_id[-1])
+
+    def submit(
+        self,
+        partition: int,
+        operation: Callable[[GroupCoordinator, int, Ticket], Any],
+        ticket: Ticket,
+        *,
+        hold: bool = True,
+    ) -> None:
+        self.held.append(hold)
+        state = self._states[partition]
+        if isinstance(state, ErrorCode):
+            ticket.fail(state)
+            return
+        for asker, response in operation(state, 0, ticket).answers:
+            asker.answer(response)
+
+    def ask(self, partition: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
+        state = self._states[partition]
+        if isinstance(state, ErrorCode):
+            ticket.fail(state)
+        else:
+            ticket.answer(question(state))
+
+
+class Client:
+    """Stands for the client's connection. ``broker`` gives the frame that the broker answers to a frame."""
+
+    def __init__(self, node_id: int | None = None, broker: Callable[[bytes], bytes] | None = None) -> None:
+        self.client_host = "/127.0.0.1"
+        self.node_id = node_id
+        self.asked: list[bytes] = []
+        self.given_up: list[str] = []
+        self._broker = broker
+
+    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
+        assert self._broker is not None, "nobody expected the broker to be asked"
+        self.asked.append(frame)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        answer.set_result(self._broker(frame))
+        return answer
+
+    def give_up(self, reason: str) -> None:
+        self.given_up.append(reason)
+
+
+async def services(states: Mapping[int, Any] | None = None, brokers: Mapping[int, HostPort] = BROKERS) -> Services:
+    """Services that know ``brokers``, with ``states`` behind them."""
+    cluster = Cluster([HostPort("kafka-1", 9092)], Settings())
+    await cluster.learn(brokers, whole=True)
+    return Services(cast(Runtime, Partitions(states or {})), cluster, PortMap(HOST, BOOTSTRAP), OFFERED)
+
+
+def call(
+    api: Api[Any, Any], version: int, frame: bytes, client: Client, respond: Callable[[bytes], None]
+) -> tuple[Served, Call[Any, Any]]:
+    """The request in ``frame`` as the session hands it to its handler, by way of the table."""
+    served = ROUTES[api.key << 16 | version].disposition
+    assert isinstance(served, Served)
+    assert served.api is api
+    return served, Call(api, version, frame, client, served.failure, respond)
+
+
+async def answer(api: Api[Any, Any], version: int, request: Any, to: Services, client: Client | None = None) -> Any:
+    """What the client is answered, as it went over the wire."""
+    frames: list[bytes] = []
+    client = client or Client()
+    served, made = call(api, version, api.request_frame(version, 7, "me", request), client, frames.append)
+    pending = served.handle(to, made)
+    if pending is not None:
+        await pending
+    assert client.given_up == []
+    (frame,) = frames
+    correlation_id, response = api.parse_response(version, frame, 4)
+    assert correlation_id == 7
+    return response

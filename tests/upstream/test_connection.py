@@ -1,0 +1,77 @@
+"""The shim's own questions to a broker: an answer that is not the one asked for is never taken."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from protocol.messages import metadata
+from shim.config import HostPort, Settings
+from shim.upstream.connection import MAX_RESPONSE_BYTES, BrokerConnection
+from shim.upstream.errors import UpstreamError, reason_of
+from tests.upstream.scripted_broker import scripted_broker
+
+SETTINGS = Settings(request_timeout_ms=3000)
+ASKED = metadata.MetadataRequest(topics=())
+
+
+def of_size(size: int) -> Callable[[bytes], bytes]:
+    return lambda frame: struct.pack(">i", size) + frame[4:]
+
+
+async def test_what_the_broker_answers() -> None:
+    async with scripted_broker() as broker:
+        connection = BrokerConnection(broker.address, SETTINGS)
+        await connection.open()
+        answer = await connection.ask(metadata.API, ASKED)
+        connection.close()
+    assert [(b.node_id, HostPort(b.host, b.port)) for b in answer.brokers] == [(1, broker.address)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        pytest.param(lambda f: f[:4] + struct.pack(">i", 7) + f[8:], "answered 7 instead of 2", id="another's"),
+        pytest.param(of_size(MAX_RESPONSE_BYTES + 1), "a response of 268435457 bytes to Metadata", id="too large"),
+        pytest.param(of_size(3), "a response of 3 bytes to Metadata", id="too small"),
+        pytest.param(of_size(-1), "a response of -1 bytes to Metadata", id="negative"),
+        pytest.param(lambda _: struct.pack(">iih", 6, 2, 0), "Metadata response: .* at byte", id="not the schema"),
+        pytest.param(lambda f: f[:-1], "Metadata: timed out", id="cut off"),
+    ],
+)
+async def test_an_answer_that_cannot_be_right_is_an_error(spoil: Callable[[bytes], bytes], words: str) -> None:
+    settings = Settings(request_timeout_ms=200 if "timed out" in words else 3000)
+    async with scripted_broker() as broker:
+        broker.spoil = spoil
+        connection = BrokerConnection(broker.address, settings)
+        await connection.open()
+        try:
+            with pytest.raises(UpstreamError, match=words):
+                await connection.ask(metadata.API, ASKED)
+        finally:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        pytest.param(HostPort("a..b", 9092), id="empty label"),
+        pytest.param(HostPort("x" * 70, 9092), id="long label"),
+        pytest.param(HostPort("a\0b", 9092), id="NUL"),
+        pytest.param(HostPort("127.0.0.1", 70_000), id="no port"),
+    ],
+)
+async def test_an_address_that_cannot_be_one_is_a_broker_that_cannot_be_reached(address: HostPort) -> None:
+    with pytest.raises(UpstreamError, match="not an address that can be connected to"):
+        await BrokerConnection(address, SETTINGS).open()
+
+
+def test_reasons_are_the_systems_words() -> None:
+    assert reason_of(ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 1)")) == "Connection refused"
+    assert reason_of(TimeoutError()) == "timed out"
+    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert reason_of(unknown) == "Name or service not known"
+    assert reason_of(OSError("Multiple exceptions: …")) == "Multiple exceptions: …"
