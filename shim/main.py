@@ -57,8 +57,11 @@ async def serve(
     first_view = asyncio.Event()
 
     async def follow(brokers: Mapping[int, HostPort]) -> None:
+        # Before any of its brokers has a port: the offsets may be of another cluster.
+        _claim(offsets_log, cluster, data_dir)
         await listeners.follow(brokers)
-        first_view.set()
+        if cluster.looked_up:
+            first_view.set()
 
     cluster.watch(follow)
     tasks: list[asyncio.Task[object]] = []
@@ -67,7 +70,7 @@ async def serve(
         # Clients come in from here on; until their partition is loaded, they are told COORDINATOR_LOAD_IN_PROGRESS.
         writing = loop.create_task(runtime.run(), name="log")
         tasks = [writing, loop.create_task(cluster.run(), name="cluster")]
-        starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
+        starting = loop.create_task(_ready(runtime, data_dir, listeners, first_view))
         if await _first_of(starting, stop, tasks):
             click.echo(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
             await _first_of(loop.create_future(), stop, tasks)
@@ -129,10 +132,22 @@ async def _open_port(listeners: Listeners) -> None:
         raise CannotStart(str(error)) from error
 
 
-async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:
+async def _ready(runtime: Runtime, data_dir: Path, listeners: Listeners, first_view: asyncio.Event) -> None:
+    """Load the log once the cluster is known to be the one that its offsets are of; meanwhile the ports open."""
     await first_view.wait()
+    await _load(runtime, data_dir)
     if listeners.refused:
         raise CannotStart(listeners.refused[0])
+
+
+def _claim(offsets_log: OffsetsLog, cluster: Cluster, data_dir: Path) -> None:
+    try:
+        if cluster.cluster_id is not None:
+            offsets_log.claim(cluster.cluster_id)
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
 async def _first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Sequence[asyncio.Task[object]]) -> bool:

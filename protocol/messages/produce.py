@@ -5,7 +5,8 @@ and its address as tagged fields (KIP-951), 13 topic ids (KIP-516). Versions 0 a
 and newer record batches v2.
 """
 
-from typing import Annotated, NamedTuple
+from struct import Struct
+from typing import Annotated, Final, NamedTuple
 
 from protocol.api import Api
 from protocol.wire import (
@@ -23,6 +24,10 @@ from protocol.wire import (
     tag,
     until,
 )
+
+_INT16: Final = Struct(">h")
+# Size, API key, API version and correlation id: what stands before the client id.
+_BEFORE_CLIENT_ID: Final = 12
 
 
 class PartitionProduceData(NamedTuple):
@@ -95,3 +100,46 @@ class ProduceResponse(NamedTuple):
 
 
 API = Api(key=0, name="Produce", request=ProduceRequest, response=ProduceResponse, versions=(0, 13), flexible_since=9)
+
+
+def produce_acks(data: bytes, start: int, end: int, version: int) -> int | None:
+    """`acks` of the request whose frame, size included, begins at `start`; None when it lies beyond `end`.
+
+    For who passes the request on before all of it is there, or ever is: nothing behind `acks` is looked at. It follows
+    the header's client id and, from version 3 on, the transactional id.
+    """
+    position = start + _BEFORE_CLIENT_ID
+    if position + 2 > end:
+        return None
+    position += 2 + max(0, _INT16.unpack_from(data, position)[0])
+    if API.is_flexible(version):
+        tags, position = _uvarint(data, position, end)
+        for _ in range(tags):
+            if position >= end:
+                return None
+            _, position = _uvarint(data, position, end)
+            size, position = _uvarint(data, position, end)
+            position += size
+        length, position = _uvarint(data, position, end)
+        position += max(0, length - 1)
+    elif version >= 3:
+        if position + 2 > end:
+            return None
+        position += 2 + max(0, _INT16.unpack_from(data, position)[0])
+    if position + 2 > end:
+        return None
+    acks: int = _INT16.unpack_from(data, position)[0]
+    return acks
+
+
+def _uvarint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """An unsigned varint and where it ends; a position past `end` when it is cut off."""
+    value = shift = 0
+    while position < end and shift < 35:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    return 0, end + 1

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from protocol.api import Api
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.produce import produce_acks
 from shim.api import (
     api_versions,
     describe_cluster,
@@ -61,10 +62,17 @@ Disposition: TypeAlias = Forwarded | Rewritten | Served | Refused
 
 
 class Route(NamedTuple):
+    """``answered``, for a forwarded API where it depends on the request: whether a response will come.
+
+    It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
+    to ``end``, and gives None when that is too little to say.
+    """
+
     key: ApiKey
     first: int
     last: int
     disposition: Disposition
+    answered: Callable[[bytes, int, int, int], bool | None] | None = None
 
     @property
     def forwarded(self) -> bool:
@@ -80,14 +88,23 @@ def _served(module: ModuleType) -> Route:
     return Route(ApiKey(module.API.key), oldest, newest, Served(module.API, module.handle, module.failure))
 
 
-def _rewritten(module: ModuleType, first: int | None = None) -> Route:
+def _rewritten(module: ModuleType) -> Route:
     oldest, newest = module.VERSIONS
-    return Route(ApiKey(module.API.key), oldest if first is None else first, newest, Rewritten(module.rewrite))
+    return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite))
+
+
+def _produce_answered(data: bytes, start: int, end: int, version: int) -> bool | None:
+    acks = produce_acks(data, start, end, version)
+    return None if acks is None else acks != 0
+
+
+def _produce(first: int, last: int, disposition: Disposition) -> Route:
+    return Route(ApiKey.PRODUCE, first, last, disposition, _produce_answered)
 
 
 TABLE: tuple[Route, ...] = (
-    Route(ApiKey.PRODUCE, 0, produce.FIRST_WITH_ENDPOINTS - 1, FORWARDED),
-    _rewritten(produce, produce.FIRST_WITH_ENDPOINTS),
+    _produce(0, produce.FIRST_WITH_ENDPOINTS - 1, FORWARDED),
+    _produce(produce.FIRST_WITH_ENDPOINTS, produce.VERSIONS[1], Rewritten(produce.rewrite)),
     Route(ApiKey.FETCH, 0, 15, FORWARDED),
     Route(ApiKey.LIST_OFFSETS, 0, 11, FORWARDED),
     _rewritten(metadata),

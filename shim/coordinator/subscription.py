@@ -50,4 +50,4 @@ def breaks_a_broker(metadata: bytes) -> bool:
     if position + 4 > end:
         return False
     (length,) = _INT32.unpack_from(metadata, position)
-    return length > end - position - 4
+    return bool(length > end - position - 4)

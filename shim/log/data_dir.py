@@ -3,6 +3,7 @@
 ::
 
     DIR/.lock
+    DIR/meta.properties                                 which cluster the offsets are of, as brokers note it
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
 """
 
@@ -17,6 +18,7 @@ from shim.log.errors import LogError
 from shim.log.files import Files
 
 LOCK_NAME = ".lock"
+META_NAME = "meta.properties"
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 
@@ -27,6 +29,30 @@ def segment_name(base_offset: int) -> str:
 def segment_base_offsets(files: Files, folder: Path) -> list[int]:
     """Base offsets of the segments in a partition's folder, rising. Other files are left alone."""
     return [int(match[1]) for name in files.names(folder) if (match := _SEGMENT_NAME.fullmatch(name))]
+
+
+def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
+    """Note durably that the data directory belongs to this cluster.
+
+    Raises LogError when it belongs to another one: offsets mean nothing, or the wrong thing, anywhere else.
+    """
+    path = data_dir / META_NAME
+    if path.exists():  # its name is durable: it was synced before anybody was served
+        lines = dict(line.partition("=")[::2] for line in path.read_text(encoding="utf-8").splitlines())
+        owner = lines.get("cluster.id")
+        if owner != cluster_id:
+            raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
+        return
+    unfinished = path.with_suffix(".tmp")
+    unfinished.unlink(missing_ok=True)
+    fd = files.create(unfinished)
+    try:
+        files.write_at(fd, f"version=1\ncluster.id={cluster_id}\n".encode(), 0)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    unfinished.replace(path)
+    files.sync_directory(data_dir)
 
 
 class DataDirLock:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from shim.log.data_dir import DataDirLock, make_data_dir, open_partitions
+from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
@@ -39,8 +39,11 @@ class OffsetsLog:
     failed.
     """
 
-    def __init__(self, lock: DataDirLock, partitions: Sequence[PartitionLog]) -> None:
+    def __init__(self, lock: DataDirLock, partitions: Sequence[PartitionLog], *, files: Files, data_dir: Path) -> None:
         self._lock = lock
+        self._files = files
+        self._data_dir = data_dir
+        self._cluster_id: str | None = None
         self._partitions = dict(enumerate(partitions))
         self._flusher = Flusher()
         self._closed = False
@@ -65,7 +68,13 @@ class OffsetsLog:
         except BaseException:
             lock.release()
             raise
-        return cls(lock, [PartitionLog(files, folder) for folder in folders])
+        return cls(lock, [PartitionLog(files, folder) for folder in folders], files=files, data_dir=data_dir)
+
+    def claim(self, cluster_id: str) -> None:
+        """Note durably which cluster the offsets are of. Raises LogError when they are of another; OSError."""
+        if cluster_id != self._cluster_id:
+            claim(self._files, self._data_dir, cluster_id)
+            self._cluster_id = cluster_id
 
     @property
     def num_partitions(self) -> int:

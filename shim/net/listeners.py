@@ -34,6 +34,7 @@ class Listeners:
         self._by_node: dict[int, asyncio.Server] = {}
         self._refused: dict[int, str] = {}
         self._sessions = Sessions()
+        self._closed = False
 
     async def open(self) -> None:
         """Open the bootstrap port. Raises :class:`CannotListen`."""
@@ -45,6 +46,8 @@ class Listeners:
             self._by_node.pop(node_id).close()
             log.info("broker %d has left the cluster, port %d closed", node_id, self._services.ports.of(node_id).port)
         for node_id in sorted(brokers.keys() - self._by_node.keys()):
+            if self._closed:
+                return
             try:
                 port = self._services.ports.of(node_id).port
                 target = partial(self._services.cluster.address_of, node_id)
@@ -70,13 +73,25 @@ class Listeners:
 
         loop = asyncio.get_running_loop()
         try:
-            return await loop.create_server(session, self._listen.host, port, backlog=BACKLOG)
+            server = await loop.create_server(session, self._listen.host, port, backlog=BACKLOG)
         except OSError as error:
             raise CannotListen(f"cannot listen on {HostPort(self._listen.host, port)}: {reason_of(error)}") from error
+        if self._closed:
+            server.close()
+        return server
 
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""
+        self._close_ports()
+        await self._sessions.drain(timeout_seconds)
+
+    def close(self) -> None:
+        """Close every port and cut off every connection. May be called at any time, and again."""
+        self._close_ports()
+        self._sessions.abort()
+
+    def _close_ports(self) -> None:
+        self._closed = True
         for server in (self._bootstrap, *self._by_node.values()):
             if server is not None:
                 server.close()
-        await self._sessions.drain(timeout_seconds)

@@ -1,21 +1,22 @@
 """The client's half of the stream, pure: bytes in, requests out.
 
 A request that is forwarded is never held: its bytes go on as they come, whatever its size. A request that the shim
-answers is handed over whole. Where one ends and the next begins is all that is read of a forwarded request, but for
-``acks`` of a Produce request, since a request with acks=0 has no response.
+answers is handed over whole. Where one ends and the next begins is all that is read of a forwarded request, unless its
+route has to look into its beginning to know whether a response will come.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-PRODUCE = 0
 _HEAD = struct.Struct(">ihhi")
-_INT16 = struct.Struct(">h")
 # api key, api version and correlation id: what every request header begins with
 _SMALLEST_REQUEST = _HEAD.size - 4
+# Bytes within which a forwarded request must say whether it will be answered. Two strings of 32,767 bytes, the longest
+# that Kafka's old headers can carry, come before that.
+MAX_BEGINNING = 1 << 17
 
 
 class BadRequest(ValueError):
@@ -37,6 +38,12 @@ class Route(Protocol):
     @property
     def forwarded(self) -> bool: ...
 
+    @property
+    def answered(self) -> Callable[[bytes, int, int, int], bool | None] | None:
+        """Whether a response will come, from (data, start, end, version): the request begins at ``start`` with its size
+        and is there up to ``end``; None when that is too little to say. No function when one always comes.
+        """
+
 
 RouteT = TypeVar("RouteT", bound=Route)
 RouteIn = TypeVar("RouteIn", bound=Route, contravariant=True)
@@ -44,6 +51,10 @@ RouteIn = TypeVar("RouteIn", bound=Route, contravariant=True)
 
 class RequestSink(Protocol[RouteIn]):
     """Told what is in the stream, in its order."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether to take no further request now. One that has begun goes on; what is behind it is kept."""
 
     def forward_begins(self, head: Head, route: RouteIn, *, answered: bool) -> None:
         """A request that is passed on begins; ``answered`` is False when no response will come."""
@@ -73,11 +84,16 @@ class RequestReader(Generic[RouteT]):
 
     @property
     def mid_request(self) -> bool:
-        """Whether the stream stands inside a request."""
-        return bool(self._tail or self._forwarding or self._collecting)
+        """Whether a request has begun, its head read, and not ended."""
+        return bool(self._forwarding or self._collecting)
+
+    @property
+    def mid_forward(self) -> bool:
+        """Whether the beginning of a request has been passed on, and its end has not."""
+        return bool(self._forwarding)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises :class:`BadRequest`; the reader cannot go on then."""
+        """Take the next bytes; none to go on after a stop. Raises :class:`BadRequest`; the reader cannot go on then."""
         if self._tail:
             data, self._tail = self._tail + data, b""
         end = len(data)
@@ -87,17 +103,20 @@ class RequestReader(Generic[RouteT]):
             self._forwarding -= position
         elif self._collecting:
             position = run = self._collect(data, 0)
-        while end - position >= _HEAD.size:
+        while end - position >= _HEAD.size and not self._sink.stopped:
             head = Head._make(_HEAD.unpack_from(data, position))
             route = self._route(head)
             frame_end = position + 4 + head.size
             if route.forwarded:
                 answered = True
-                if head.api_key == PRODUCE:
-                    acks = produce_acks(data, position, min(end, frame_end), head.api_version)
-                    if acks is None and frame_end > end:
+                if route.answered is not None:
+                    says = route.answered(data, position, min(end, frame_end), head.api_version)
+                    if says is None and frame_end > end:
+                        if end - position > MAX_BEGINNING:
+                            raise BadRequest(f"api key {head.api_key}: a header of more than {MAX_BEGINNING} bytes")
                         break
-                    answered = acks != 0
+                    # All there and still unsaid: the broker, which gets it as it is, will find it malformed.
+                    answered = says is not False
                 self._sink.forward_begins(head, route, answered=answered)
                 if frame_end > end:
                     self._forwarding = frame_end - end
@@ -149,46 +168,3 @@ class RequestReader(Generic[RouteT]):
         if size < _SMALLEST_REQUEST:
             raise BadRequest(f"a request of {size} bytes")
         raise BadRequest(f"a request of {size} bytes is larger than socket.request.max.bytes ({self._max_bytes})")
-
-
-def produce_acks(data: bytes, start: int, end: int, version: int) -> int | None:
-    """``acks`` of the Produce request that begins at ``start``; None when it lies beyond ``end``.
-
-    It follows the header's client id and, from v3 on, the transactional id; v9 is the first flexible version
-    (Kafka's ProduceRequest and RequestHeader schemas).
-    """
-    position = start + _HEAD.size
-    if position + 2 > end:
-        return None
-    position += 2 + max(0, _INT16.unpack_from(data, position)[0])
-    if version >= 9:
-        tags, position = _uvarint(data, position, end)
-        for _ in range(tags):
-            if position >= end:
-                return None
-            _, position = _uvarint(data, position, end)
-            size, position = _uvarint(data, position, end)
-            position += size
-        length, position = _uvarint(data, position, end)
-        position += max(0, length - 1)
-    elif version >= 3:
-        if position + 2 > end:
-            return None
-        position += 2 + max(0, _INT16.unpack_from(data, position)[0])
-    if position + 2 > end:
-        return None
-    acks: int = _INT16.unpack_from(data, position)[0]
-    return acks
-
-
-def _uvarint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """An unsigned varint and where it ends; a position past ``end`` when it is cut off."""
-    value = shift = 0
-    while position < end and shift < 35:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    return 0, end + 1

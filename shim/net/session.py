@@ -1,4 +1,4 @@
-"""One client connection: its requests in, its responses out in their order, and its own link to the broker."""
+"""One client connection: its requests in, its responses out in their order."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, cast
 
+from protocol.errors import DecodeError
 from shim.api import ROUTES, Call, Forwarded, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
+from shim.net.broker_side import BrokerSide
 from shim.net.requests import BadRequest, Head, RequestReader
-from shim.net.responses import ResponseQueue, ResponseReader, Slot
-from shim.upstream import BrokerLink
+from shim.net.responses import Slot
 
 log = logging.getLogger(__name__)
 
 Rewrite = Callable[[Services, int, bytes], bytes | Awaitable[bytes]]
 
-# Responses that may wait on one connection before the shim stops reading more requests from it.
+# Responses that may wait on one connection before the shim takes no more requests from it.
 MAX_PENDING = 1024
 
-# Reasons for not reading from the client.
-_LINK_FULL, _TOO_MANY = 1, 2
-# Reasons for not reading from the broker.
-_CLIENT_FULL, _NOT_ITS_TURN = 1, 2
+# How long a connection that the shim has closed may take to carry what was written before.
+LINGER_SECONDS = 10.0
+
+# Reasons for not taking requests from the client: the broker does not read, too many are unanswered, it does not read.
+_LINK_FULL, _TOO_MANY, _CLIENT_FULL = 1, 2, 4
 
 
 class Sessions:
-    """The connections that are open."""
+    """The connections that are open; one that the shim has closed is, until its last bytes are sent."""
 
     def __init__(self) -> None:
         self._open: set[ClientSession] = set()
         self._none_left = asyncio.Event()
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def add(self, session: ClientSession) -> None:
         self._open.add(session)
         self._none_left.clear()
+        if self._draining:
+            session.drain()
 
     def discard(self, session: ClientSession) -> None:
         self._open.discard(session)
@@ -44,7 +52,8 @@ class Sessions:
             self._none_left.set()
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Close each one when the requests read from it are answered; after the time-out, at once."""
+        """Close each one when the requests taken from it are answered, and wait for that; then cut off the others."""
+        self._draining = True
         for session in list(self._open):
             session.drain()
         if self._open:
@@ -52,13 +61,18 @@ class Sessions:
                 async with asyncio.timeout(timeout_seconds):
                     await self._none_left.wait()
             except TimeoutError:
-                log.warning("%d connections cut off with requests unanswered", len(self._open))
+                log.warning("%d connections cut off with requests unanswered or answers unread", len(self._open))
+        self.abort()
+
+    def abort(self) -> None:
+        """Cut off all of them."""
+        self._draining = True
         for session in list(self._open):
             session.abort()
 
 
 class ClientSession(asyncio.Protocol):
-    """Glue between the pure readers, the API table and the two transports.
+    """Glue between the request reader, the API table, the client's transport and the broker's half.
 
     Memory is bounded by what one read of either side brings, the transports' write limits, ``MAX_PENDING`` answers,
     and the one request that is being collected for the shim itself.
@@ -75,21 +89,17 @@ class ClientSession(asyncio.Protocol):
         self.node_id = node_id
         self.client_host = ""
         self._services = services
-        self._settings = settings
-        self._addresses = addresses
         self._sessions = sessions
         self._requests: RequestReader[Route] = RequestReader(ROUTES, settings.socket_request_max_bytes, self)
-        self._queue = ResponseQueue(self._write, self._stream_ready)
-        self._responses = ResponseReader(self._queue)
+        self._broker = BrokerSide(self, self._write, addresses, settings.socket_connection_setup_timeout_ms / 1000)
+        self._queue = self._broker.queue
         self._transport: asyncio.Transport | None = None
-        self._link: BrokerLink | None = None
-        self._asked: set[asyncio.Future[bytes]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._client_stops = 0
-        self._link_stops = 0
+        self._stops = 0
+        self._paused = False
         self._draining = False
-        # Whether requests without a response (acks=0) went out: nobody knows whether they arrived.
-        self._unanswered = False
+        self._closed = False
+        self._linger: asyncio.TimerHandle | None = None
         self._peer = ""
 
     # What the client's transport tells.
@@ -98,6 +108,7 @@ class ClientSession(asyncio.Protocol):
         transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
         peer = transport.get_extra_info("peername")
         if peer is None:  # gone before it was accepted
+            self._closed = True
             transport.abort()
             return
         self._transport = transport
@@ -106,49 +117,47 @@ class ClientSession(asyncio.Protocol):
         self._sessions.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is None or self._draining:
+        if self._closed or (self._draining and not self._requests.mid_request):
             return
-        try:
-            self._requests.feed(data)
-        except BadRequest as error:
-            self._close(str(error))
-        except ValueError as error:  # a request that the shim answers is malformed
-            self._close(f"malformed request: {error}")
-        if len(self._queue) > MAX_PENDING:
-            self._stop_client(_TOO_MANY)
+        self._feed(data)
 
     def pause_writing(self) -> None:
-        self._stop_link(_CLIENT_FULL)
+        self._stop(_CLIENT_FULL)
+        self._broker.client_full(True)
 
     def resume_writing(self) -> None:
-        self._go_on_link(_CLIENT_FULL)
+        self._broker.client_full(False)
+        self._go_on(_CLIENT_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close(None)
+        if self._linger is not None:
+            self._linger.cancel()
+        self._sessions.discard(self)
 
-    # What the request reader tells.
+    # What the request reader asks and tells.
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self._stops) or self._draining or self._closed
 
     def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
-        if self._open_link() is None:
-            return
         if not answered:
-            self._unanswered = True
+            self._broker.expect_nothing()
             return
         match route.disposition:
             case Rewritten(rewrite):
-                collect = partial(self._rewrite, self._queue.reserve(), rewrite, head.api_version)
-                self._responses.expect_whole(head.correlation_id, collect)
+                collect = partial(self._rewrite, self._reserve(), rewrite, head.api_version)
+                self._broker.expect_whole(head.correlation_id, collect)
             case Forwarded():
-                self._responses.expect_stream(head.correlation_id)
+                self._broker.expect_stream(head.correlation_id)
+                self._reserved()
 
     def forward(self, data: bytes) -> None:
-        if self._link is not None:
-            self._link.write(data)
+        self._broker.forward(data)
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
-        if self._transport is None:
-            return
-        respond = partial(self._fill, self._queue.reserve())
+        respond = partial(self._fill, self._reserve())
         match route.disposition:
             case Served(api, handle, failure):
                 call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
@@ -161,69 +170,76 @@ class ClientSession(asyncio.Protocol):
     # What handlers use.
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        link = self._open_link()
-        if link is None:
-            future.set_exception(ConnectionError("the client is gone"))
-            return future
-        self._asked.add(future)
-        future.add_done_callback(self._asked.discard)
-        self._responses.expect_whole(correlation_id, partial(_resolve, future))
-        link.write(frame)
-        return future
+        return self._broker.ask(correlation_id, frame)
 
     def give_up(self, reason: str) -> None:
         self._close(reason, level=logging.ERROR)
 
-    # What the link tells.
+    # What the broker's half asks and tells.
 
-    def link_received(self, data: bytes) -> None:
-        try:
-            if not self._responses.feed(data):
-                self._stop_link(_NOT_ITS_TURN)
-        except ValueError as error:
-            self._close(f"the broker's response cannot be followed: {error}")
-        self._responded()
+    @property
+    def mid_forward(self) -> bool:
+        return self._requests.mid_forward
 
-    def link_writable(self, writable: bool) -> None:
-        if writable:
-            self._go_on_client(_LINK_FULL)
-        else:
-            self._stop_client(_LINK_FULL)
+    def broker_full(self) -> None:
+        self._stop(_LINK_FULL)
 
-    def link_lost(self, reason: str, *, orderly: bool) -> None:
-        if orderly and not self._responses.owed and not self._requests.mid_request and not self._unanswered:
-            # An idle connection that the broker gave up; the next request that needs one opens it again.
-            self._link = None
-            self._responses = ResponseReader(self._queue)
-            self._go_on_client(_LINK_FULL)
-        else:
-            # Without the shim the client would lose this connection, and know what to do.
-            self._close(f"lost the broker: {reason}", level=logging.INFO)
+    def broker_drained(self) -> None:
+        self._go_on(_LINK_FULL)
+
+    def responded(self) -> None:
+        if self._closed:
+            return
+        if len(self._queue) <= MAX_PENDING // 2:
+            self._go_on(_TOO_MANY)
+        if self._draining and not len(self._queue) and not self._requests.mid_request:
+            self._close(None)
+
+    def broker_failed(self, reason: str, *, level: int) -> None:
+        self._close(reason, level=level)
+
+    def crashed(self, error: BaseException) -> None:
+        if not self._closed:
+            log.error("client %s: a request could not be answered", self._peer, exc_info=error)
+            self._close("internal error", level=logging.ERROR)
 
     # The rest.
 
     def drain(self) -> None:
-        """Take no more requests; close when the ones that were taken are answered.
+        """Take no more requests; close when the ones that have begun are answered.
 
         What still comes is read and dropped: closing with bytes unread would reset the connection, and with it answers
         that are on their way.
         """
         self._draining = True
-        self._responded()
+        self.responded()
 
     def abort(self) -> None:
-        transport = self._transport
+        """Close at once; what was written to the client and not sent is lost."""
         self._close(None)
-        if transport is not None:
-            transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
-    def _open_link(self) -> BrokerLink | None:
-        if self._link is None and self._transport is not None:
-            self._link = BrokerLink(self)
-            self._link_stops = 0
-            self._link.connect(self._addresses(), self._settings.socket_connection_setup_timeout_ms / 1000)
-        return self._link
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._requests.feed(data)
+        except BadRequest as error:
+            self._close(str(error))
+        except DecodeError as error:  # in a request that the shim answers
+            self._close(f"malformed request: {error}")
+        except Exception as error:
+            self.crashed(error)
+        if self._draining:
+            self.responded()
+
+    def _reserve(self) -> Slot:
+        slot = self._queue.reserve()
+        self._reserved()
+        return slot
+
+    def _reserved(self) -> None:
+        if len(self._queue) >= MAX_PENDING:
+            self._stop(_TOO_MANY)
 
     def _rewrite(self, slot: Slot, rewrite: Rewrite, version: int, frame: bytes) -> None:
         result = rewrite(self._services, version, frame)
@@ -236,33 +252,13 @@ class ClientSession(asyncio.Protocol):
         self._fill(slot, await frame)
 
     def _fill(self, slot: Slot, frame: bytes) -> None:
-        if self._transport is not None:
+        if not self._closed:
             self._queue.fill(slot, frame)
-            self._responded()
+            self.responded()
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
-
-    def _responded(self) -> None:
-        if self._client_stops & _TOO_MANY and len(self._queue) <= MAX_PENDING // 2:
-            self._go_on_client(_TOO_MANY)
-        if self._draining and not len(self._queue):
-            self._close(None)
-
-    def _stream_ready(self) -> None:
-        if self._link_stops & _NOT_ITS_TURN:
-            # Not from here: the queue is in the middle of writing.
-            asyncio.get_running_loop().call_soon(self._resume_stream)
-
-    def _resume_stream(self) -> None:
-        if self._link is None:
-            return
-        try:
-            if self._responses.resume():
-                self._go_on_link(_NOT_ITS_TURN)
-        except ValueError as error:
-            self._close(f"the broker's response cannot be followed: {error}")
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -271,59 +267,47 @@ class ClientSession(asyncio.Protocol):
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            return
-        if isinstance(error, (ConnectionError, ValueError)):
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ConnectionError):
             self._close(str(error))
-        else:
-            log.error("client %s: a request could not be answered", self._peer, exc_info=error)
-            self._close("internal error")
+        elif isinstance(error, DecodeError):
+            self._close(f"the broker's response cannot be followed: {error}")
+        elif error is not None:
+            self.crashed(error)
 
-    def _stop_client(self, reason: int) -> None:
-        if not self._client_stops and self._transport is not None and not self._transport.is_closing():
+    def _stop(self, reason: int) -> None:
+        self._stops |= reason
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = True
             self._transport.pause_reading()
-        self._client_stops |= reason
 
-    def _go_on_client(self, reason: int) -> None:
-        if not self._client_stops & reason:
+    def _go_on(self, reason: int) -> None:
+        if self._stops & reason:
+            self._stops &= ~reason
+            if not self._stops:
+                # Not from here: the request reader may be at work.
+                asyncio.get_running_loop().call_soon(self._resume)
+
+    def _resume(self) -> None:
+        """Take the requests that were read before the stop, then read on."""
+        if self._stops or self._closed:
             return
-        self._client_stops &= ~reason
-        if not self._client_stops and self._transport is not None and not self._transport.is_closing():
+        self._feed(b"")
+        if not self._stops and self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
             self._transport.resume_reading()
-
-    def _stop_link(self, reason: int) -> None:
-        self._link_stops |= reason
-        if self._link is not None:
-            self._link.set_reading(False)
-
-    def _go_on_link(self, reason: int) -> None:
-        self._link_stops &= ~reason
-        if not self._link_stops and self._link is not None:
-            self._link.set_reading(True)
 
     def _close(self, reason: str | None, *, level: int = logging.WARNING) -> None:
         """Close both sides; what has been written to the client is still sent. ``reason`` goes to the log."""
-        if self._transport is None:
+        if self._closed:
             return
-        transport, self._transport = self._transport, None
+        self._closed = True
         if reason is not None:
             log.log(level, "client %s: connection closed: %s", self._peer, reason)
-        transport.close()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
-        for future in list(self._asked):
-            if not future.done():
-                future.set_exception(ConnectionError(reason or "the connection was closed"))
-                future.exception()  # nobody may be waiting for it any more
+        if self._transport is not None:
+            self._transport.close()
+            if self._transport.get_write_buffer_size():
+                self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
+        self._broker.close(reason or "the connection was closed")
         for task in list(self._tasks):
             task.cancel()
-        self._sessions.discard(self)
-
-
-def _resolve(future: asyncio.Future[bytes], frame: bytes) -> None:
-    if not future.done():
-        future.set_result(frame)

@@ -35,6 +35,10 @@ class Cluster:
         self._refresh_wanted = asyncio.Event()
         self._change = asyncio.Lock()
         self._reachable = True
+        self.looked_up = False
+        """Whether the shim's own look-up has succeeded once; :meth:`learn` alone does not count."""
+        self.cluster_id: str | None = None
+        """As the newest look-up named it; None from a broker that is too old to say (before 0.10.1)."""
 
     @property
     def brokers(self) -> Mapping[int, HostPort]:
@@ -103,6 +107,7 @@ class Cluster:
                 continue
             if answer.brokers:
                 self._note_reachable(True, str(address))
+                self.looked_up, self.cluster_id = True, answer.cluster_id
                 async with self._change:
                     await self._replace({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
                 return True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Protocol, cast
 
 from shim.config import HostPort
 from shim.upstream.errors import reason_of
+
+log = logging.getLogger(__name__)
 
 
 class LinkOwner(Protocol):
@@ -47,6 +50,11 @@ class BrokerLink(asyncio.Protocol):
                     await loop.create_connection(lambda: self, address.host, address.port)
             except OSError as error:  # TimeoutError is one
                 failures.append(f"{address}: {reason_of(error)}")
+            except (UnicodeError, OverflowError) as error:  # brokers may be told to advertise anything
+                failures.append(f"{address}: no such address can be: {error}")
+            except Exception:  # nobody awaits this task: the owner would wait for ever
+                log.exception("connecting to %s", address)
+                failures.append(f"{address}: internal error")
             else:
                 return
         self._lost("; ".join(failures) or "the broker has left the cluster", orderly=False)
@@ -58,7 +66,8 @@ class BrokerLink(asyncio.Protocol):
             return
         self._transport = transport
         if not self._reading:
-            transport.pause_reading()
+            # Not from here: uvloop starts to read when this returns, whatever was said before.
+            asyncio.get_running_loop().call_soon(self._pause)
         if self._waiting:
             transport.write(bytes(self._waiting))
             self._waiting.clear()
@@ -90,15 +99,18 @@ class BrokerLink(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write(data)
 
+    def _pause(self) -> None:
+        if not self._reading and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
     def set_reading(self, reading: bool) -> None:
         if reading == self._reading:
             return
         self._reading = reading
-        if self._transport is not None and not self._transport.is_closing():
-            if reading:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        if not reading:
+            self._pause()
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         self._owner = None

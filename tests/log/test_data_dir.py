@@ -169,3 +169,23 @@ def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with pytest.raises(NotADirectoryError):
         OffsetsLog.open(tmp_path / "data", 1)
+
+
+def test_a_data_directory_belongs_to_the_first_cluster_it_meets(tmp_path: Path) -> None:
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    log.claim("A")
+    log.claim("A")
+    log.close()
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    with pytest.raises(LogError, match="belongs to cluster A, this is cluster B"):
+        log.claim("B")
+    log.claim("A")
+    log.close()
+    assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=A\n"
+
+
+def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> None:
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    (tmp_path / "data" / "meta.tmp").write_text("version=1\ncluster.i")
+    log.claim("B")
+    log.close()

@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.net.requests import BadRequest, Head, RequestReader, produce_acks
+from protocol.messages.produce import produce_acks
+from shim.net.requests import MAX_BEGINNING, BadRequest, Head, RequestReader
 
 MAX_BYTES = 1_000_000
 
 
+def answered(data: bytes, start: int, end: int, version: int) -> bool | None:
+    acks = produce_acks(data, start, end, version)
+    return None if acks is None else acks != 0
+
+
 class FakeRoute(NamedTuple):
     forwarded: bool
+    answered: Callable[[bytes, int, int, int], bool | None] | None = None
 
 
-FORWARD, SERVE = FakeRoute(True), FakeRoute(False)
+FORWARD, PRODUCE, SERVE = FakeRoute(True), FakeRoute(True, answered), FakeRoute(False)
 ROUTES = {
-    0 << 16 | 2: FORWARD,
-    0 << 16 | 3: FORWARD,
-    0 << 16 | 9: FORWARD,
+    0 << 16 | 2: PRODUCE,
+    0 << 16 | 3: PRODUCE,
+    0 << 16 | 9: PRODUCE,
     1 << 16 | 4: FORWARD,
     8 << 16 | 2: SERVE,
 }
 
 
 class Sink:
-    """Writes down what it is told: forwarded requests by correlation id, forwarded bytes, whole requests."""
+    """Writes down what it is told: forwarded requests by correlation id, forwarded bytes, whole requests.
 
-    def __init__(self) -> None:
+    It stops the reader when it has been told of ``stop_after`` requests.
+    """
+
+    def __init__(self, stop_after: int = 1_000) -> None:
+        self.stop_after = stop_after
         self.begun: list[tuple[int, bool]] = []
         self.passed_on = b""
         self.served: list[bytes] = []
         self.order: list[int] = []
 
+    @property
+    def stopped(self) -> bool:
+        return len(self.order) >= self.stop_after
+
     def forward_begins(self, head: Head, route: FakeRoute, *, answered: bool) -> None:
-        assert route is FORWARD
+        assert route.forwarded
         self.begun.append((head.correlation_id, answered))
         self.order.append(head.correlation_id)
 
@@ -157,3 +173,48 @@ def test_acks_of_a_produce_request_cut_short() -> None:
     assert at == 0
     for end in range(12, whole.index(b"records")):
         assert produce_acks(whole, 0, end, 9) is None
+
+
+@given(st.data())
+def test_a_stop_takes_effect_between_requests_and_loses_nothing(data: st.DataObject) -> None:
+    frames, begun, order = stream()
+    sink = Sink(stop_after=data.draw(st.integers(0, 9)))
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader.feed(b"".join(frames))
+    while sink.stop_after < len(order):
+        assert sink.order == order[: sink.stop_after]
+        assert not reader.mid_request
+        sink.stop_after += data.draw(st.integers(1, 3))
+        reader.feed(b"")
+    assert (sink.begun, sink.order, sink.served) == (begun, order, [frames[1], frames[5]])
+    assert sink.passed_on == b"".join(frames[i] for i in (0, 2, 3, 4, 6, 7, 8))
+
+
+@pytest.mark.parametrize("position", [0, 1], ids=["forwarded", "served"])
+def test_a_request_that_has_begun_goes_on_after_a_stop(position: int) -> None:
+    frames = stream()[0][:2]
+    sink = Sink(stop_after=1)
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader.feed(frames[position][:13])
+    sink.stop_after = 0
+    begun = (reader.mid_request, reader.mid_forward)
+    reader.feed(frames[position][13:] + frames[1])
+    ended = (reader.mid_request, reader.mid_forward)
+    assert (begun, ended) == ((True, position == 0), (False, False))
+    assert sink.passed_on + b"".join(sink.served) == frames[position]
+
+
+def test_a_produce_request_that_hides_its_acks_is_not_collected_without_end() -> None:
+    start = struct.pack(">ihhih", MAX_BYTES, 0, 9, 1, -1) + b"\x01\x00\xff\xff\x3f"  # one tag of a megabyte
+    reader = RequestReader(ROUTES, MAX_BYTES, Sink())
+    reader.feed(start + bytes(MAX_BEGINNING - len(start)))
+    with pytest.raises(BadRequest, match="api key 0: a header of more than 131072 bytes"):
+        reader.feed(b"x")
+
+
+def test_the_longest_strings_of_a_produce_header_are_let_through() -> None:
+    sink = Sink()
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    for byte_range in (slice(0, 60_000), slice(60_000, None)):
+        reader.feed(produce(3, 1, 0, client_id=b"c" * 32_767, txn=b"t" * 32_767)[byte_range])
+    assert sink.begun == [(1, False)]

@@ -21,6 +21,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.written = b""
+        self.writes = 0
         self.ready = False
         self.held = False
         self.queue = ResponseQueue(self._write, self._stream_ready)
@@ -29,6 +30,7 @@ class Wire:
     def _write(self, data: bytes) -> None:
         assert data
         self.written += data
+        self.writes += 1
 
     def _stream_ready(self) -> None:
         self.ready = True
@@ -119,3 +121,20 @@ def test_a_response_too_short_for_its_header_is_refused() -> None:
     wire.reader.expect_stream(0)
     with pytest.raises(BadResponse, match="a response of 3 bytes"):
         wire.reader.feed(struct.pack(">ii", 3, 0))
+
+
+def test_streams_that_came_together_leave_together() -> None:
+    wire = Wire()
+    for number in range(3):
+        wire.reader.expect_stream(number)
+    wire.receive(response(0) + response(1) + response(2))
+    assert (wire.written, wire.writes) == (response(0) + response(1) + response(2), 1)
+
+
+def test_an_answer_of_the_shims_between_two_streams_keeps_its_place() -> None:
+    wire = Wire()
+    wire.reader.expect_stream(0)
+    wire.queue.fill(wire.queue.reserve(), response(1))
+    wire.reader.expect_stream(2)
+    wire.receive(response(0) + response(2))
+    assert wire.written == response(0) + response(1) + response(2)

@@ -24,6 +24,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
 from shim.log import OffsetsLog, PartitionWrite
+from tests.serve.test_connections import commit, committed
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -224,13 +225,21 @@ def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> Non
     assert "Traceback" not in stderr.read_text()
 
 
-def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
-    with Shim(broker.bootstrap_servers, tmp_path / "data", settings={"offsets.topic.num.partitions": 1}) as shim:
-        from tests.serve.test_connections import commit
+def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
+        commit(client, "g", 1)
+    with Broker(tmp_path / "other") as other:
+        error = refused(serve(tmp_path / "data", other.bootstrap_servers, free_port_range(4)))
+    assert f"data directory {tmp_path / 'data'} belongs to cluster" in error
+    with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
+        assert committed(client, "g") == 1
 
-        with WireClient(shim.port) as client:
-            commit(client, "g", 1)
-            commit(client, "g", 2)
+
+def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
+    one = {"offsets.topic.num.partitions": 1}
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=one) as shim, WireClient(shim.port) as client:
+        commit(client, "g", 1)
+        commit(client, "g", 2)
     (segment,) = (tmp_path / "data" / "__consumer_offsets-0").glob("*.log")
     damaged = bytearray(segment.read_bytes())
     damaged[30] ^= 1
