@@ -57,8 +57,10 @@ async def serve(
     first_view = asyncio.Event()
 
     async def follow(brokers: Mapping[int, HostPort]) -> None:
-        # Before any of its brokers has a port: the offsets may be of another cluster.
-        _claim(offsets_log, cluster, data_dir)
+        if cluster.looked_up:
+            # Before anybody is served: the offsets may be of another cluster.
+            _claim(offsets_log, cluster, data_dir)
+            runtime.admit()
         await listeners.follow(brokers)
         if cluster.looked_up:
             first_view.set()
@@ -67,10 +69,11 @@ async def serve(
     tasks: list[asyncio.Task[object]] = []
     try:
         await _open_port(listeners)
-        # Clients come in from here on; until their partition is loaded, they are told COORDINATOR_LOAD_IN_PROGRESS.
+        # Clients come in from here on; they are told COORDINATOR_LOAD_IN_PROGRESS until the cluster is known to be the
+        # right one and their partition is loaded.
         writing = loop.create_task(runtime.run(), name="log")
         tasks = [writing, loop.create_task(cluster.run(), name="cluster")]
-        starting = loop.create_task(_ready(runtime, data_dir, listeners, first_view))
+        starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
             click.echo(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
             await _first_of(loop.create_future(), stop, tasks)
@@ -132,10 +135,8 @@ async def _open_port(listeners: Listeners) -> None:
         raise CannotStart(str(error)) from error
 
 
-async def _ready(runtime: Runtime, data_dir: Path, listeners: Listeners, first_view: asyncio.Event) -> None:
-    """Load the log once the cluster is known to be the one that its offsets are of; meanwhile the ports open."""
+async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:
     await first_view.wait()
-    await _load(runtime, data_dir)
     if listeners.refused:
         raise CannotStart(listeners.refused[0])
 
@@ -162,6 +163,8 @@ async def _first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Seq
             wanted.result()
     finally:
         stopped.cancel()
+        # What becomes of it after that is nobody's business any more.
+        wanted.add_done_callback(lambda given_up: given_up.cancelled() or given_up.exception())
         wanted.cancel()
     for task in tasks:
         if task.done():

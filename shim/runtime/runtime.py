@@ -82,6 +82,7 @@ class Runtime:
         self._flying: Flight | None = None
         self._wake = asyncio.Event()
         self._reloads: set[asyncio.Task[None]] = set()
+        self._admitting = False
         self._stopping = False
 
     @property
@@ -90,6 +91,10 @@ class Runtime:
 
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
+
+    def admit(self) -> None:
+        """Begin to serve, each partition once it is loaded. Until then all are COORDINATOR_LOAD_IN_PROGRESS."""
+        self._admitting = True
 
     # -- loading
 
@@ -142,7 +147,7 @@ class Runtime:
         records of its own decision.
         """
         partition = self._partitions[partition_number]
-        if partition.coordinator is None:
+        if partition.coordinator is None or not self._admitting:
             ticket.fail(partition.unavailable)
         elif hold and self._next.timed_out:
             # The disk hangs, and whatever is decided now would be refused. So it is not: nothing piles up in memory.
@@ -162,7 +167,7 @@ class Runtime:
     def ask(self, partition_number: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
         partition = self._partitions[partition_number]
-        if partition.coordinator is None:
+        if partition.coordinator is None or not self._admitting:
             ticket.fail(partition.unavailable)
             return
         try:

@@ -98,11 +98,13 @@ class Running:
 
 
 @asynccontextmanager
-async def running(data_dir: Path, settings: Settings | None = None) -> AsyncIterator[Running]:
+async def running(data_dir: Path, settings: Settings | None = None, *, admitted: bool = True) -> AsyncIterator[Running]:
     """A runtime that has loaded its log and writes; at the end it is stopped, and every write let through."""
     settings = settings or Settings(offsets_topic_num_partitions=PARTITIONS)
     log = HeldLog.at(data_dir, settings.offsets_topic_num_partitions)
     runtime = Runtime(log, settings, Clock())
+    if admitted:
+        runtime.admit()
     await runtime.load()
     log.history.clear()
     writing = asyncio.create_task(runtime.run())

@@ -515,6 +515,7 @@ async def test_requests_during_the_load_are_told_so_and_a_stop_ends_it(tmp_path:
     assert log.write([PartitionWrite(0, [[(encode_key(key), encode_value(value))]] * 1_000, 1)]) == {}
     replayed = 0
     runtime = Runtime(log, Settings(offsets_topic_num_partitions=1), Clock())
+    runtime.admit()
     shim = Running(runtime, log)
     reading, go_on = threading.Event(), threading.Event()
 
@@ -601,3 +602,15 @@ async def test_a_deadline_is_met_without_any_request(tmp_path: Path) -> None:
         joined = await shim.join("g").result()
         assert isinstance(joined, JoinGroupResponse)
         assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 1)
+
+
+async def test_nobody_is_served_before_the_cluster_is_known(tmp_path: Path) -> None:
+    """Offsets of another cluster, were it one, must not be told or taken."""
+    async with running(tmp_path, admitted=False) as shim:
+        assert await shim.commit("g", 7).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await shim.fetch("g").result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shim.runtime.admit()
+        commit = shim.commit("g", 7)
+        await shim.log.write_begun()
+        shim.log.release()
+        assert error_in(await commit.result()) == ErrorCode.NONE
