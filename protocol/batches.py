@@ -15,7 +15,8 @@ the base offset, the length, the leader epoch and the magic::
 
 The base timestamp is the delete horizon when that attribute is set (KIP-534); deltas are relative to it all the same.
 A batch may hold fewer records than its offsets span, down to none: compaction leaves such batches behind.
-Compressed batches are recognised, their records are not read: :class:`UnsupportedBatch`.
+Where a codec is named in the attributes, it has compressed all that comes after the header: header, CRC and offsets
+are read without decompressing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,43 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 import google_crc32c
+
+from protocol.batch_errors import BatchError, CorruptBatch, DecompressedTooLarge, TruncatedBatch, UnsupportedBatch
+from protocol.compression import MAX_DECOMPRESSED_SIZE, Compression, compress, decompress
+
+__all__ = [
+    "HEADER_SIZE",
+    "LENGTH_OVERHEAD",
+    "MAGIC",
+    "MAX_DECOMPRESSED_SIZE",
+    "MIN_OBJECT_SIZE",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "BatchError",
+    "BatchHeader",
+    "Compression",
+    "ControlRecordType",
+    "CorruptBatch",
+    "DecompressedTooLarge",
+    "EndTransactionMarker",
+    "Record",
+    "TruncatedBatch",
+    "UnsupportedBatch",
+    "batches",
+    "check_crc",
+    "control_record_type",
+    "decode_records",
+    "encode_batch",
+    "encode_end_transaction",
+    "encode_records",
+    "encoded_size",
+    "end_transaction_marker",
+    "read_header",
+    "records_of",
+    "rewrite_batch",
+]
 
 HEADER_SIZE: Final = 61
 """Bytes of a batch before its first record."""
@@ -39,11 +77,16 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
+MIN_OBJECT_SIZE: Final = 64
+"""Bytes that each record and each header of a compressed batch counts at least against the limit of its decompressed
+size: read, they are objects, which take more than the 7 and 2 bytes that they can be."""
+
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
 _CHECKED_HEADER: Final = struct.Struct(">hiqqqhii")
 _SIZE_AT: Final = struct.Struct(">i")
 _CONTROL_KEY: Final = struct.Struct(">hh")
+_END_TRANSACTION: Final = struct.Struct(">hi")
 _CHECKED_FROM: Final = _PREFIX.size
 _MAGIC_POSITION: Final = 16
 _MAX_INT64: Final = 2**63 - 1
@@ -61,45 +104,6 @@ _crc32c = google_crc32c.value
 _new = tuple.__new__
 
 
-class BatchError(ValueError):
-    """A record batch that cannot be read. ``position`` is a byte position in the buffer that was given."""
-
-    def __init__(self, reason: str, position: int) -> None:
-        super().__init__(f"{reason} (at byte {position})")
-        self.reason = reason
-        self.position = position
-
-
-class CorruptBatch(BatchError):
-    """The bytes are no record batch of magic 2: a wrong length, magic, CRC, count, or a malformed record."""
-
-
-class TruncatedBatch(CorruptBatch):
-    """The buffer ends inside the batch. ``size`` is how many bytes from ``position`` on are needed to go on
-    (a batch's whole size, or that of a header when not even that is there)."""
-
-    def __init__(self, reason: str, position: int, size: int) -> None:
-        super().__init__(reason, position)
-        self.size = size
-
-
-class UnsupportedBatch(BatchError):
-    """A sound batch whose records are not read here: they are compressed."""
-
-
-class Compression(IntEnum):
-    """Codec in the lowest three attribute bits."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
-
-
-_CODEC_NAMES: Final = {int(codec): codec.name.lower() for codec in Compression}
-
-
 class ControlRecordType(IntEnum):
     """Types of control records (Kafka 4.3)."""
 
@@ -110,6 +114,13 @@ class ControlRecordType(IntEnum):
     SNAPSHOT_FOOTER = 4
     KRAFT_VERSION = 5
     KRAFT_VOTERS = 6
+
+
+class EndTransactionMarker(NamedTuple):
+    """What a control record of type ABORT or COMMIT says: how a producer's transaction ended in this partition."""
+
+    type: ControlRecordType
+    coordinator_epoch: int
 
 
 class Record(NamedTuple):
@@ -236,36 +247,63 @@ def batches(buf: bytes, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         pos += header.length + LENGTH_OVERHEAD
 
 
-def decode_records(buf: bytes, pos: int = 0) -> list[Record]:
+def decode_records(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> list[Record]:
     """The records of the batch at ``pos``, its CRC checked, offsets rising and within the batch's.
 
-    Raises CorruptBatch (TruncatedBatch when the buffer ends first) and UnsupportedBatch for a sound, compressed batch.
+    ``max_size`` limits a compressed batch, see :func:`records_of`. Raises CorruptBatch (TruncatedBatch when the buffer
+    ends first), DecompressedTooLarge, and UnsupportedBatch for a codec that Kafka does not have.
     """
     header = read_header(buf, pos)
     check_crc(buf, pos, header)
-    return records_of(buf, pos, header)
+    return records_of(buf, pos, header, max_size)
 
 
-def records_of(buf: bytes, pos: int, header: BatchHeader) -> list[Record]:
-    """As :func:`decode_records`, of a batch whose header is read and whose CRC is checked already."""
+def records_of(buf: bytes, pos: int, header: BatchHeader, max_size: int = 0) -> list[Record]:
+    """As :func:`decode_records`, of a batch whose header is read and whose CRC is checked already.
+
+    ``max_size``: how many bytes the records of a compressed batch may be once decompressed, where a record or a header
+    counts for MIN_OBJECT_SIZE at least; with 0, the default, a compressed batch is an UnsupportedBatch. Read, records
+    are objects of some 200 bytes and their contents, however few bytes they were.
+    """
     if header.attributes & _COMPRESSION:
-        codec = header.attributes & _COMPRESSION
-        name = _CODEC_NAMES.get(codec, "unknown")
-        raise UnsupportedBatch(f"records compressed with codec {codec} ({name})", pos)
+        return _compressed_records(buf, pos, header, max_size)
     batch_end = pos + header.length + LENGTH_OVERHEAD
     pos += HEADER_SIZE
     if header.record_count * _MIN_RECORD_SIZE > batch_end - pos:
         raise CorruptBatch(f"{header.record_count} records in {batch_end - pos} bytes", pos - 4)
+    return _all_records(buf, pos, batch_end, header, batch_end)
+
+
+def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int) -> list[Record]:
+    codec = header.attributes & _COMPRESSION
+    if max_size <= 0:
+        raise UnsupportedBatch(f"records compressed with codec {codec}", pos)
+    if header.record_count * MIN_OBJECT_SIZE > max_size:
+        raise DecompressedTooLarge(f"{header.record_count} records where {max_size} bytes are allowed", pos)
+    start = pos + HEADER_SIZE
+    records = decompress(codec, buf[start : pos + LENGTH_OVERHEAD + header.length], max_size, start)
     try:
-        pos, records = _read_records(buf, pos, batch_end, header)
+        return _all_records(records, 0, len(records), header, max_size // MIN_OBJECT_SIZE - header.record_count)
+    except DecompressedTooLarge as error:
+        raise DecompressedTooLarge(error.reason, pos) from None
+    except CorruptBatch as corrupt:
+        reason = f"{corrupt.reason} (at byte {corrupt.position} of the decompressed records)"
+        raise CorruptBatch(reason, pos) from None
+
+
+def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_headers: int) -> list[Record]:
+    try:
+        pos, records = _read_records(buf, pos, end, header, max_headers)
     except IndexError:
-        raise CorruptBatch("record cut off", batch_end) from None
-    if pos != batch_end:
-        raise CorruptBatch(f"{batch_end - pos} bytes after the last record", pos)
+        raise CorruptBatch("record cut off", end) from None
+    if pos != end:
+        raise CorruptBatch(f"{end - pos} bytes after the last record", pos)
     return records
 
 
-def _read_records(buf: bytes, pos: int, batch_end: int, header: BatchHeader) -> tuple[int, list[Record]]:
+def _read_records(
+    buf: bytes, pos: int, batch_end: int, header: BatchHeader, max_headers: int
+) -> tuple[int, list[Record]]:
     # One-byte varints are read in place: lengths below 64 are the rule, and a call costs more than all the rest.
     # Reading may run past the record's end, even past the batch's: every jump is checked before a slice is made,
     # and where the record really ended is checked at its end.
@@ -341,7 +379,8 @@ def _read_records(buf: bytes, pos: int, batch_end: int, header: BatchHeader) -> 
 
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if buf[pos]:
-            headers, pos = _read_record_headers(buf, pos, record_end)
+            headers, pos = _read_record_headers(buf, pos, record_end, max_headers)
+            max_headers -= len(headers)
         else:
             pos += 1
         if pos != record_end:
@@ -354,11 +393,15 @@ def _read_records(buf: bytes, pos: int, batch_end: int, header: BatchHeader) -> 
     return pos, records
 
 
-def _read_record_headers(buf: bytes, pos: int, record_end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_record_headers(
+    buf: bytes, pos: int, record_end: int, max_headers: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     start = pos
     n, pos = _varint(buf, pos)
     if n & 1 or (n >> 1) * _MIN_RECORD_HEADER_SIZE > record_end - pos:
         raise CorruptBatch(f"{(n >> 1) ^ -(n & 1)} headers in {record_end - pos} bytes", start)
+    if n >> 1 > max_headers:
+        raise DecompressedTooLarge(f"{n >> 1} headers where {max_headers} more are allowed", start)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(n >> 1):
         n, pos = _varint(buf, pos)
@@ -421,6 +464,26 @@ def control_record_type(record: Record) -> int:
     return int(control_type)
 
 
+def end_transaction_marker(record: Record) -> EndTransactionMarker:
+    """What a control record of type ABORT or COMMIT says (KIP-98). Its value: version int16, coordinator epoch int32;
+    newer versions only add to it.
+
+    Raises CorruptBatch (at byte 0 of key or value) for a record of another type and for a malformed one.
+    """
+    control_type = control_record_type(record)
+    if control_type not in _END_TRANSACTION_TYPES:
+        raise CorruptBatch(f"control record of type {control_type}, which ends no transaction", 0)
+    if record.value is None or len(record.value) < _END_TRANSACTION.size:
+        raise CorruptBatch("end transaction marker too short", 0)
+    version, coordinator_epoch = _END_TRANSACTION.unpack_from(record.value)
+    if version < 0:
+        raise CorruptBatch(f"end transaction marker version {version}", 0)
+    return EndTransactionMarker(ControlRecordType(control_type), coordinator_epoch)
+
+
+_END_TRANSACTION_TYPES: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
+
+
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -450,8 +513,9 @@ def encode_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    compression: Compression = Compression.NONE,
 ) -> bytes:
-    """One uncompressed batch of (key, value) pairs at consecutive offsets with one timestamp, as a broker writes it.
+    """One batch of (key, value) pairs at consecutive offsets with one timestamp, as a broker writes it.
 
     ``timestamp_ms``: milliseconds since the epoch, or -1. Raises ValueError for no records at all, for a batch beyond
     2 GiB - 1, for a number that its field cannot hold, and for compression bits in ``attributes``.
@@ -481,27 +545,118 @@ def encode_batch(
     if not records:
         raise ValueError("a batch without records")
     count = len(records)
+    if attributes & _COMPRESSION:
+        raise ValueError("the codec belongs in compression, not in attributes")
+    attributes |= compression
     producer = (producer_id, producer_epoch, base_sequence)
     return _finish(base_offset, leader_epoch, attributes, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+
+
+def encode_records(
+    records: Sequence[Record],
+    *,
+    leader_epoch: int = 0,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    compression: Compression = Compression.NONE,
+    log_append_time: int | None = None,
+) -> bytes:
+    """One batch of records with headers, and offsets and timestamps of their own; offsets rise, gaps are allowed.
+
+    Base offset and base timestamp are the first record's. ``log_append_time``, milliseconds since the epoch, is the
+    time of all records for those who read the batch (KIP-32); the records' own timestamps are written all the same.
+    Raises ValueError for offsets that do not rise, and as :func:`encode_batch` does.
+    """
+    if not records:
+        raise ValueError("a batch without records")
+    if attributes & _COMPRESSION:
+        raise ValueError("the codec belongs in compression, not in attributes")
+    attributes |= compression
+    max_timestamp = max(record.timestamp for record in records)
+    if log_append_time is not None:
+        attributes |= _LOG_APPEND_TIME
+        max_timestamp = log_append_time
+    first, last = records[0], records[-1]
+    span = last.offset - first.offset
+    return _finish(
+        first.offset,
+        leader_epoch,
+        attributes,
+        span,
+        first.timestamp,
+        max_timestamp,
+        (producer_id, producer_epoch, base_sequence),
+        len(records),
+        _record_parts(records, first.offset, span, first.timestamp),
+    )
+
+
+def encode_end_transaction(
+    base_offset: int,
+    marker: EndTransactionMarker,
+    timestamp_ms: int,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    leader_epoch: int = 0,
+) -> bytes:
+    """The control batch that ends a producer's transaction in a partition, as the partition's leader writes it.
+
+    Raises ValueError for a marker of another type, and as :func:`encode_batch` does.
+    """
+    if marker.type not in _END_TRANSACTION_TYPES:
+        raise ValueError(f"control records of type {marker.type} end no transaction")
+    try:
+        record = (_CONTROL_KEY.pack(0, marker.type), _END_TRANSACTION.pack(0, marker.coordinator_epoch))
+    except struct.error as error:
+        raise ValueError(f"a marker that cannot be written: {error}") from None
+    return encode_batch(
+        base_offset,
+        [record],
+        timestamp_ms,
+        leader_epoch=leader_epoch,
+        attributes=_TRANSACTIONAL | _CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
 
 
 def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
     """The batch ``header`` with these records: some of what it had, or none. They keep offset and timestamp.
 
     Of the header, only length, CRC and number of records change: a max timestamp that went with its record is the
-    caller's to replace. Raises ValueError for records outside the header's offsets or not in order, and as
+    caller's to replace. Records are compressed with the header's codec; a batch without any has no codec (as Kafka's
+    compaction leaves it). Raises ValueError for records outside the header's offsets or not in order, and as
     :func:`encode_batch` does.
     """
+    return _finish(
+        header.base_offset,
+        header.partition_leader_epoch,
+        header.attributes if records else header.attributes & ~_COMPRESSION,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        (header.producer_id, header.producer_epoch, header.base_sequence),
+        len(records),
+        _record_parts(records, header.base_offset, header.last_offset_delta, header.base_timestamp),
+    )
+
+
+def _record_parts(
+    records: Sequence[Record], base_offset: int, last_offset_delta: int, base_timestamp: int
+) -> list[bytes]:
     parts: list[bytes] = []
     last_delta = -1
     for record in records:
-        delta = record.offset - header.base_offset
-        if not last_delta < delta <= header.last_offset_delta:
-            raise ValueError(f"offset {record.offset} in a batch of {header.base_offset}..{header.last_offset}")
+        delta = record.offset - base_offset
+        if not last_delta < delta <= last_offset_delta:
+            raise ValueError(f"offset {record.offset} in a batch of {base_offset}..{base_offset + last_offset_delta}")
         last_delta = delta
-        timestamp_delta = record.timestamp - header.base_timestamp
+        timestamp_delta = record.timestamp - base_timestamp
         if not -_MAX_INT64 - 1 <= timestamp_delta <= _MAX_INT64:
-            raise ValueError(f"timestamp {record.timestamp} in a batch from {header.base_timestamp} on")
+            raise ValueError(f"timestamp {record.timestamp} in a batch from {base_timestamp} on")
         body = [b"\x00", _zigzag(timestamp_delta), _zigzag(delta)]
         body += (_NULL, b"") if record.key is None else (_zigzag(len(record.key)), record.key)
         body += (_NULL, b"") if record.value is None else (_zigzag(len(record.value)), record.value)
@@ -512,17 +667,7 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
             body += (_NULL, b"") if content is None else (_zigzag(len(content)), content)
         parts.append(_zigzag(sum(map(len, body))))
         parts += body
-    return _finish(
-        header.base_offset,
-        header.partition_leader_epoch,
-        header.attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        (header.producer_id, header.producer_epoch, header.base_sequence),
-        len(records),
-        parts,
-    )
+    return parts
 
 
 def encoded_size(records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
@@ -541,10 +686,10 @@ def _finish(
     count: int,
     parts: list[bytes],
 ) -> bytes:
-    if attributes & _COMPRESSION:
-        raise ValueError("compression bits on records that are not compressed")
     if not 0 <= base_offset < _MAX_INT64 - last_offset_delta:
         raise ValueError(f"base offset {base_offset}")
+    if attributes & _COMPRESSION:
+        parts = [compress(attributes & _COMPRESSION, b"".join(parts))]
     try:
         checked = _CHECKED_HEADER.pack(attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, count)
         parts.insert(0, checked)

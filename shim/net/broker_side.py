@@ -134,7 +134,8 @@ class BrokerSide:
             self._client.broker_drained()
         else:
             # Without the shim the client would lose this connection, and know what to do.
-            self._client.broker_failed(f"lost the broker: {reason}", level=logging.INFO)
+            # The cluster's own state has its line elsewhere; this one comes for each attempt of each client.
+            self._client.broker_failed(f"lost the broker: {reason}", level=logging.DEBUG)
 
     # The rest.
 

@@ -213,7 +213,7 @@ async def test_an_idle_link_that_the_broker_gives_up_is_opened_again() -> None:
 async def test_a_broker_that_leaves_with_something_open_ends_the_clients_connection(
     sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "shim.net")
     async with bench() as shim:
         shim.broker.answers = False
         client = await shim.client()
@@ -239,7 +239,7 @@ async def test_a_broker_that_leaves_with_something_open_ends_the_clients_connect
 async def test_a_broker_that_cannot_be_reached_ends_the_clients_connection(
     address: HostPort | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "shim.net")
     async with bench() as shim:
         shim.addresses = [] if address is None else [address]
         client = await shim.client()

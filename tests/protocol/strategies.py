@@ -1,7 +1,8 @@
 """Messages of any struct in any version: as Hypothesis strategies, and as seeded samples; both read off the schema."""
 
 import random
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
 
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 _BYTES = st.binary(max_size=5)
 
 
+@cache
 def messages(cls: type[T], version: int, flexible: bool, unknown_tags: bool = True) -> st.SearchStrategy[T]:
     """Messages that `version` can carry, so that decoding gives back the very same."""
     here = table(cast(Struct, cls), version, flexible)
@@ -64,36 +66,51 @@ def _value(kind: Kind, here: Table, unknown_tags: bool) -> st.SearchStrategy[Any
             return _struct(table(cls, here.version, here.flexible), unknown_tags)
 
 
-def sample(rng: random.Random, cls: type[T], version: int, flexible: bool) -> T:
-    """One message, the same for the same state of `rng`, with something in every array."""
-    return cast(T, _sample_struct(rng, table(cast(Struct, cls), version, flexible)))
+def sample(
+    rng: random.Random, cls: type[T], version: int, flexible: bool, unknown_tags: bool = True, sparse: bool = False
+) -> T:
+    """One message, the same for the same state of `rng`.
+
+    There is something in every array and in every tagged field, unless it is `sparse`.
+    """
+    return cast(T, _Sampler(rng, unknown_tags, sparse).struct(table(cast(Struct, cls), version, flexible)))
 
 
-def _sample_struct(rng: random.Random, here: Table) -> Any:
-    values = dict(here.absent)
-    for field in (*here.present, *here.tagged.values()):
-        null = field.nullable and rng.random() < 0.2
-        values[field.name] = None if null else _sample_value(rng, field.kind, here)
-    if here.unknown is not None:
-        values[here.unknown] = ((rng.randrange(100, 2**20), rng.randbytes(3)),) if here.flexible else ()
-    return here.cls(**values)
+class _Sampler(NamedTuple):
+    rng: random.Random
+    unknown_tags: bool
+    sparse: bool
 
+    def struct(self, here: Table) -> Any:
+        rng = self.rng
+        values = dict(here.absent)
+        for field in here.present:
+            null = field.nullable and rng.random() < 0.2
+            values[field.name] = None if null else self.value(field.kind, here)
+        for field in here.tagged.values():
+            absent = self.sparse and rng.random() < 0.3
+            values[field.name] = field.default if absent else self.value(field.kind, here)
+        if here.unknown is not None:
+            some = here.flexible and self.unknown_tags
+            values[here.unknown] = ((rng.randrange(100, 2**20), rng.randbytes(3)),) if some else ()
+        return here.cls(**values)
 
-def _sample_value(rng: random.Random, kind: Kind, here: Table) -> Any:
-    match kind:
-        case Fixed(code="?"):
-            return rng.random() < 0.5
-        case Fixed(code="d"):
-            return rng.random()
-        case Fixed(code="16s"):
-            return rng.randbytes(16)
-        case Fixed(low=low, high=high):
-            return rng.randint(low, high)
-        case Text():
-            return rng.choice(["", "group", "t-1", "größe", "\U0001f600"])
-        case Blob():
-            return rng.randbytes(rng.randrange(6))
-        case ArrayOf(element=element):
-            return tuple(_sample_value(rng, element, here) for _ in range(rng.randint(1, 2)))
-        case StructOf(cls=cls):
-            return _sample_struct(rng, table(cls, here.version, here.flexible))
+    def value(self, kind: Kind, here: Table) -> Any:
+        rng = self.rng
+        match kind:
+            case Fixed(code="?"):
+                return rng.random() < 0.5
+            case Fixed(code="d"):
+                return rng.random()
+            case Fixed(code="16s"):
+                return rng.choice((bytes(16), rng.randbytes(16), rng.randbytes(16)))
+            case Fixed(low=low, high=high):
+                return rng.choice((low, high, 0, max(low, -1), rng.randint(low, high), rng.randint(low, high)))
+            case Text():
+                return rng.choice(("", "group", "t-1", "größe", "\U0001f600"))
+            case Blob():
+                return rng.randbytes(rng.randrange(6))
+            case ArrayOf(element=element):
+                return tuple(self.value(element, here) for _ in range(rng.randint(0 if self.sparse else 1, 2)))
+            case StructOf(cls=cls):
+                return self.struct(table(cls, here.version, here.flexible))
