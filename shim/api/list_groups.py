@@ -50,7 +50,9 @@ def _response(answers: Sequence[ErrorCode | Sequence[ListedGroup]]) -> ListGroup
     groups: list[ListedGroup] = []
     for answer in answers:
         if isinstance(answer, ErrorCode):
-            return ListGroupsResponse(error_code=answer)
+            # Java's AdminClient repeats COORDINATOR_NOT_AVAILABLE, but not NOT_COORDINATOR, to which it has no answer.
+            moved = answer == ErrorCode.NOT_COORDINATOR
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE if moved else answer)
         groups += answer
     return ListGroupsResponse(groups=tuple(groups))
 

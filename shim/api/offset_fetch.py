@@ -49,6 +49,9 @@ def _fetch(group: OffsetFetchRequestGroup, coordinator: GroupCoordinator) -> Off
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    # As a broker does: Java consumers before 3.9 take COORDINATOR_NOT_AVAILABLE here for the end, and repeat this one.
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        error = ErrorCode.NOT_COORDINATOR
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
 
 

@@ -7,7 +7,7 @@ from shim.coordinator.decision import Decision, join_response, joined_members, j
 from shim.coordinator.group import Deadline, DeadlineKind, Group, GroupState, Member, Parked, Protocol
 from shim.coordinator.outcome import Caller, Ticket
 from shim.coordinator.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
-from shim.coordinator.state import group_metadata
+from shim.coordinator.state import group_metadata, metadata_size
 from shim.coordinator.subscription import usable_protocols
 
 # A dynamic member without an id is first given one, and has to join with it.
@@ -190,9 +190,11 @@ class _Join:
         self._update(group, member)
         if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
             assignments = {m.member_id: m.assignment for m in group.members.values()}
-            decision.write(GroupMetadataKey(group.group_id), group_metadata(group, group.state_timestamp, assignments))
-            self._answer_replacement(group, member, old_leader)
-            return
+            value = group_metadata(group, group.state_timestamp, assignments)
+            if metadata_size(value) <= decision.state.settings.group_metadata_max_bytes:
+                decision.write(GroupMetadataKey(group.group_id), value)
+                self._answer_replacement(group, member, old_leader)
+                return
         self._park(group, member)
         if group.state is GroupState.PREPARING_REBALANCE:
             maybe_complete_join(decision, group)

@@ -160,3 +160,8 @@ def group_metadata(group: Group, state_timestamp: int, assignments: dict[str, by
             for member in group.members.values()
         ),
     )
+
+
+def metadata_size(value: GroupMetadataValue) -> int:
+    """What the record takes, but for the few bytes of each member's ids and of what the group has once."""
+    return sum(len(member.subscription) + len(member.assignment) for member in value.members)

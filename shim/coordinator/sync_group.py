@@ -2,12 +2,12 @@
 
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
-from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
+from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision, sync_response, synced_response
 from shim.coordinator.group import Group, GroupState, Member, Parked
 from shim.coordinator.outcome import Ticket
 from shim.coordinator.rebalance import prepare_rebalance
-from shim.coordinator.state import group_metadata
+from shim.coordinator.state import group_metadata, metadata_size
 
 # Protocol type and name are mandatory from here on.
 _PROTOCOL_REQUIRED_FROM = 5
@@ -61,7 +61,7 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
     group.check_transition(GroupState.STABLE)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     value = group_metadata(group, decision.now, assignments)
-    if _size(value) > decision.state.settings.group_metadata_max_bytes:
+    if metadata_size(value) > decision.state.settings.group_metadata_max_bytes:
         # The broker's log refuses it (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE); clients are told of that as here, and
         # the group tries again with whatever its members then bring.
         for member in group.members.values():
@@ -74,11 +74,6 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
     decision.write(GroupMetadataKey(group.group_id), value)
     for member in group.members.values():
         _answer_sync(decision, group, member)
-
-
-def _size(value: GroupMetadataValue) -> int:
-    """What the record takes, but for the few bytes of each member's ids and of what the group has once."""
-    return sum(len(member.subscription) + len(member.assignment) for member in value.members)
 
 
 def _answer_sync(decision: Decision, group: Group, member: Member) -> None:

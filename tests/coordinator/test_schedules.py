@@ -177,6 +177,7 @@ class Schedule(RuleBasedStateMachine):
     @precondition(lambda self: self.d.records)
     @rule()
     def kill(self) -> None:
+        self.listen()  # what was answered was heard: it tells of generations that the next coordinator may not know
         parked = self.d.coordinator.parked()
         waiting = set(range(1, self.d.last + 1)) - set(self.d.answers) - self.killed
         assert len(parked) == len(waiting)

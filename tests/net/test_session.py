@@ -246,7 +246,7 @@ async def test_a_broker_that_cannot_be_reached_ends_the_clients_connection(
         client.writer.write(fetch(1))
         assert await client.ended() == b""
     (record,) = caplog.records
-    assert record.levelno == logging.INFO
+    assert record.levelno == logging.DEBUG
     assert "lost the broker: " in record.message
     assert reason in record.message
 
