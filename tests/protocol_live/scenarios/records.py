@@ -1,0 +1,231 @@
+"""Records and their places: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, ShareFetch, ShareAcknowledge."""
+
+import base64
+import itertools
+import time
+import uuid
+from typing import NamedTuple
+
+from protocol.api import Api
+from protocol.batches import Record
+from protocol.errors import ErrorCode
+from protocol.messages import fetch, list_offsets, offset_for_leader_epoch, produce, share_acknowledge, share_fetch
+from protocol.wire import Int16, Int32, NullableString, String, TaggedFields, Uuid
+from tests.protocol_live.place import Place, as_read, as_written, scenario, some_records
+
+NO_PARTITION = 7  # of topics that have one partition
+
+EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -2, -1, -3, -4
+
+
+@scenario(produce.API)
+def produces(place: Place, version: int) -> None:
+    topic = place.new_topic()
+    records = some_records(version)
+    data = as_written(records, version)
+    assert place.send(topic, version, data) == 0
+    assert place.send(topic, version, data) == len(records)
+    if version < 13:
+        partitions = (produce.PartitionProduceData(NO_PARTITION, data),)
+        request = produce.ProduceRequest(
+            acks=1, timeout_ms=10_000, topic_data=(produce.TopicProduceData(topic, partition_data=partitions),)
+        )
+        ((_, _, (refused,), _),) = place.ask(produce.API, version, request).responses
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@scenario(fetch.API)
+def fetches(place: Place, version: int) -> None:
+    topic, records = place.filled_topic()
+    topic_id = place.topic_id(topic) if version >= 13 else None
+
+    def topics(*numbers: int) -> tuple[fetch.FetchTopic, ...]:
+        partitions = tuple(fetch.FetchPartition(n, partition_max_bytes=1 << 20) for n in numbers)
+        if topic_id:
+            return (fetch.FetchTopic(topic_id=topic_id, partitions=partitions),)
+        return (fetch.FetchTopic(topic, partitions=partitions),)
+
+    plain = fetch.FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=topics(0, NO_PARTITION))
+    answer = place.ask(fetch.API, version, plain)
+    ((_, _, partitions, _),) = answer.responses
+    by_index = {partition.partition_index: partition for partition in partitions}
+    assert by_index[NO_PARTITION].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (by_index[0].error_code, by_index[0].high_watermark) == (0, len(records))
+    # A response older than the format of the log has it converted, to one without timestamps for the oldest.
+    timestamps = version >= 2
+    expected = records if timestamps else [record._replace(timestamp=-1) for record in records]
+    assert as_read(by_index[0].records) == expected
+    if version >= 4:
+        assert by_index[0].last_stable_offset == len(records)
+    if version >= 5:
+        assert by_index[0].log_start_offset == 0
+    if version >= 7:  # KIP-227: a session, and a request that changes it
+        opened = place.ask(fetch.API, version, plain._replace(session_epoch=0, topics=topics(0)))
+        assert opened.error_code == 0
+        assert opened.session_id > 0
+        forgotten = (
+            fetch.ForgottenTopic(topic_id=topic_id, partitions=(0,))
+            if topic_id
+            else fetch.ForgottenTopic(topic, partitions=(0,))
+        )
+        changed = fetch.FetchRequest(
+            session_id=opened.session_id, session_epoch=1, forgotten_topics_data=(forgotten,), rack_id=""
+        )
+        assert place.ask(fetch.API, version, changed).error_code == 0
+        unknown = place.ask(fetch.API, version, plain._replace(session_id=opened.session_id + 1, session_epoch=1))
+        assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@scenario(list_offsets.API)
+def lists_offsets(place: Place, version: int) -> None:
+    topic, records = place.filled_topic()
+
+    def asked(timestamp: int, max_num_offsets: int = 1, index: int = 0) -> list_offsets.ListOffsetsPartitionResponse:
+        partition = list_offsets.ListOffsetsPartition(index, timestamp=timestamp, max_num_offsets=max_num_offsets)
+        request = list_offsets.ListOffsetsRequest(
+            -1, topics=(list_offsets.ListOffsetsTopic(topic, (partition,)),), timeout_ms=10_000
+        )
+        ((name, (answer,), _),) = place.ask(list_offsets.API, version, request).topics
+        assert (name, answer.partition_index) == (topic, index)
+        return answer
+
+    assert asked(LATEST, index=NO_PARTITION).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if version == 0:
+        assert asked(LATEST, 5).old_style_offsets == (3, 0)
+        assert asked(EARLIEST, 5).old_style_offsets == (0,)
+        return
+    expected = {LATEST: (-1, 3), EARLIEST: (-1, 0), records[1].timestamp: (records[1].timestamp, 1)}
+    if version >= 7:
+        expected[MAX_TIMESTAMP] = (records[2].timestamp, 2)
+    if version >= 8:
+        expected[EARLIEST_LOCAL] = (-1, 0)
+    for timestamp, found in expected.items():
+        answer = asked(timestamp)
+        assert (answer.error_code, answer.timestamp, answer.offset) == (0, *found)
+        if version >= 4:
+            assert answer.leader_epoch == 0
+
+
+@scenario(offset_for_leader_epoch.API)
+def finds_the_end_of_an_epoch(place: Place, version: int) -> None:
+    topic, records = place.filled_topic()
+    partitions = tuple(offset_for_leader_epoch.OffsetForLeaderPartition(n) for n in (0, NO_PARTITION))
+    request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        -1, (offset_for_leader_epoch.OffsetForLeaderTopic(topic, partitions),)
+    )
+    ((name, ends, _),) = place.ask(offset_for_leader_epoch.API, version, request).topics
+    assert name == topic
+    by_index = {end.partition: end for end in ends}
+    assert by_index[NO_PARTITION].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (by_index[0].error_code, by_index[0].end_offset) == (0, len(records))
+    assert by_index[0].leader_epoch == (0 if version >= 1 else -1)
+
+
+class ShareGroupHeartbeatRequest(NamedTuple):
+    group_id: String
+    member_id: String
+    member_epoch: Int32
+    rack_id: NullableString = None
+    subscribed_topic_names: tuple[String, ...] | None = None
+    tagged: TaggedFields = ()
+
+
+class ShareTopicPartitions(NamedTuple):
+    topic_id: Uuid
+    partitions: tuple[Int32, ...]
+    tagged: TaggedFields = ()
+
+
+class ShareAssignment(NamedTuple):
+    topic_partitions: tuple[ShareTopicPartitions, ...]
+    tagged: TaggedFields = ()
+
+
+class ShareGroupHeartbeatResponse(NamedTuple):
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: NullableString
+    member_id: NullableString
+    member_epoch: Int32
+    heartbeat_interval_ms: Int32
+    assignment: ShareAssignment | None = None
+    tagged: TaggedFields = ()
+
+
+SHARE_GROUP_HEARTBEAT = Api(
+    key=76,
+    name="ShareGroupHeartbeat",
+    request=ShareGroupHeartbeatRequest,
+    response=ShareGroupHeartbeatResponse,
+    versions=(1, 1),
+    flexible_since=0,
+)
+"""Only to have a share group: nothing else here reads or writes this API. Source: Kafka 4.3, KIP-932."""
+
+
+class Share(NamedTuple):
+    """A share session that has acquired the records written last."""
+
+    group: str
+    member: str
+    next_epoch: int
+    topic_id: bytes
+    found: share_fetch.PartitionData
+    records: list[Record]
+
+
+def _share(place: Place, fetch_version: int) -> Share:
+    group, member = place.new_group(), base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    topic = place.new_topic()
+    topic_id = place.topic_id(topic)
+    join = ShareGroupHeartbeatRequest(group, member, 0, subscribed_topic_names=(topic,))
+    joined = place.ask_until(SHARE_GROUP_HEARTBEAT, 1, join, lambda response: response.error_code)
+    assert joined.member_id == member
+    topics = (share_fetch.FetchTopic(topic_id, (share_fetch.FetchPartition(0, ()),)),)
+    opening = share_fetch.ShareFetchRequest(
+        group, member, max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics
+    )
+    # The group begins at what is the end of the log once its state stands; what is written before goes by.
+    deadline = time.monotonic() + 30.0
+    for epoch in itertools.count():
+        assert time.monotonic() < deadline
+        records = some_records(9)
+        base_offset = place.send(topic, 9, as_written(records, 9)) if epoch else 0
+        request = opening._replace(share_session_epoch=epoch, topics=() if epoch else topics)
+        answer = place.ask(share_fetch.API, fetch_version, request)
+        assert (answer.error_code, answer.error_message) == (0, None)
+        for found_id, (found,), _ in answer.responses:
+            assert (found_id, found.partition_index, found.error_code) == (topic_id, 0, 0)
+            if found.acquired_records:
+                expected = [record._replace(offset=base_offset + record.offset) for record in records]
+                return Share(group, member, epoch + 1, topic_id, found, expected)
+    raise AssertionError("unreachable")
+
+
+@scenario(share_fetch.API)
+def share_fetches(place: Place, version: int) -> None:
+    share = _share(place, version)
+    assert as_read(share.found.records) == share.records
+    first, last = share.records[0].offset, share.records[-1].offset
+    assert [acquired[:3] for acquired in share.found.acquired_records] == [(first, last, 1)]
+
+
+@scenario(share_acknowledge.API)
+def share_acknowledges(place: Place, version: int) -> None:
+    share = _share(place, 1)
+    first, last = share.records[0].offset, share.records[-1].offset
+    batches = (share_acknowledge.AcknowledgementBatch(first, last, (1, 2, 3)),)
+
+    def acknowledged(epoch: int) -> int:
+        partitions = (share_acknowledge.AcknowledgePartition(0, batches),)
+        request = share_acknowledge.ShareAcknowledgeRequest(
+            share.group, share.member, epoch, topics=(share_acknowledge.AcknowledgeTopic(share.topic_id, partitions),)
+        )
+        answer = place.ask(share_acknowledge.API, version, request)
+        assert (answer.error_code, answer.error_message) == (0, None)
+        ((found_id, (found,), _),) = answer.responses
+        assert (found_id, found.partition_index) == (share.topic_id, 0)
+        return found.error_code
+
+    assert acknowledged(share.next_epoch) == 0
+    assert acknowledged(share.next_epoch + 1) == ErrorCode.INVALID_RECORD_STATE
