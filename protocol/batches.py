@@ -41,6 +41,7 @@ __all__ = [
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "SKIM_ABOVE",
     "BatchError",
     "BatchHeader",
     "Compression",
@@ -80,6 +81,10 @@ NO_SEQUENCE: Final = -1
 MIN_OBJECT_SIZE: Final = 64
 """Bytes that each record and each header of a compressed batch counts at least against the limit of its decompressed
 size: read, they are objects, which take more than the 7 and 2 bytes that they can be."""
+
+SKIM_ABOVE: Final = 256 * 1024
+"""Bytes of records (decompressed) above which all of them are skimmed before any is made: records are objects, which
+take up to 40 times the bytes that they were, and nobody shall have them made for a batch that is refused at its end."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -293,7 +298,9 @@ def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int
 
 def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_headers: int) -> list[Record]:
     try:
-        pos, records = _read_records(buf, pos, end, header, max_headers)
+        if end - pos > SKIM_ABOVE:
+            _read_records(buf, pos, end, header, max_headers, keep=False)
+        pos, records = _read_records(buf, pos, end, header, max_headers, keep=True)
     except IndexError:
         raise CorruptBatch("record cut off", end) from None
     if pos != end:
@@ -302,7 +309,7 @@ def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_header
 
 
 def _read_records(
-    buf: bytes, pos: int, batch_end: int, header: BatchHeader, max_headers: int
+    buf: bytes, pos: int, batch_end: int, header: BatchHeader, max_headers: int, *, keep: bool
 ) -> tuple[int, list[Record]]:
     # One-byte varints are read in place: lengths below 64 are the rule, and a call costs more than all the rest.
     # Reading may run past the record's end, even past the batch's: every jump is checked before a slice is made,
@@ -379,31 +386,32 @@ def _read_records(
 
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if buf[pos]:
-            headers, pos = _read_record_headers(buf, pos, record_end, max_headers)
-            max_headers -= len(headers)
+            count, headers, pos = _read_record_headers(buf, pos, record_end, max_headers, keep)
+            max_headers -= count
         else:
             pos += 1
         if pos != record_end:
             raise CorruptBatch(f"record ends at {pos}, its length says {record_end}", start)
-        append(
-            _new(Record, (key, value, headers, timestamp if append_time is None else append_time, base_offset + delta))
-        )
+        if keep:
+            time = timestamp if append_time is None else append_time
+            append(_new(Record, (key, value, headers, time, base_offset + delta)))
     if last_delta > header.last_offset_delta:
         raise CorruptBatch(f"offset delta {last_delta}, the batch's last is {header.last_offset_delta}", pos)
     return pos, records
 
 
 def _read_record_headers(
-    buf: bytes, pos: int, record_end: int, max_headers: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    buf: bytes, pos: int, record_end: int, max_headers: int, keep: bool
+) -> tuple[int, tuple[tuple[str, bytes | None], ...], int]:
     start = pos
     n, pos = _varint(buf, pos)
-    if n & 1 or (n >> 1) * _MIN_RECORD_HEADER_SIZE > record_end - pos:
-        raise CorruptBatch(f"{(n >> 1) ^ -(n & 1)} headers in {record_end - pos} bytes", start)
-    if n >> 1 > max_headers:
-        raise DecompressedTooLarge(f"{n >> 1} headers where {max_headers} more are allowed", start)
+    count = n >> 1
+    if n & 1 or count * _MIN_RECORD_HEADER_SIZE > record_end - pos:
+        raise CorruptBatch(f"{count ^ -(n & 1)} headers in {record_end - pos} bytes", start)
+    if count > max_headers:
+        raise DecompressedTooLarge(f"{count} headers where {max_headers} more are allowed", start)
     headers: list[tuple[str, bytes | None]] = []
-    for _ in range(n >> 1):
+    for _ in range(count):
         n, pos = _varint(buf, pos)
         end = pos + (n >> 1)
         if n & 1 or end > record_end:
@@ -420,8 +428,9 @@ def _read_record_headers(
                 raise CorruptBatch("header value length", pos)
             value = buf[pos:end]
             pos = end
-        headers.append((key, value))
-    return tuple(headers), pos
+        if keep:
+            headers.append((key, value))
+    return count, tuple(headers), pos
 
 
 def _varint(buf: bytes, pos: int) -> tuple[int, int]:

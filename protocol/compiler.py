@@ -9,6 +9,10 @@ position never goes back. A slice that runs over the end comes out short, but le
 where any further read fails and where the one check at the very end fails too. Counts are checked against the bytes
 that are left before anything is made for them. Generated code only says *that* something is wrong;
 `protocol.reference` then walks the same bytes slowly and says what and where.
+
+Decoded, a message is objects, which take many times the bytes that they were. So that nobody can have them made for a
+message that is refused in the end, more than SKIM_ABOVE bytes are skimmed before they are decoded: by a third function,
+the decoder without the making.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from protocol import reference
 from protocol.errors import DecodeError, EncodeError
@@ -29,6 +33,9 @@ T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+SKIM_ABOVE: Final = 64 * 1024
+"""Bytes, from the message's start to the end of the buffer, above which a message is skimmed before it is decoded."""
 
 
 class Decode(Protocol[T_co]):
@@ -141,18 +148,32 @@ def _varint(value: int) -> bytes:
 
 def _unknown_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
     """A section of tagged fields none of which is declared."""
+    count, pos = _tag_count(buf, pos, count)
+    found = []
+    last = -1
+    for _ in range(count):
+        last, pos, stop = _tag_head(buf, pos, last)
+        found.append((last, buf[pos:stop]))
+        pos = stop
+    return tuple(found), pos
+
+
+def _skim_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[()], int]:
+    """Likewise, kept nowhere."""
+    count, pos = _tag_count(buf, pos, count)
+    last = -1
+    for _ in range(count):
+        last, _, pos = _tag_head(buf, pos, last)
+    return (), pos
+
+
+def _tag_count(buf: bytes, pos: int, count: int) -> tuple[int, int]:
+    """How many tagged fields there are; `count` is the first byte of that, before `pos`."""
     if count > 127:
         count, pos = _long_varint(buf, pos, count)
     if count * 2 > len(buf) - pos:
         raise Malformed
-    found = []
-    last = -1
-    for _ in range(count):
-        number, pos, stop = _tag_head(buf, pos, last)
-        found.append((number, buf[pos:stop]))
-        pos = stop
-        last = number
-    return tuple(found), pos
+    return count, pos
 
 
 def _tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
@@ -217,6 +238,8 @@ class _Source:
             "long_text": _long_text,
             "long_varint": _long_varint,
             "new": tuple.__new__,
+            "skim_tags": _skim_tags,
+            "tag_count": _tag_count,
             "tag_head": _tag_head,
             "undeclared": _undeclared,
             "unknown_tags": _unknown_tags,
@@ -291,9 +314,10 @@ class _Run:
 
 
 class _Decoder:
-    """Writes the decoder of one table."""
+    """Writes the decoder of one table, or with `keep` False its skimmer, which reads all and makes nothing."""
 
-    def __init__(self, here: Table) -> None:
+    def __init__(self, here: Table, keep: bool) -> None:
+        self.keep = keep
         self.version = here.version
         self.flexible = here.flexible
         self.source = _Source()
@@ -345,7 +369,8 @@ class _Decoder:
             case Text(errors=errors):
                 self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode({_how(errors)})")
             case Blob():
-                self.sized(name, nullable, compact, "i", 'b""', f"buf[pos:{name}_end]")
+                value = f"buf[pos:{name}_end]" if self.keep else "None"
+                self.sized(name, nullable, compact, "i", 'b""', value)
             case ArrayOf(element=element):
                 self.array(element, name, nullable, compact)
             case StructOf(cls=cls) if nullable:
@@ -381,15 +406,19 @@ class _Decoder:
             with self.source.block(f"if {n} * {size} > end - pos:"):
                 self.source += "raise Malformed"
             if isinstance(element, Fixed) and element.code != "16s":
-                self.source += f"{name} = {self.source.array_struct(element.code)}({n}).unpack_from(buf, pos)"
+                if self.keep:
+                    self.source += f"{name} = {self.source.array_struct(element.code)}({n}).unpack_from(buf, pos)"
                 self.source += f"pos += {n} * {element.size}"
             else:
-                self.source += f"{name} = []"
+                if self.keep:
+                    self.source += f"{name} = []"
                 with self.source.block(f"for _ in range({n}):"):
                     item = self.source.variable("item")
                     expression = self.inline(element, item)
-                    self.source += f"{name}.append({expression})"
-                self.source += f"{name} = tuple({name})"
+                    if self.keep:
+                        self.source += f"{name}.append({expression})"
+                if self.keep:
+                    self.source += f"{name} = tuple({name})"
         self.otherwise(n, name, nullable, compact, "()")
 
     def inline(self, kind: Kind, name: str) -> str:
@@ -405,7 +434,7 @@ class _Decoder:
         self.source += f"{name} = {expression}"
 
     def fields(self, here: Table, prefix: str) -> str:
-        """Read all fields of a struct; gives the expression that makes it."""
+        """Read all fields of a struct; gives the expression that makes it, or None in a skimmer."""
         made: dict[str, str] = {name: self.constant(default) for name, default in here.absent.items()}
         for field in here.present:
             made[field.name] = name = self.source.variable(field.name)
@@ -413,6 +442,8 @@ class _Decoder:
         if here.unknown is not None:
             made[here.unknown] = self.tags(here, made) if here.flexible else "()"
         self.read_run()
+        if not self.keep:
+            return "None"
         values = ", ".join(made[name] for name in here.names)
         return f"new({self.source.name(here.cls.__name__, here.cls)}, ({values},))"
 
@@ -433,14 +464,12 @@ class _Decoder:
         source += f"{unknown} = ()"
         with source.block(f"if {count}:"):
             if not here.tagged:
-                source += f"{unknown}, pos = unknown_tags(buf, pos, {count})"
+                source += f"{unknown}, pos = {'unknown_tags' if self.keep else 'skim_tags'}(buf, pos, {count})"
                 return unknown
-            with source.block(f"if {count} > 127:"):
-                source += f"{count}, pos = long_varint(buf, pos, {count})"
-            with source.block(f"if {count} * 2 > end - pos:"):
-                source += "raise Malformed"
+            source += f"{count}, pos = tag_count(buf, pos, {count})"
             number, stop = source.variable("tag"), source.variable("stop")
             source += f"{number} = -1"
+            source += f"{unknown} = []"
             with source.block(f"for _ in range({count}):"):
                 source += f"{number}, pos, {stop} = tag_head(buf, pos, {number})"
                 word = "if"
@@ -452,13 +481,15 @@ class _Decoder:
                             source += "raise Malformed"
                     word = "elif"
                 with source.block("else:"):
-                    source += f"{unknown} += (({number}, buf[pos:{stop}]),)"
+                    if self.keep:
+                        source += f"{unknown}.append(({number}, buf[pos:{stop}]))"
                     source += f"pos = {stop}"
+            source += f"{unknown} = tuple({unknown})"
         return unknown
 
 
 def _compile_decode(here: Table) -> tuple[str, Any]:
-    writer = _Decoder(here)
+    writer = _Decoder(here, keep=True)
     source = writer.source
     source.names["FAILURES"] = _DECODE_FAILURES
 
@@ -473,17 +504,27 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
         return message, end + pos
 
     def explain(buf: bytes, pos: int, failure: Exception) -> NoReturn:
-        reference.decode(here, buf, pos)
+        reference.check(here, buf, pos)
         raise DecodeError(f"malformed ({failure!r})", pos, here.cls.__name__)
+
+    skimmers: list[Any] = []
+
+    def skim(buf: bytes, pos: int) -> None:
+        if not skimmers:
+            skimmers.append(_compile_skim(here))
+        skimmers[0](buf, pos)
 
     source.names["elsewhere"] = elsewhere
     source.names["explain"] = explain
+    source.names["skim"] = skim
     with source.block("def decode(buf, pos=0):"):
         with source.block("if buf.__class__ is not bytes or pos < 0:"):
             source += "return elsewhere(buf, pos)"
         source += "start = pos"
         source += "end = len(buf)"
         with source.block("try:"):
+            with source.block(f"if end - pos > {SKIM_ABOVE}:"):
+                source += "skim(buf, pos)"
             result = writer.fields(here, "message")
             with source.block("if pos > end:"):
                 source += "raise Malformed"
@@ -493,6 +534,18 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
         source += "explain(buf, start, failure)"
     text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
     return text, decode
+
+
+def _compile_skim(here: Table) -> Any:
+    """Raises one of _DECODE_FAILURES where decode would."""
+    writer = _Decoder(here, keep=False)
+    source = writer.source
+    with source.block("def skim(buf, pos):"):
+        source += "end = len(buf)"
+        writer.fields(here, "message")
+        with source.block("if pos > end:"):
+            source += "raise Malformed"
+    return source.function("skim", f"<skim {here.cls.__name__} v{here.version}>")[1]
 
 
 class _Encoder:

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from protocol.batch_errors import CorruptBatch, DecompressedTooLarge, UnsupportedBatch
-from protocol.batches import MIN_OBJECT_SIZE, NO_TIMESTAMP, Record
+from protocol.batches import MIN_OBJECT_SIZE, NO_TIMESTAMP, SKIM_ABOVE, Record
 from protocol.compression import (
     MAX_DECOMPRESSED_SIZE,
     Compression,
@@ -128,6 +128,13 @@ def decode_message_set(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSE
 def _read(buf: bytes, pos: int, end: int, max_messages: int = _MAX_INT64) -> tuple[list[Message], int, int]:
     if pos < 0:
         raise CorruptBatch("negative position", pos)
+    if end - pos > SKIM_ABOVE:
+        _read_each(buf, pos, end, max_messages, keep=False)
+    return _read_each(buf, pos, end, max_messages, keep=True)
+
+
+def _read_each(buf: bytes, pos: int, end: int, max_messages: int, *, keep: bool) -> tuple[list[Message], int, int]:
+    room = max_messages
     messages: list[Message] = []
     append = messages.append
     header_v0, header_v1 = _HEADERS[0].unpack_from, _HEADERS[1].unpack_from
@@ -182,9 +189,11 @@ def _read(buf: bytes, pos: int, end: int, max_messages: int = _MAX_INT64) -> tup
         if at != message_end:
             raise CorruptBatch(f"message ends at {at}, its size says {message_end}", pos)
 
-        append(_new(Message, (offset, magic, attributes, timestamp, key, value)))
-        if len(messages) > max_messages:
+        room -= 1
+        if room < 0:
             raise DecompressedTooLarge(f"more than {max_messages} messages", pos)
+        if keep:
+            append(_new(Message, (offset, magic, attributes, timestamp, key, value)))
         pos = message_end
     return messages, pos, 0
 

@@ -7,6 +7,7 @@ refused itself.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import Any, NoReturn
 
 from protocol.errors import DecodeError, EncodeError
@@ -19,8 +20,15 @@ _MAX_UINT32 = 2**32 - 1
 
 def decode(here: Table, buf: bytes, pos: int = 0) -> tuple[Any, int]:
     """The struct at `pos` and the position after it. Raises DecodeError."""
-    reader = _Reader(buf, pos)
+    reader = _Reader(buf, pos, keep=True)
     return reader.struct(here, here.cls.__name__), reader.pos
+
+
+def check(here: Table, buf: bytes, pos: int = 0) -> int:
+    """As `decode`, in the memory of one element of each array: the position after the struct. Raises DecodeError."""
+    reader = _Reader(buf, pos, keep=False)
+    reader.struct(here, here.cls.__name__)
+    return reader.pos
 
 
 def encode(here: Table, msg: Any) -> bytes:
@@ -31,7 +39,8 @@ def encode(here: Table, msg: Any) -> bytes:
 
 
 class _Reader:
-    def __init__(self, buf: bytes, pos: int) -> None:
+    def __init__(self, buf: bytes, pos: int, keep: bool) -> None:
+        self.keep = keep
         self.buf = buf
         self.pos = pos
 
@@ -99,9 +108,10 @@ class _Reader:
                 left = len(self.buf) - self.pos
                 if least > left:
                     self.fail(f"{count} elements take {least} bytes at least, {left} left", start, path)
-                return tuple(
+                elements = (
                     self.value(element, False, here.flexible, here, f"{path}[{number}]") for number in range(count)
                 )
+                return tuple(elements) if self.keep else deque(elements, maxlen=0)
             case StructOf(cls=cls):
                 if nullable:
                     flag = self.fixed("b", 1, path)
@@ -141,7 +151,9 @@ class _Reader:
             if stop > len(self.buf):
                 self.take(size, f"{path}.tagged" if field is None else f"{path}.{field.name}")
             if field is None:
-                unknown.append((number, self.take(size, f"{path}.tagged")))
+                value = self.take(size, f"{path}.tagged")
+                if self.keep:
+                    unknown.append((number, value))
                 continue
             where = f"{path}.{field.name}"
             values[field.name] = self.value(field.kind, field.nullable, field.compact, here, where)
