@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
 
 
 class SettingError(ValueError):
@@ -56,6 +57,13 @@ class Settings:
     """Every setting of ``serve`` that is not a command-line option of its own. Times are in milliseconds."""
 
     offsets_topic_num_partitions: int = _integer(50, 1, 100_000, "Partitions of the offsets log; fixed once written.")
+    offsets_topic_segment_bytes: int = _integer(104_857_600, 1, INT32_MAX, "Size at which a log segment is closed.")
+    log_roll_ms: int = _integer(604_800_000, 1, INT64_MAX, "Age at which a log segment is closed.")
+    log_flush_interval_messages: int = _integer(1, 1, INT64_MAX, "Most unflushed records of a partition.")
+    log_flush_interval_ms: int = _integer(INT64_MAX, 1, INT64_MAX, "Longest that a record stays unflushed.")
+    log_flush_offset_checkpoint_interval_ms: int = _integer(
+        60_000, 1, INT32_MAX, "How often flushed offsets are noted."
+    )
     offset_metadata_max_bytes: int = _integer(4096, 0, INT32_MAX, "Longest metadata string of a commit (UTF-16 units).")
     offsets_commit_timeout_ms: int = _integer(5000, 1, INT32_MAX, "Longest wait for a commit to become durable.")
     group_min_session_timeout_ms: int = _integer(6000, 1, INT32_MAX, "Shortest session time-out a member may ask for.")

@@ -1,7 +1,18 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
-from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog, PartitionWrite
-from shim.log.partition import LoggedRecord
+from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
+from shim.log.recovery import LoggedRecord
+from shim.log.settings import LogSettings
 
-__all__ = ["OFFSETS_TOPIC", "CorruptLog", "LogError", "LoggedRecord", "OffsetsLog", "PartitionWrite", "RecoveryNeeded"]
+__all__ = [
+    "OFFSETS_TOPIC",
+    "CorruptLog",
+    "LogError",
+    "LogSettings",
+    "LoggedRecord",
+    "Maintained",
+    "OffsetsLog",
+    "PartitionWrite",
+    "RecoveryNeeded",
+]

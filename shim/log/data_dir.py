@@ -5,25 +5,32 @@
     DIR/.lock
     DIR/meta.properties                                 which cluster the offsets are of, as brokers note it
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
+
+Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (shutdown.py).
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
+from shim.log.checkpoint import replace_file
 from shim.log.errors import LogError
 from shim.log.files import Files
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
+_PARTITION_NAME = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")
 
 
 def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}.log"
+
+
+def index_name(base_offset: int) -> str:
+    return f"{base_offset:020d}.index"
 
 
 def segment_base_offsets(files: Files, folder: Path) -> list[int]:
@@ -37,52 +44,39 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
     Raises LogError when it belongs to another one: offsets mean nothing, or the wrong thing, anywhere else.
     """
     path = data_dir / META_NAME
-    if path.exists():  # its name is durable: it was synced before anybody was served
-        lines = dict(line.partition("=")[::2] for line in path.read_text(encoding="utf-8").splitlines())
-        owner = lines.get("cluster.id")
+    if files.exists(path):  # its name is durable: opening the directory synced it, whoever made it
+        lines = files.read_file(path).decode().splitlines()
+        owner = dict(line.partition("=")[::2] for line in lines).get("cluster.id")
         if owner != cluster_id:
             raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
         return
-    unfinished = path.with_suffix(".tmp")
-    unfinished.unlink(missing_ok=True)
-    fd = files.create(unfinished)
-    try:
-        files.write_at(fd, f"version=1\ncluster.id={cluster_id}\n".encode(), 0)
-        files.fdatasync(fd)
-    finally:
-        files.close(fd)
-    unfinished.replace(path)
-    files.sync_directory(data_dir)
+    replace_file(files, path, f"version=1\ncluster.id={cluster_id}\n".encode())
 
 
 class DataDirLock:
-    """Exclusive use of a data directory, by ``flock``: the kernel gives it back however the process ends.
+    """Exclusive use of a data directory.
 
     Raises LogError when another process (or another log in this one) has it.
     """
 
-    def __init__(self, data_dir: Path) -> None:
-        self._fd = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, files: Files, data_dir: Path) -> None:
+        self._files = files
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._fd = files.lock(data_dir / LOCK_NAME)
         except BlockingIOError:
-            os.close(self._fd)
             raise LogError(f"data directory {data_dir} is in use by another process (it holds {LOCK_NAME})") from None
-        except BaseException:
-            os.close(self._fd)
-            raise
 
     def release(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
+            self._files.unlock(self._fd)
             self._fd = -1
 
 
 def make_data_dir(files: Files, data_dir: Path) -> None:
     """The folder, with those that it is in, every new name durable."""
-    if data_dir.exists():
+    if files.exists(data_dir):
         return
-    missing = [folder for folder in (data_dir, *data_dir.parents) if not folder.exists()]
+    missing = [folder for folder in (data_dir, *data_dir.parents) if not files.exists(folder)]
     # The deepest folder that is there may be of an earlier start that was killed before it had synced that name.
     files.sync_directory(missing[-1].parent.parent)
     for folder in reversed(missing):
@@ -93,13 +87,15 @@ def make_data_dir(files: Files, data_dir: Path) -> None:
 def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: int) -> list[Path]:
     """The folders of the partitions of ``topic``; made, each with an empty first segment, when there are none.
 
+    The names in ``data_dir`` itself are durable only when the caller has synced it.
+
     Partition 0 is made last, after all others are durable. So where partition 0 has a segment every partition must be
     there; where it has none, the creation broke off before anything could be written, and is begun again. What an
     earlier start made and was killed before syncing is synced now: no record is written under a name that may vanish.
 
     Raises LogError when the directory holds another number of partitions, or when one of them is missing.
     """
-    found = _partitions_in(files, data_dir, topic)
+    found = _partitions_in(files, data_dir).get(topic, set())
     folders = [data_dir / f"{topic}-{partition}" for partition in range(num_partitions)]
     count = max(found, default=-1) + 1
     created = 0 in found and bool(segment_base_offsets(files, data_dir / f"{topic}-0"))
@@ -121,13 +117,20 @@ def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: in
             _make_partition(files, folder)
         files.sync_directory(data_dir)
     _make_partition(files, folders[0])
-    files.sync_directory(data_dir)
     return folders
 
 
-def _partitions_in(files: Files, data_dir: Path, topic: str) -> set[int]:
-    name = re.compile(re.escape(topic) + r"-(0|[1-9]\d{0,8})")
-    return {int(match[1]) for entry in files.names(data_dir) if (match := name.fullmatch(entry))}
+def has_other_topics(files: Files, data_dir: Path, topics: Collection[str]) -> bool:
+    """Whether there are partitions of topics that are not among these."""
+    return not _partitions_in(files, data_dir).keys() <= set(topics)
+
+
+def _partitions_in(files: Files, data_dir: Path) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for entry in files.names(data_dir):
+        if match := _PARTITION_NAME.fullmatch(entry):
+            found.setdefault(match[1], set()).add(int(match[2]))
+    return found
 
 
 def _refuse_records(files: Files, folder: Path, first: Path) -> None:
@@ -142,7 +145,7 @@ def _refuse_records(files: Files, folder: Path, first: Path) -> None:
 
 
 def _make_partition(files: Files, folder: Path) -> None:
-    if not folder.exists():
+    if not files.exists(folder):
         files.mkdir(folder)
     if not segment_base_offsets(files, folder):
         files.close(files.create(folder / segment_name(0)))

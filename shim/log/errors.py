@@ -28,3 +28,7 @@ class RecoveryNeeded(OSError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EIO, "the partition takes no writes before it is recovered", str(path))
+
+
+class SyncFailed(OSError):
+    """What was written since the last sync that succeeded may be lost, whatever can be read of it."""

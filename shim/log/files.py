@@ -5,6 +5,7 @@ disk.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -64,6 +65,14 @@ class Files:
                 raise OSError(errno.EIO, "the file takes no more bytes")
             done += written
 
+    def read_file(self, path: Path) -> bytes:
+        """All of a small file."""
+        fd = self.open(path)
+        try:
+            return self.read_at(fd, self.size(fd), 0)
+        finally:
+            self.close(fd)
+
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
 
@@ -94,8 +103,32 @@ class Files:
         path.mkdir()
 
     def unlink(self, path: Path) -> None:
+        """Durable only after :meth:`sync_directory` of the folder."""
         path.unlink()
+
+    def rename(self, source: Path, target: Path) -> None:
+        """At one stroke, in the place of what was named ``target``; durable only after :meth:`sync_directory`."""
+        source.replace(target)
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
 
     def names(self, path: Path) -> list[str]:
         """The names in a folder, sorted."""
         return sorted(entry.name for entry in path.iterdir())
+
+    def lock(self, path: Path) -> int:
+        """A descriptor that holds the file, made if need be, for this process alone, until :meth:`unlock`.
+
+        It is a ``flock``: the kernel gives it back however the process ends. BlockingIOError when another has it.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def unlock(self, fd: int) -> None:
+        os.close(fd)

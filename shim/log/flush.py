@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -22,13 +22,25 @@ class Flusher:
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
-    def sync(self, partitions: Sequence[PartitionLog]) -> list[OSError | None]:
-        """Syncs each; gives the error of each that failed, None for those that are durable, in the order given."""
-        if len(partitions) < _SIDE_BY_SIDE_FROM:
-            return [_sync(partition) for partition in partitions]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-flush")
-        return list(self._pool.map(_sync, partitions))
+    def sync(self, partitions: Sequence[tuple[int, PartitionLog]]) -> dict[int, OSError]:
+        """Syncs each, after a write. Gives the errors by the number that stands with each; the others are durable."""
+        return self._all(_sync, partitions)
+
+    def flush(self, partitions: Sequence[tuple[int, PartitionLog]]) -> dict[int, OSError]:
+        """Likewise between writes."""
+        return self._all(_flush, partitions)
+
+    def _all(
+        self, call: Callable[[PartitionLog], OSError | None], partitions: Sequence[tuple[int, PartitionLog]]
+    ) -> dict[int, OSError]:
+        logs = [log for _, log in partitions]
+        if len(logs) < _SIDE_BY_SIDE_FROM:
+            errors = [call(log) for log in logs]
+        else:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-flush")
+            errors = list(self._pool.map(call, logs))
+        return {number: error for (number, _), error in zip(partitions, errors, strict=True) if error is not None}
 
     def close(self) -> None:
         if self._pool is not None:
@@ -39,6 +51,14 @@ class Flusher:
 def _sync(partition: PartitionLog) -> OSError | None:
     try:
         partition.sync()
+    except OSError as error:
+        return error
+    return None
+
+
+def _flush(partition: PartitionLog) -> OSError | None:
+    try:
+        partition.flush()
     except OSError as error:
         return error
     return None

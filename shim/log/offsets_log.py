@@ -1,74 +1,132 @@
-"""The offsets log on the local disk: all partitions of ``__consumer_offsets``, written and flushed together."""
+"""The offsets log on the local disk: all partitions of all its topics, written and flushed together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
+from shim.log.batching import PreparedBatch, RecordSet
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from shim.log.data_dir import DataDirLock, claim, has_other_topics, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.partition import LoggedRecord, PartitionLog, RecordSet
+from shim.log.partition import PartitionLog
+from shim.log.recovery import LoggedRecord
+from shim.log.settings import LogSettings
+from shim.log.shutdown import LeftBehind, forget_loose_flush, leave_clean, take_over
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
+_logger = logging.getLogger(__name__)
+
 
 class PartitionWrite(NamedTuple):
-    """What one write appends to one partition.
+    """What one write appends to one partition of a topic.
 
     ``records`` is a list of record sets, each the records of one request: a set is never split between batches, so it
-    is recovered whole or not at all. Sets share one batch while that stays within ``partition.MAX_BATCH_BYTES``.
+    is recovered whole or not at all. Sets share one batch while that stays within ``batching.MAX_BATCH_BYTES``.
     ``timestamp_ms``: milliseconds since the epoch, of all the records.
     """
 
     partition: int
     records: Sequence[RecordSet]
     timestamp_ms: int
+    topic: str = OFFSETS_TOPIC
+
+
+class Maintained(NamedTuple):
+    """``failed``: as :meth:`OffsetsLog.write` gives it. ``next_ms``: when to come again at the latest."""
+
+    failed: dict[int, OSError]
+    next_ms: int
 
 
 class OffsetsLog:
-    """The partitions of one topic in a data directory. Blocking.
+    """The partitions of the topics in a data directory, each topic with the same number of them. Blocking.
 
-    One thread at a time may :meth:`write`, and one may :meth:`recover`: while one writes, another may read back a
-    partition that is not among those written. :meth:`close` comes when both are done.
+    One thread at a time may :meth:`write` or :meth:`maintain`, and one may :meth:`recover`: while one writes, another
+    may read back a partition that is not among those written. :meth:`close` comes when both are done.
 
     A partition takes writes after :meth:`recover` of it has been read to its end; so, too, after a write of it has
-    failed.
+    failed. Partitions of the same number in several topics belong together: where one has failed, all are recovered.
     """
 
-    def __init__(self, lock: DataDirLock, partitions: Sequence[PartitionLog], *, files: Files, data_dir: Path) -> None:
+    def __init__(
+        self,
+        lock: DataDirLock,
+        partitions: Mapping[TopicPartition, PartitionLog],
+        *,
+        files: Files,
+        data_dir: Path,
+        settings: LogSettings,
+        left: LeftBehind,
+        recovery_points: Mapping[TopicPartition, int],
+    ) -> None:
         self._lock = lock
         self._files = files
         self._data_dir = data_dir
+        self._settings = settings
         self._cluster_id: str | None = None
-        self._partitions = dict(enumerate(partitions))
+        self._partitions = dict(partitions)
+        self._recovery_points = dict(recovery_points)  # as the checkpoint has them, other topics' among them
+        self._checkpoint_due_ms: int | None = None
+        self._loose = left.loose or not settings.flushes_first
+        self._all_topics = not has_other_topics(files, data_dir, {topic for topic, _ in partitions})
+        self._left_clean = left.clean
         self._flusher = Flusher()
         self._closed = False
 
     @classmethod
     def open(
-        cls, data_dir: Path, num_partitions: int, *, topic: str = OFFSETS_TOPIC, files: Files | None = None
+        cls,
+        data_dir: Path,
+        num_partitions: int,
+        *,
+        topics: Sequence[str] = (OFFSETS_TOPIC,),
+        settings: LogSettings | None = None,
+        files: Files | None = None,
     ) -> Self:
         """Takes the data directory for this process, and makes what is not there yet, durably. Reads no records.
 
-        Raises LogError when another process has the directory, when it holds another number of partitions, or when a
-        partition's folder is missing; OSError; ValueError for a number of partitions below 1.
+        Raises LogError when another process has the directory, when it holds another number of partitions, when a
+        partition's folder is missing, or when the checkpoint of recovery points is damaged; OSError; ValueError for a
+        number of partitions below 1.
         """
         if num_partitions < 1:
             raise ValueError(f"{num_partitions} partitions")
         files = files or Files()
+        settings = settings or LogSettings()
         data_dir = data_dir.absolute()
         make_data_dir(files, data_dir)
-        lock = DataDirLock(data_dir)
+        lock = DataDirLock(files, data_dir)
         try:
-            folders = open_partitions(files, data_dir, topic, num_partitions)
+            recovery_points = read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
+            folders = {
+                TopicPartition(topic, partition): folder
+                for topic in topics
+                for partition, folder in enumerate(open_partitions(files, data_dir, topic, num_partitions))
+            }
+            left = take_over(files, data_dir, flushes_first=settings.flushes_first)
+            files.sync_directory(data_dir)
+            return cls(
+                lock,
+                {
+                    at: PartitionLog(files, folder, at, settings, left, recovery_points.get(at, 0))
+                    for at, folder in folders.items()
+                },
+                files=files,
+                data_dir=data_dir,
+                settings=settings,
+                left=left,
+                recovery_points=recovery_points,
+            )
         except BaseException:
             lock.release()
             raise
-        return cls(lock, [PartitionLog(files, folder) for folder in folders], files=files, data_dir=data_dir)
 
     def claim(self, cluster_id: str) -> None:
         """Note durably which cluster the offsets are of. Raises LogError when they are of another; OSError."""
@@ -78,14 +136,35 @@ class OffsetsLog:
 
     @property
     def num_partitions(self) -> int:
-        return len(self._partitions)
+        """Of each topic."""
+        return len({partition for _, partition in self._partitions})
 
-    def recover(self, partition: int) -> Iterator[LoggedRecord]:
+    def partition_log(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> PartitionLog:
+        """Raises LogError when the log is closed, ValueError when there is no such partition."""
+        if self._closed:  # another process may have the data directory by now
+            raise LogError("the log is closed")
+        try:
+            return self._partitions[TopicPartition(topic, partition)]
+        except KeyError:
+            raise ValueError(f"there is no partition {topic}-{partition}") from None
+
+    def partition_logs(self) -> list[PartitionLog]:
+        """Of all topics."""
+        return list(self._partitions.values())
+
+    def recover(self, partition: int, *, topic: str = OFFSETS_TOPIC, start_offset: int = 0) -> Iterator[LoggedRecord]:
         """The partition's records on disk, in order; see :meth:`PartitionLog.recover`, also for what it raises."""
-        return self._partition(partition).recover()
+        return self.partition_log(partition, topic=topic).recover(start_offset)
+
+    def log_end_offset(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> int:
+        """The offset after the last acknowledged record. Raises LogError before the partition's first recovery."""
+        return self.partition_log(partition, topic=topic).log_end_offset
+
+    # --- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, writes: Sequence[PartitionWrite]) -> dict[int, OSError]:
-        """Appends to each partition and makes it durable. Gives those that failed, with why; all others are durable.
+        """Appends to each partition and makes it durable (as far as the flush policy says so). Gives those that failed,
+        with why; all others are durable. Where one of several topics fails, its number counts as failed.
 
         Of a partition that failed nothing is acknowledged, and anything may be on disk: it refuses writes
         (RecoveryNeeded) until it has been recovered. Only a record set that is too large (EMSGSIZE) and RecoveryNeeded
@@ -95,49 +174,108 @@ class OffsetsLog:
         for a timestamp beyond 64 bits.
         """
         failed: dict[int, OSError] = {}
-        prepared: dict[int, tuple[PartitionLog, list[tuple[bytes, int]]]] = {}
-        for partition, record_sets, timestamp_ms in writes:
-            if partition in prepared or partition in failed:
-                raise ValueError(f"partition {partition} named twice in one write")
-            log = self._partition(partition)
-            try:
-                prepared[partition] = (log, log.prepare(record_sets, timestamp_ms))
-            except OSError as error:
-                failed[partition] = error
-        written: dict[int, PartitionLog] = {}
-        for partition, (log, batches) in prepared.items():
-            if not batches:
+        written: list[tuple[PartitionWrite, PartitionLog]] = []
+        for write, log, batches in self._prepared(writes, failed):
+            if write.partition in failed:
                 continue
             try:
                 log.write(batches)
             except OSError as error:
-                failed[partition] = error
+                failed[write.partition] = error
             else:
-                written[partition] = log
-        for (partition, log), failure in zip(written.items(), self._flusher.sync(list(written.values())), strict=True):
-            if failure is None:
-                log.acknowledge()
-            else:
-                failed[partition] = failure
+                written.append((write, log))
+        synced = [(write.partition, log) for write, log in written if write.partition not in failed and log.must_sync]
+        failed |= self._flusher.sync(synced)
+        for write, log in written:
+            # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
+            if write.partition not in failed:
+                log.acknowledge(write.timestamp_ms)
         return failed
 
-    def log_end_offset(self, partition: int) -> int:
-        """The offset after the last durable record. Raises LogError before the partition's first recovery."""
-        return self._partition(partition).log_end_offset
+    def _prepared(
+        self, writes: Sequence[PartitionWrite], failed: dict[int, OSError]
+    ) -> list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]:
+        """What there is to write; ``failed`` gets the partitions of which nothing can be."""
+        prepared = []
+        seen = set()
+        for write in writes:
+            log = self.partition_log(write.partition, topic=write.topic)
+            if log in seen:
+                raise ValueError(f"partition {log.topic_partition} named twice in one write")
+            seen.add(log)
+            try:
+                batches = log.prepare(write.records, write.timestamp_ms)
+            except OSError as error:
+                failed[write.partition] = error
+            else:
+                if batches:
+                    prepared.append((write, log, batches))
+        return prepared
+
+    def maintain(self, now_ms: int) -> Maintained:
+        """What is due by itself: flushes that ``log.flush.interval.ms`` asks for, and the checkpoint of the recovery
+        points. To be called by the thread that writes, also when there is nothing to write.
+
+        ``now_ms``: milliseconds since the epoch, by the clock of the writes' timestamps.
+        """
+        interval = self._settings.flush_interval_ms
+        due = [
+            (log.topic_partition.partition, log)
+            for log in self._partitions.values()
+            if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
+        ]
+        failed = self._flusher.flush(due)
+        if self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms:
+            self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
+            try:
+                self._checkpoint()
+            except OSError as error:  # the old one is as true as it was
+                _logger.warning("recovery points not written, trying again later: %s", error)
+        unsynced = [log.unsynced_since_ms or now_ms for log in self._partitions.values() if log.unsynced_since_ms]
+        return Maintained(failed, min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval))
+
+    def _checkpoint(self) -> None:
+        points = dict(self._recovery_points)
+        for at, log in self._partitions.items():
+            if log.recovery_point or at in points:
+                points[at] = log.recovery_point
+        if points != self._recovery_points:
+            write_checkpoint(self._files, self._data_dir / RECOVERY_POINT_CHECKPOINT, points)
+            self._recovery_points = points
+        if self._loose and self._settings.flushes_first and self._all_recovered:
+            forget_loose_flush(self._files, self._data_dir)
+            self._loose = False
+
+    @property
+    def _all_recovered(self) -> bool:
+        return self._all_topics and all(log.recovered for log in self._partitions.values())
+
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes all files and gives the data directory back. Whatever was acknowledged is durable already."""
+        """Closes all files and gives the data directory back.
+
+        Whatever was acknowledged is durable already; under a loose flush policy it is made so now. The next process is
+        told that the log was closed in good order, unless a partition has failed or was not recovered.
+        """
+        if self._closed:
+            return
         self._closed = True
         with ExitStack() as closing:  # each of them, whatever the others raise; the lock last
             closing.callback(self._lock.release)
-            for partition in self._partitions.values():
-                closing.callback(partition.close)
+            for log in self._partitions.values():
+                closing.callback(log.close)
             closing.callback(self._flusher.close)
+            self._leave()
 
-    def _partition(self, partition: int) -> PartitionLog:
-        if self._closed:  # another process may have the data directory by now
-            raise LogError("the log is closed")
+    def _leave(self) -> None:
+        logs = self._partitions.values()
+        unsynced = [(log.topic_partition.partition, log) for log in logs if log.unsynced_since_ms is not None]
+        for partition, error in self._flusher.flush(unsynced).items():
+            _logger.error("partition %d: records that were acknowledged may be lost: %s", partition, error)
         try:
-            return self._partitions[partition]
-        except KeyError:
-            raise ValueError(f"partition {partition}, there are 0 to {len(self._partitions) - 1}") from None
+            self._checkpoint()
+            if all(log.ends_clean for log in logs) and (self._all_topics or self._left_clean):
+                leave_clean(self._files, self._data_dir)
+        except OSError as error:
+            _logger.warning("%s: not noted that it was closed in good order: %s", self._data_dir, error)

@@ -1,47 +1,24 @@
-"""The log of one partition: its active segment, what of it is durable, and its recovery."""
+"""The log of one partition: appending to it, what of it is durable, and reading it back."""
 
 from __future__ import annotations
 
-import errno
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
 
-from protocol.batches import UnsupportedBatch, encode_batch, encoded_size
-from shim.log.data_dir import segment_base_offsets, segment_name
-from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
+from shim.log.active import ActiveSegment, LogEnd
+from shim.log.batching import PreparedBatch, RecordSet, prepare_batches
+from shim.log.checkpoint import TopicPartition
+from shim.log.closed import ClosedSegments
+from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
-from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
-
-MAX_BATCH_BYTES: Final = 1 << 20
-"""Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
-
-MAX_RECORD_SET_BYTES: Final = 100 << 20
-"""A larger record set is refused (its ``encoded_size``); the default of ``offsets.topic.segment.bytes``."""
-
-_COPY_SIZE: Final = 1 << 20
+from shim.log.index import starting_point
+from shim.log.recovery import Known, LoggedRecord, recover_segments
+from shim.log.segment import Segment, SoundBatch, closed_batches
+from shim.log.settings import LogSettings
+from shim.log.shutdown import LeftBehind
 
 _logger = logging.getLogger(__name__)
-
-RecordSet = Sequence[tuple[bytes, bytes | None]]
-"""(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
-
-
-class LoggedRecord(NamedTuple):
-    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone."""
-
-    offset: int
-    timestamp: int
-    key: bytes
-    value: bytes | None
-
-
-class _End(NamedTuple):
-    """Where the log ends: the next record's byte position in the segment, and its offset."""
-
-    position: int
-    offset: int
 
 
 class PartitionLog:
@@ -49,97 +26,154 @@ class PartitionLog:
 
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
+
+    One thread at a time writes or recovers. :meth:`closed_segments`, :meth:`read` and :meth:`swap_segments` may be
+    called from others meanwhile.
     """
 
-    def __init__(self, files: Files, folder: Path) -> None:
+    def __init__(
+        self,
+        files: Files,
+        folder: Path,
+        topic_partition: TopicPartition,
+        settings: LogSettings,
+        left: LeftBehind,
+        recovery_point: int,
+    ) -> None:
+        self.folder = folder
+        self.topic_partition = topic_partition
         self._files = files
-        self._folder = folder
-        self._path = folder / segment_name(0)
-        self._fd = -1
+        self._settings = settings
+        self._left = left
+        self._checkpointed = recovery_point
+        self._active: ActiveSegment | None = None
         self._recovered = False
         self._recovery = 0
-        # The end of what was acknowledged; None until the first recovery has found out.
-        self._durable: _End | None = None
-        # The end of what was written; beyond the durable end only while a write is under way or has failed.
-        self._written = _End(0, 0)
+        # Where the log ends: of what was acknowledged, of what was synced, of what was written. None until the first
+        # recovery has found out. Under the default flush policy the last two are beyond the first only while a write
+        # is under way or has failed; under a looser one what was synced may be behind.
+        self._acknowledged: LogEnd | None = None
+        self._synced = self._written = LogEnd(0, 0, 0)
+        self._sync_failed = False
+        self._unsynced_since_ms: int | None = None
+        # Segments that the write under way has rolled, and the newest one that any write may have made.
+        self._rolled: list[Segment] = []
+        self._newest_base = 0
+        self._closed = ClosedSegments(files, folder)
 
     @property
     def log_end_offset(self) -> int:
         """The offset after the last acknowledged record. Raises LogError before the first recovery."""
-        if self._durable is None:
-            raise LogError(f"the end of {self._folder} is not known before it is recovered")
-        return self._durable.offset
+        return self._acknowledged_end().offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Every offset below it is on the disk, and stays there whatever fails."""
+        if self._acknowledged is None:
+            return self._checkpointed
+        return min(self._acknowledged.offset, self._synced.offset)
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it takes writes: recovered, and no write of it has failed since or is under way."""
+        return self._recovered
+
+    @property
+    def ends_clean(self) -> bool:
+        """Whether the next process may rely on everything that is there: nothing torn, nothing that is not synced."""
+        if not self._recovery:  # nobody has touched it
+            return self._left.clean
+        return self._recovered and self._acknowledged == self._synced
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def prepare(self, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[tuple[bytes, int]]:
-        """Batches, each with the offset after it, that hold these record sets at the end of the log; touches no file.
+    def prepare(self, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
+        """Batches that hold these record sets at the end of the log; touches no file.
 
         Raises RecoveryNeeded; OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES; ValueError for an
         impossible timestamp.
         """
         if not self._recovered:
-            raise RecoveryNeeded(self._folder)
-        offset = self._written.offset
-        records = record_sets[0] if len(record_sets) == 1 else [record for each in record_sets for record in each]
-        if not records:
-            return []
-        if encoded_size(records) <= MAX_BATCH_BYTES:
-            return [(encode_batch(offset, records, timestamp_ms), offset + len(records))]
-        batches = []
-        for share in self._shares(record_sets):
-            batches.append((encode_batch(offset, share, timestamp_ms), offset + len(share)))
-            offset += len(share)
-        return batches
+            raise RecoveryNeeded(self.folder)
+        return prepare_batches(self._written.offset, record_sets, timestamp_ms)
 
-    def _shares(self, record_sets: Sequence[RecordSet]) -> Iterator[RecordSet]:
-        share: list[tuple[bytes, bytes | None]] = []
-        share_size = 0
-        for record_set in record_sets:
-            size = encoded_size(record_set)
-            if size > MAX_RECORD_SET_BYTES:
-                reason = f"{len(record_set)} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
-                raise OSError(errno.EMSGSIZE, reason, str(self._folder))
-            if share and share_size + size > MAX_BATCH_BYTES:
-                yield share
-                share, share_size = [], 0
-            share += record_set
-            share_size += size
-        if share:
-            yield share
+    def write(self, batches: Sequence[PreparedBatch]) -> None:
+        """Writes prepared batches after the end of the log, rolling its segment where that is due. Raises OSError.
 
-    def write(self, batches: Sequence[tuple[bytes, int]]) -> None:
-        """Writes prepared batches after the end of the log. Raises OSError.
-
-        At most one batch at a time is not yet durable: of several, each is synced before the next is written. The
-        disk may get to the bytes of one sync in any order, so with two batches in it the second could survive a power
-        failure that tears the first. With one, a sound batch after a bad one proves that the bad one was durable
-        once, which is what recovery relies on.
+        Under the default flush policy at most one batch at a time is not yet durable: of several, each is synced before
+        the next is written. The disk may get to the bytes of one sync in any order, so with two batches in it the
+        second could survive a power failure that tears the first. With one, a sound batch after a bad one proves that
+        the bad one was durable once, which is what recovery relies on.
         """
         self._recovered = False
-        position = self._written.position
-        first = True
-        for batch, next_offset in batches:
-            if not first:
-                self._files.fdatasync(self._fd)
-            first = False
-            self._files.write_at(self._fd, batch, position)
-            position += len(batch)
-            self._written = _End(position, next_offset)
+        active = self._active
+        if active is None:
+            raise RecoveryNeeded(self.folder)
+        for batch in batches:
+            if self._settings.flushes_first and self._synced != self._written:
+                self.sync()
+            if not active.has_room_for(batch, self._settings):
+                active = self._roll(active)
+            active.append(batch)
+            self._written = active.end
+
+    def _roll(self, full: ActiveSegment) -> ActiveSegment:
+        """The segment that comes after: made only when all of the full one is durable, so that a torn write can only
+        ever be in the last segment; and written to only when its own name is."""
+        if self._synced != self._written:
+            self.sync()
+        self._newest_base = full.end.offset
+        self._active = ActiveSegment.create(self._files, self.folder, full.end.offset)
+        self._written = self._synced = self._active.end
+        self._rolled.append(full.finish())
+        return self._active
+
+    @property
+    def must_sync(self) -> bool:
+        """Whether what was written has to be synced before it is acknowledged."""
+        unsynced = self._written.offset - self._synced.offset
+        return unsynced >= self._settings.flush_interval_messages
+
+    @property
+    def unsynced_since_ms(self) -> int | None:
+        """The timestamp of the oldest write that was acknowledged and is not synced; None when all are."""
+        return self._unsynced_since_ms if self._recovered else None
 
     def sync(self) -> None:
-        """Makes what was written durable. After an OSError all of it since the last acknowledged write is in doubt."""
-        self._files.fdatasync(self._fd)
+        """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""
+        if self._active is None:
+            raise RecoveryNeeded(self.folder)
+        try:
+            self._active.sync()
+        except BaseException:
+            self._sync_failed = True
+            self._recovered = False
+            raise
+        self._synced = self._written
+        self._unsynced_since_ms = None
 
-    def acknowledge(self) -> None:
-        """What was written is durable, and the partition takes the next write."""
-        self._durable = self._written
+    def flush(self) -> None:
+        """As :meth:`sync`, between writes, under a loose flush policy. Nothing while a recovery is due or under way."""
+        with self._closed.files_lock:  # no recovery begins meanwhile
+            if self._recovered:
+                self.sync()
+
+    def acknowledge(self, timestamp_ms: int) -> None:
+        """What was written counts from here on, and the partition takes the next write."""
+        if self._rolled:
+            # Not before: a write that fails takes its rolls back.
+            self._closed.add(self._rolled)
+            self._rolled = []
+        self._acknowledged = self._written
+        if self._unsynced_since_ms is None and self._synced != self._written:
+            self._unsynced_since_ms = timestamp_ms
         self._recovered = True
 
     # --- recovery ----------------------------------------------------------------------------------------------------
 
-    def recover(self) -> Iterator[LoggedRecord]:
-        """The records on disk, in order. The partition takes writes once the iterator is exhausted, not before.
+    def recover(self, start_offset: int = 0) -> Iterator[LoggedRecord]:
+        """The records on disk from ``start_offset`` on, in order. The partition takes writes once the iterator is
+        exhausted, not before.
 
         After a failed write, what was not acknowledged is cut off first. On the first recovery, when the end of what
         was acknowledged is not known, a torn tail is cut off, a copy of it kept beside the segment.
@@ -147,149 +181,105 @@ class PartitionLog:
         The iterator raises CorruptLog for damage that is not a torn tail, LogError for batches of a kind that this
         log does not hold, OSError. The records it gave by then are not to be used, and the partition refuses writes.
         """
-        self._recovered = False
-        self._recovery += 1
-        return self._recover(self._recovery)
+        self._give_up()
+        return self._recover(self._recovery, start_offset)
 
-    def _recover(self, recovery: int) -> Iterator[LoggedRecord]:
-        self._check_current(recovery)
-        self._close_segment()
-        self._check_segments()
-        files = self._files
-        fd = files.open(self._path)
+    def _give_up(self) -> None:
+        with self._closed.files_lock:
+            self._recovered = False
+            self._recovery += 1
+            self._closed.know(None)
+
+    def _recover(self, recovery: int, start_offset: int) -> Iterator[LoggedRecord]:
+        def check_current() -> None:
+            if recovery != self._recovery:
+                raise LogError(f"this recovery of {self.folder} was given up: another was begun, or the log was closed")
+
+        check_current()
+        self._close_active()
+        with self._closed.files_lock:
+            self._closed.finish_swap()
+        first = self._acknowledged is None
+        end = self._certain_end()
+        known = Known(end, self._newest_base, self.recovery_point, first and self._left.clean, self._left.loose)
         try:
-            self._drop_unacknowledged(fd)
-            # A process that was killed may have left bytes in memory only, and a sync that failed may have left pages
-            # there that are taken for clean and are not on the disk. So: push out the former, forget the latter, and
-            # believe what the disk then says.
-            files.fdatasync(fd)
-            files.drop_cache(fd)
-            size = files.size(fd)
-            end = _End(0, 0)
-            try:
-                for batch in sound_batches(files, fd, size, 0):
-                    yield from self._records(batch)
-                    end = _End(batch.end, batch.header.next_offset)
-            except BadBytes as bad:
-                self._check_current(recovery)
-                self._cut_torn_tail(fd, size, end, bad)
-            except UnsupportedBatch as unsupported:
-                raise LogError(f"{self._path} at byte {end.position}: {unsupported.reason}") from None
-            self._check_current(recovery)
-            if self._durable is not None and end != self._durable:
-                reason = f"the log ends here at offset {end.offset}, acknowledged are {self._durable.offset}"
-                raise CorruptLog(self._path, end.position, reason)
-        except BaseException:
-            files.close(fd)
+            found = yield from recover_segments(self._files, self.folder, known, start_offset, check_current)
+        except SyncFailed:
+            self._sync_failed = True
             raise
-        self._fd = fd
-        self._durable = self._written = end
+        self._active = found.active
+        self._written = found.active.end
+        self._synced = found.active.end  # before what was acknowledged: the recovery point may be asked for meanwhile
+        self._acknowledged = found.active.end
+        self._newest_base = found.active.end.base_offset
+        self._sync_failed = False
+        self._unsynced_since_ms = None
+        self._rolled = []
+        self._closed.know(found.closed)
         self._recovered = True
 
-    def _check_current(self, recovery: int) -> None:
-        if recovery != self._recovery:
-            raise LogError(f"this recovery of {self._folder} was given up: another was begun, or the log was closed")
+    def _certain_end(self) -> LogEnd | None:
+        """Where the log has to end, as far as it is known.
 
-    def _check_segments(self) -> None:
-        bases = segment_base_offsets(self._files, self._folder)
-        if not bases or bases[0] != 0:
-            raise CorruptLog(self._path, 0, "the first segment is missing")
-        if len(bases) > 1:
-            raise LogError(f"{self._folder} holds {len(bases)} segments, more than this version of the log can read")
-
-    def _drop_unacknowledged(self, fd: int) -> None:
-        """Cuts the segment back to the end of what was acknowledged, where that is known: after a failed write or sync.
-
-        Why that is sound. Everything before that position was followed by a sync that succeeded, so it was on the
-        disk before the failed call began; the failed call wrote behind it only. Where old and new bytes share a page,
-        the old ones are the same in both versions of it, whichever the disk has. Everything behind that position was
-        never acknowledged, may be whole, partial or missing on disk whatever the page cache shows, and was answered
-        as failed. Syncing it again would prove nothing: after a failed sync Linux marks the pages clean, so the next
-        sync has nothing to write and reports success. Cutting makes the end certain again, and the cut itself counts
-        only after its own sync; the page that the new end falls into is written anew by it.
+        A sync that failed has left nothing certain but what was synced before it. Under a loose flush policy that may
+        be less than what was acknowledged.
         """
-        if self._durable is None:
-            return
-        size = self._files.size(fd)
-        if size < self._durable.position:
-            raise CorruptLog(self._path, size, f"the file ends here, {self._durable.position} bytes were acknowledged")
-        self._files.truncate(fd, self._durable.position)
-        self._files.fsync(fd)
-        if size > self._durable.position:
-            lost = size - self._durable.position
-            _logger.warning(
-                "%s: cut off %d bytes of a failed write at byte %d", self._path, lost, self._durable.position
-            )
-
-    def _records(self, batch: SoundBatch) -> Iterator[LoggedRecord]:
-        header = batch.header
-        if header.is_control or header.is_transactional:
-            raise LogError(f"{self._path} at byte {batch.position}: a transactional or control batch")
-        for key, value, _, timestamp, offset in batch.records:
-            if key is None:
-                raise CorruptLog(self._path, batch.position, f"the record at offset {offset} has no key")
-            yield LoggedRecord(offset, timestamp, key, value)
-
-    def _cut_torn_tail(self, fd: int, size: int, end: _End, bad: BadBytes) -> None:
-        """Cuts the segment at ``end`` when a torn write explains all that follows, else raises CorruptLog."""
-        if bad.intact or self._durable is not None:
-            raise CorruptLog(self._path, bad.position, bad.reason)
-        later = find_sound_batch(self._files, fd, end.position + 1, size, end.offset)
-        if later is not None:
-            reason = f"{bad.reason}; this is no torn write, as a sound batch follows at byte {later}"
-            raise CorruptLog(self._path, bad.position, reason)
-        copy = self._keep_copy(fd, end.position, size)
-        self._files.truncate(fd, end.position)
-        self._files.fsync(fd)
-        _logger.warning(
-            "%s: cut off a torn write of %d bytes at byte %d (offset %d): %s; kept as %s",
-            self._path,
-            size - end.position,
-            end.position,
-            end.offset,
-            bad.reason,
-            copy.name,
+        end = self._acknowledged
+        if end is None or not self._sync_failed or self._synced.offset >= end.offset:
+            return end
+        _logger.error(
+            "%s: a flush failed: %d records that were acknowledged before it are lost, from offset %d on",
+            self.folder,
+            end.offset - self._synced.offset,
+            self._synced.offset,
         )
+        return self._synced
 
-    def _keep_copy(self, fd: int, start: int, size: int) -> Path:
-        """A durable copy of the bytes from ``start`` on. Raises OSError (as when the disk is full), nothing cut."""
-        files = self._files
-        copy, copy_fd = self._new_copy(f"{self._path.name}.cut-{start}")
-        try:
+    # --- for other threads -------------------------------------------------------------------------------------------
+
+    def closed_segments(self) -> list[Segment]:
+        """Rising. Raises LogError before the first recovery and while one is under way."""
+        return list(self._closed.listed())
+
+    def swap_segments(self, old: Sequence[Segment], swap: Callable[[], None]) -> bool:
+        """Compaction's last step; see :meth:`ClosedSegments.swap`. Appends go on meanwhile."""
+        return self._closed.swap(old, swap)
+
+    def read(self, offset: int = 0) -> Iterator[SoundBatch]:
+        """The batches from the one that holds ``offset`` on, or from the first after it, up to what is acknowledged.
+
+        Appends and swaps may go on meanwhile; a recovery ends it with LogError. Also raises CorruptLog, OSError.
+        """
+        recovery = self._recovery
+        is_last = False
+        while not is_last:
+            segment, is_last, fd = self._closed.open_at(offset, self._acknowledged_end)
             try:
-                position = start
-                while position < size and (data := files.read_at(fd, min(_COPY_SIZE, size - position), position)):
-                    files.write_at(copy_fd, data, position - start)
-                    position += len(data)
-                if position < size:
-                    raise OSError(errno.EIO, f"unreadable from byte {position} on", str(self._path))
-                files.fsync(copy_fd)
+                position, due = (
+                    (0, segment.base_offset) if is_last else starting_point(self._files, fd, segment, offset)
+                )
+                for batch in closed_batches(self._files, fd, segment, position=position, offset=due):
+                    if recovery != self._recovery:
+                        raise LogError(f"{self.folder} was recovered while it was read")
+                    if batch.header.next_offset > offset:
+                        yield batch
             finally:
-                files.close(copy_fd)
-            files.sync_directory(self._folder)
-        except BaseException:
-            files.unlink(copy)
-            raise
-        return copy
+                self._files.close(fd)
+            offset = max(offset, segment.next_offset)
 
-    def _new_copy(self, name: str) -> tuple[Path, int]:
-        number = 0
-        while True:
-            copy = self._folder / (f"{name}-{number}" if number else name)
-            try:
-                return copy, self._files.create(copy)
-            except FileExistsError:
-                number += 1
+    def _acknowledged_end(self) -> LogEnd:
+        if self._acknowledged is None:
+            raise LogError(f"the end of {self.folder} is not known before it is recovered")
+        return self._acknowledged
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def _close_segment(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            self._files.close(fd)
+    def _close_active(self) -> None:
+        if self._active is not None:
+            active, self._active = self._active, None
+            active.close()
 
     def close(self) -> None:
         """Closes the segment. What was acknowledged is durable already; nothing is written here."""
-        self._recovered = False
-        self._recovery += 1
-        self._close_segment()
+        self._give_up()
+        self._close_active()

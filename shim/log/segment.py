@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.batches import (
@@ -14,10 +15,12 @@ from protocol.batches import (
     CorruptBatch,
     Record,
     TruncatedBatch,
+    UnsupportedBatch,
     check_crc,
     read_header,
     records_of,
 )
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 
 _READ_SIZE: Final = 1 << 20
@@ -27,12 +30,25 @@ _MAGIC_BYTE: Final = bytes((MAGIC,))
 
 
 class SoundBatch(NamedTuple):
-    """A batch of which length, magic, CRC, offsets and records are in order. ``end``: where the next one starts."""
+    """A batch of which length, magic, CRC, offsets and records are in order. ``end``: where the next one starts.
+
+    ``raw`` are the bytes that were checked.
+    """
 
     position: int
     end: int
     header: BatchHeader
     records: list[Record]
+    raw: bytes
+
+
+class Segment(NamedTuple):
+    """A closed segment: ``size`` bytes that nobody writes to any more. ``next_offset``: the next segment's base."""
+
+    path: Path
+    base_offset: int
+    next_offset: int
+    size: int
 
 
 class BadBytes(Exception):
@@ -48,16 +64,19 @@ class BadBytes(Exception):
         self.intact = intact
 
 
-def sound_batches(files: Files, fd: int, size: int, offset: int) -> Iterator[SoundBatch]:
-    """The batches in the first ``size`` bytes of a segment, which starts at ``offset``.
+def sound_batches(
+    files: Files, fd: int, size: int, offset: int, *, position: int = 0, gaps: bool = False, unread_below: int = 0
+) -> Iterator[SoundBatch]:
+    """The batches from ``position`` on in the first ``size`` bytes of a segment; ``offset`` is due there.
 
     Offsets are without a gap: each batch starts where the one before it ended. The base offset is not covered by the
-    CRC, so this is also what protects it.
+    CRC, so this is also what protects it. With ``gaps``, as compaction leaves them, they rise at least.
+
+    Batches that end at or below offset ``unread_below`` are given with an empty list of records, whatever they hold.
 
     Raises BadBytes at the first byte that is no part of a sound batch, UnsupportedBatch for a compressed batch,
     OSError.
     """
-    position = 0
     window = b""
     window_at = 0
     while position < size:
@@ -75,19 +94,43 @@ def sound_batches(files: Files, fd: int, size: int, offset: int) -> Iterator[Sou
             continue
         except CorruptBatch as corrupt:
             raise BadBytes(position, corrupt.reason) from None
-        if header.base_offset != offset:
+        if header.base_offset < offset or (header.base_offset > offset and not gaps):
             # A base offset below the expected one can be a torn header (zeros where the disk did not get to); a
             # higher one cannot.
             reason = f"base offset {header.base_offset} where {offset} is due"
             raise BadBytes(position, reason, intact=header.base_offset > offset)
         try:
-            records = records_of(window, at, header)
+            records = records_of(window, at, header) if header.next_offset > unread_below else []
         except CorruptBatch as corrupt:
             raise BadBytes(position, f"{corrupt.reason}, under a right CRC", intact=True) from None
         end = position + header.length + LENGTH_OVERHEAD
-        yield SoundBatch(position, end, header, records)
+        yield SoundBatch(position, end, header, records, window[at : at + end - position])
         position = end
         offset = header.next_offset
+
+
+def closed_batches(
+    files: Files, fd: int, segment: Segment, *, position: int = 0, offset: int | None = None, unread_below: int = 0
+) -> Iterator[SoundBatch]:
+    """The batches of a closed segment, which ends where the next one begins.
+
+    ``position`` is where a batch starts, and ``offset`` at or below that batch's; by default both are the segment's.
+    Raises CorruptLog, LogError for a compressed batch, OSError.
+    """
+    due = segment.base_offset if offset is None else offset
+    try:
+        for batch in sound_batches(
+            files, fd, segment.size, due, position=position, gaps=True, unread_below=unread_below
+        ):
+            due = batch.header.next_offset
+            yield batch
+    except BadBytes as bad:
+        raise CorruptLog(segment.path, bad.position, bad.reason) from None
+    except UnsupportedBatch as unsupported:
+        raise LogError(f"{segment.path}: {unsupported.reason}") from None
+    if due != segment.next_offset:
+        reason = f"the segment ends here at offset {due}, the next one begins at {segment.next_offset}"
+        raise CorruptLog(segment.path, segment.size, reason)
 
 
 def find_sound_batch(files: Files, fd: int, start: int, size: int, offset: int) -> int | None:

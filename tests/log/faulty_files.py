@@ -88,6 +88,14 @@ class FaultyFiles(Files):
         self._call("mkdir", path)
         super().mkdir(path)
 
+    def unlink(self, path: Path) -> None:
+        self._call("unlink", path)
+        super().unlink(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._call("rename", target)
+        super().rename(source, target)
+
 
 class FillingFiles(FaultyFiles):
     """A disk with room for ``room`` more bytes: a write takes what fits, the next fails with ENOSPC."""

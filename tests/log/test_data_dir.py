@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.errors import LogError
-from shim.log.offsets_log import OffsetsLog
+from shim.log.files import Files
+from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from tests.log.faulty_files import FaultyFiles
 from tests.log.test_log import one, recovered, segment, write
 
@@ -128,13 +130,31 @@ def test_no_partitions(tmp_path: Path, number: int) -> None:
         OffsetsLog.open(tmp_path, number)
 
 
-def test_a_second_topic_is_told_from_the_first(tmp_path: Path) -> None:
+def test_topics_beside_each_other(tmp_path: Path) -> None:
     written(tmp_path)
-    state = OffsetsLog.open(tmp_path, 5, topic="__offset_shim_state")
-    assert state.num_partitions == 5
-    state.close()
-    OffsetsLog.open(tmp_path, 3).close()
-    assert len(list(tmp_path.glob("__offset_shim_state-*"))) == 5
+    topics = (OFFSETS_TOPIC, "__offset_shim_state")
+    log = OffsetsLog.open(tmp_path, 3, topics=topics)
+    assert log.num_partitions == 3
+    for topic in topics:
+        for partition in range(3):
+            assert len(list(log.recover(partition, topic=topic))) == (topic == OFFSETS_TOPIC)
+    assert log.write([write(1, one("b")), write(1, one("state"))._replace(topic="__offset_shim_state")]) == {}
+    assert [log.log_end_offset(p) for p in range(3)] == [1, 2, 1]
+    assert [log.log_end_offset(p, topic="__offset_shim_state") for p in range(3)] == [0, 1, 0]
+    with pytest.raises(ValueError, match="no partition __offset_shim_history-0"):
+        log.recover(0, topic="__offset_shim_history")
+    log.close()
+    # Who opens one of them leaves the other's recovery points alone.
+    log = OffsetsLog.open(tmp_path, 3)
+    assert [r.key for r in log.recover(1)] == [b"a", b"b"]
+    log.close()
+    points = read_checkpoint(Files(), tmp_path / RECOVERY_POINT_CHECKPOINT)
+    assert points == {
+        **{TopicPartition(OFFSETS_TOPIC, p): 1 + (p == 1) for p in range(3)},
+        TopicPartition("__offset_shim_state", 1): 1,
+    }
+    with pytest.raises(LogError, match="holds 3 partitions of __offset_shim_state, and 2 are asked for"):
+        OffsetsLog.open(tmp_path, 2, topics=topics[1:])
 
 
 class BrokenOff(OSError):
@@ -186,6 +206,6 @@ def test_a_data_directory_belongs_to_the_first_cluster_it_meets(tmp_path: Path) 
 
 def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
-    (tmp_path / "data" / "meta.tmp").write_text("version=1\ncluster.i")
+    (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.i")
     log.claim("B")
     log.close()

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.batches import HEADER_SIZE, batches, decode_records, encode_batch
+from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
-from shim.log.partition import MAX_BATCH_BYTES, LoggedRecord
+from shim.log.recovery import LoggedRecord
 from tests.log.faulty_files import FaultyFiles, FillingFiles
 
 NOW = 1_767_225_600_123
@@ -151,7 +152,7 @@ def test_large_writes_are_split_between_record_sets_only(log: OffsetsLog, data_d
 def test_a_record_set_beyond_all_bounds_fails_alone(
     log: OffsetsLog, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shim.log.partition.MAX_RECORD_SET_BYTES", 3 << 20)
+    monkeypatch.setattr("shim.log.batching.MAX_RECORD_SET_BYTES", 3 << 20)
     failed = log.write([write(0, one("a"), [(b"k", bytes(4 << 20))]), write(1, one("b"))])
     assert {p: error.errno for p, error in failed.items()} == {0: errno.EMSGSIZE}
     assert on_disk(data_dir, 0) == []
@@ -266,7 +267,7 @@ def test_the_bytes_of_a_failed_sync_are_cut_before_anything_is_read(
     assert [path.name for path in segment(data_dir, 0).parent.iterdir()] == [f"{0:020d}.log"]
 
 
-@pytest.mark.parametrize("method", ["open", "truncate", "fsync", "fdatasync", "pread"])
+@pytest.mark.parametrize("method", ["open", "truncate", "fsync", "pread"])
 def test_a_recovery_that_fails_can_be_repeated(log: OffsetsLog, files: FaultyFiles, method: str) -> None:
     assert log.write([write(0, one("a"))]) == {}
     files.fail("fdatasync", errno.EIO)

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from protocol.batches import Compression, encode_batch
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.errors import CorruptLog, LogError
 from shim.log.offsets_log import OffsetsLog
+from shim.log.shutdown import CLEAN_SHUTDOWN
 from tests.log.faulty_files import FaultyFiles, FillingFiles
 from tests.log.test_log import NOW, on_disk, one, recovered, segment, write
 from tests.protocol.test_batches import with_field
@@ -36,7 +38,7 @@ def data_dir(tmp_path: Path) -> Path:
 def recover(data_dir: Path, contents: bytes, files: FaultyFiles | None = None) -> int:
     """Recovers a log that holds these bytes, writes on, and reads all again. Gives how many records were recovered."""
     files = files or FaultyFiles()
-    segment(data_dir, 0).write_bytes(contents)
+    crashed_with(data_dir, contents)
     log = OffsetsLog.open(data_dir, 1, files=files)
     try:
         offsets = [record.offset for record in log.recover(0)]
@@ -48,6 +50,13 @@ def recover(data_dir: Path, contents: bytes, files: FaultyFiles | None = None) -
         assert files.open_files == {}
     assert [offset for offset, _, _ in on_disk(data_dir, 0)] == [*offsets, len(offsets)]
     return len(offsets)
+
+
+def crashed_with(data_dir: Path, contents: bytes) -> None:
+    """The segment as a crash left it, at a time when nothing had been noted of what was synced."""
+    segment(data_dir, 0).write_bytes(contents)
+    for note in (CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT):
+        (data_dir / note).unlink(missing_ok=True)
 
 
 def cut_copies(data_dir: Path) -> dict[str, bytes]:
@@ -238,7 +247,8 @@ def test_the_copy_is_durable_before_the_cut_and_the_cut_before_any_write(data_di
     path = segment(data_dir, 0)
     copy = path.with_name(f"{path.name}.cut-{LAST}")
     assert [call for call in files.calls if call[0] not in ("open", "pread")] == [
-        ("fdatasync", path),  # what a killed process left in memory is made durable before it is served
+        ("sync_directory", path.parent),  # a segment that a killed process made
+        ("fsync", path),  # what a killed process left in memory is made durable before it is served
         ("drop_cache", path),
         ("create", copy),
         ("pwrite", copy),
@@ -255,7 +265,7 @@ def test_the_copy_is_durable_before_the_cut_and_the_cut_before_any_write(data_di
     [
         (lambda path: path.unlink(), "missing"),
         (lambda path: path.rename(path.with_name(f"{7:020d}.log")), "missing"),
-        (lambda path: path.with_name(f"{7:020d}.log").touch(), "2 segments"),
+        (lambda path: path.with_name(f"{7:020d}.log").touch(), "empty, and one that begins at offset 7"),
     ],
     ids=["no segment", "no first segment", "more segments"],
 )

@@ -362,6 +362,7 @@ async def test_a_reload_is_tried_again_until_the_disk_is_well(
         shim.log.release(2)
         assert error_in(await shim.commit(group, 1).result()) == ErrorCode.NONE
         shim.log.files.fail("fdatasync", errno.EIO)
+        shim.log.files.fail("fsync", errno.EIO)
         assert await shim.commit(group, 2).result() is ErrorCode.NOT_COORDINATOR
         async with asyncio.timeout(WAIT_SECONDS):
             while caplog.text.count("trying again") < 3:
@@ -393,7 +394,7 @@ def unreadable_record(path: Path) -> None:
     ("damage", "says"),
     [
         (damaged, "is damaged at byte 0"),
-        (another_segment, "holds 2 segments"),
+        (another_segment, "was not made by this process"),
         (unreadable_record, "__consumer_offsets-0 offset 0: the record cannot be decoded"),
     ],
 )

@@ -199,10 +199,10 @@ def test_while_it_loads_it_is_there_and_can_be_stopped(tmp_path: Path) -> None:
 HUNG_DISK = """
 import threading
 from shim.log.files import Files
-def fdatasync(self, fd):
+def hang(self, fd):
     print("the disk hangs", flush=True)
     threading.Event().wait()
-Files.fdatasync = fdatasync
+Files.fdatasync = Files.fsync = hang
 """
 
 

@@ -1,0 +1,90 @@
+"""A data directory that no shim uses: its partitions, and what its last process left behind. Nothing in it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shim.log import LogError
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.data_dir import META_NAME, DataDirLock
+from shim.log.files import Files
+from shim.log.shutdown import CLEAN_SHUTDOWN, LOOSE_FLUSH
+
+_PARTITION_FOLDER: Final = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")
+
+
+class DataDir(NamedTuple):
+    """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
+    :class:`shim.log.shutdown.LeftBehind`."""
+
+    path: Path
+    partitions: dict[TopicPartition, Path]
+    clean: bool
+    loose: bool
+
+    def num_partitions(self, topic: str) -> int:
+        """Of the topic, those included whose folder is missing; 0 when there is none at all."""
+        return max((number for name, number in self.partitions if name == topic), default=-1) + 1
+
+    def missing(self) -> list[Path]:
+        """Folders of partitions below the highest of their topic."""
+        topics = dict.fromkeys(topic for topic, _ in self.partitions)
+        return [
+            self.path / f"{topic}-{number}"
+            for topic in topics
+            for number in range(self.num_partitions(topic))
+            if (topic, number) not in self.partitions
+        ]
+
+
+def partition_folders(files: Files, folder: Path) -> dict[TopicPartition, Path]:
+    """The folders in here that have the name of a partition, by topic and number."""
+    found = {
+        TopicPartition(match[1], int(match[2])): folder / name
+        for name in files.names(folder)
+        if (match := _PARTITION_FOLDER.fullmatch(name))
+    }
+    return dict(sorted(found.items()))
+
+
+def read_data_dir(files: Files, path: Path) -> DataDir:
+    """Takes no lock. Raises LogError where there is no data directory, OSError."""
+    path = path.absolute()
+    if not files.exists(path):
+        raise LogError(f"there is no data directory {path}")
+    partitions = partition_folders(files, path)
+    if not partitions:
+        raise LogError(f"{path} is no data directory: it has no partition in it")
+    return DataDir(path, partitions, files.exists(path / CLEAN_SHUTDOWN), files.exists(path / LOOSE_FLUSH))
+
+
+@contextmanager
+def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
+    """The data directory, kept from every other process meanwhile.
+
+    Raises LogError when another process has it, or where there is none; OSError.
+    """
+    read_data_dir(files, path)  # before the lock, which would leave a file wherever it is taken
+    lock = DataDirLock(files, path.absolute())
+    try:
+        yield read_data_dir(files, path)
+    finally:
+        lock.release()
+
+
+def recovery_points(files: Files, data_dir: DataDir) -> dict[TopicPartition, int]:
+    """Raises LogError when the checkpoint is malformed; OSError."""
+    return read_checkpoint(files, data_dir.path / RECOVERY_POINT_CHECKPOINT)
+
+
+def cluster_id_of(files: Files, folder: Path) -> str | None:
+    """Which cluster the data in a folder is of, as its ``meta.properties`` says; None where it does not say."""
+    path = folder / META_NAME
+    if not files.exists(path):
+        return None
+    lines = files.read_file(path).decode("utf-8", "replace").splitlines()
+    return dict(line.partition("=")[::2] for line in lines).get("cluster.id")

@@ -1,0 +1,172 @@
+"""Segments of `__consumer_offsets` as brokers left them: Kafka 0.10 to 4.3, whatever format and codec they are in.
+
+Not a second reader of the shim's own log: of what is read here (message sets, compression, transactions, control
+batches) that log holds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from protocol.batches import (
+    LENGTH_OVERHEAD,
+    NO_PRODUCER_ID,
+    BatchError,
+    ControlRecordType,
+    Record,
+    check_crc,
+    control_record_type,
+    read_header,
+    records_of,
+)
+from protocol.compression import MAX_DECOMPRESSED_SIZE
+from protocol.message_sets import decode_message_set
+from shim.log import OFFSETS_TOPIC, CorruptLog
+from shim.log.files import Files
+from shim.log.segment import find_sound_batch
+
+_SEGMENT: Final = re.compile(r"(\d{20})\.log")
+_PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(0|[1-9]\d{0,8})")
+_HEAD_SIZE: Final = 17  # offset, length, and at its end the magic, in all three formats
+_READ_SIZE: Final = 1 << 20
+
+
+class Batch(NamedTuple):
+    """Records that were written together. ``producer_id`` is -1 outside of a transaction."""
+
+    path: Path
+    position: int
+    size: int
+    producer_id: int
+    records: Sequence[Record]
+
+
+class TransactionEnd(NamedTuple):
+    """The marker that ends a producer's transaction in this partition."""
+
+    path: Path
+    position: int
+    size: int
+    producer_id: int
+    committed: bool
+
+
+class IgnoredTail(NamedTuple):
+    """What a broker would cut off when it starts: it was stopped in the middle of a write."""
+
+    path: Path
+    position: int
+    size: int
+    reason: str
+
+
+def offsets_folders(files: Files, log_dirs: Sequence[Path]) -> dict[int, Path]:
+    """The folders of `__consumer_offsets` in a broker's log directories, by partition.
+
+    Raises ValueError for a partition that is in two of them, OSError.
+    """
+    found: dict[int, Path] = {}
+    for log_dir in log_dirs:
+        for name in files.names(log_dir):
+            if match := _PARTITION.fullmatch(name):
+                partition = int(match[1])
+                if partition in found:
+                    raise ValueError(f"partition {partition} is in {found[partition].parent} and in {log_dir}")
+                found[partition] = log_dir / name
+    return dict(sorted(found.items()))
+
+
+def segments_of(files: Files, folder: Path) -> list[Path]:
+    """Rising."""
+    return [folder / name for name in files.names(folder) if _SEGMENT.fullmatch(name)]
+
+
+def read_partition(files: Files, folder: Path) -> Iterator[Batch | TransactionEnd | IgnoredTail]:
+    """Everything in a partition's folder, in the order of the log; gaps between offsets are what a cleaner leaves.
+
+    A bad end of the last segment, with nothing sound behind it, is given as IgnoredTail. Raises CorruptLog for any
+    other damage, OSError.
+    """
+    segments = segments_of(files, folder)
+    next_offset = 0
+    for path in segments:
+        fd = files.open(path)
+        try:
+            reader = _SegmentReader(files, fd, path, next_offset, is_last=path == segments[-1])
+            yield from reader.read()
+            next_offset = reader.next_offset
+        finally:
+            files.close(fd)
+
+
+class _SegmentReader:
+    def __init__(self, files: Files, fd: int, path: Path, next_offset: int, *, is_last: bool) -> None:
+        self.next_offset = next_offset
+        self._files = files
+        self._fd = fd
+        self._path = path
+        self._size = files.size(fd)
+        self._is_last = is_last
+        self._window = b""
+        self._window_at = 0
+
+    def read(self) -> Iterator[Batch | TransactionEnd | IgnoredTail]:
+        position = 0
+        while position < self._size:
+            try:
+                raw = self._entry(position)
+                found = self._decoded(position, raw)
+            except BatchError as bad:
+                yield self._tail(position, bad.reason)
+                return
+            if found is not None:
+                yield found
+            position += len(raw)
+
+    def _entry(self, position: int) -> bytes:
+        """The bytes of one batch, or of one message of a message set. Raises BatchError when they are not all there."""
+        head = self._bytes(position, _HEAD_SIZE)
+        length = int.from_bytes(head[8:12], "big", signed=True)
+        if len(head) < _HEAD_SIZE or not _HEAD_SIZE <= LENGTH_OVERHEAD + length <= self._size - position:
+            raise BatchError(f"an entry of {length} bytes, {self._size - position} left in the file", position)
+        return self._bytes(position, LENGTH_OVERHEAD + length)
+
+    def _bytes(self, position: int, size: int) -> bytes:
+        at = position - self._window_at
+        if at < 0 or at + size > len(self._window):
+            self._window = self._files.read_at(self._fd, max(size, _READ_SIZE), position)
+            self._window_at, at = position, 0
+        return self._window[at : at + size]
+
+    def _decoded(self, position: int, raw: bytes) -> Batch | TransactionEnd | None:
+        if raw[16] < 2:
+            records = decode_message_set(raw).records
+            self._rises(records[0].offset, records[-1].offset)
+            return Batch(self._path, position, len(raw), NO_PRODUCER_ID, records)
+        header = read_header(raw)
+        check_crc(raw, 0, header)
+        self._rises(header.base_offset, header.last_offset)
+        records = records_of(raw, 0, header, MAX_DECOMPRESSED_SIZE)
+        if not header.is_control:
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            return Batch(self._path, position, len(raw), producer_id, records)
+        for record in records:  # one, or, where the cleaner took it, none
+            kind = control_record_type(record)
+            if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+                committed = kind == ControlRecordType.COMMIT
+                return TransactionEnd(self._path, position, len(raw), header.producer_id, committed)
+        return None
+
+    def _rises(self, first: int, last: int) -> None:
+        if first < self.next_offset:
+            raise BatchError(f"offset {first} after {self.next_offset - 1}", 0)
+        self.next_offset = last + 1
+
+    def _tail(self, position: int, reason: str) -> IgnoredTail:
+        """Raises CorruptLog when this is not the end of the log."""
+        if not self._is_last or find_sound_batch(self._files, self._fd, position + 1, self._size, 0) is not None:
+            raise CorruptLog(self._path, position, reason)
+        return IgnoredTail(self._path, position, self._size - position, reason)

@@ -1,0 +1,190 @@
+"""Between the commands and who runs them: refusals in one line, tables, and progress that a pipe can read too.
+
+Exit statuses, the same for every command: 0 done and nothing wrong; 1 done, and something is wrong with what was looked
+at (damage, offsets that differ after the write); 2 not done: a wrong option, a directory in use, a refusal.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Self, TextIO, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from shim.log import LogError
+from shim.upstream import reason_of
+from shim.upstream.errors import UpstreamError
+
+SOMETHING_WRONG: Final = 1
+"""Exit status of a command that did what it was asked, and found something wrong."""
+
+_LINE_EVERY_S: Final = 5.0
+
+Asked = ParamSpec("Asked")
+Given = TypeVar("Given")
+
+
+class Refused(click.ClickException):
+    """Why a command did nothing, in one line."""
+
+    exit_code = 2
+
+
+class Failed(click.ClickException):
+    """Why a command broke off in the middle, in one line."""
+
+    exit_code = SOMETHING_WRONG
+
+
+def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
+    """Has what the log, the disk and the network raise end the command as :class:`Refused`."""
+
+    @functools.wraps(command)
+    def told(*args: Asked.args, **kwargs: Asked.kwargs) -> Given:
+        try:
+            return command(*args, **kwargs)
+        except (LogError, UpstreamError) as error:
+            raise Refused(str(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever reads has had enough: `log dump | head`
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            raise Refused(f"{where}{reason_of(error)}") from error
+
+    return told
+
+
+def may_go_on(question: str, *, yes: bool) -> None:
+    """Asks on a terminal. Raises Refused for a no, and, without ``--yes``, where nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Refused(f"{question} Nobody can be asked, as standard input is no terminal: give --yes")
+    if not click.confirm(question, err=True):
+        raise Refused("nothing was done")
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def shown(text: str) -> str:
+    """Text that clients chose, in one line: what a terminal would act on, or cannot show, is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text
+    )
+
+
+def bytes_shown(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def count_shown(count: int, what: str) -> str:
+    """``1 batch``, ``2 batches``."""
+    if count == 1:
+        return f"1 {what}"
+    return f"{count:,} {what}es" if what.endswith("ch") else f"{count:,} {what}s"
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | int]]) -> None:
+    """Columns as wide as they need to be, numbers to the right; two spaces between."""
+    cells = [tuple(f"{cell}" if isinstance(cell, int) else shown(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    numbers = [bool(rows) and all(isinstance(row[at], int) for row in rows) for at in range(len(headings))]
+    for row in (headings, *cells):
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numbers, strict=True)
+        ]
+        click.echo("  ".join(padded).rstrip())
+
+
+def print_json(document: object) -> None:
+    """In ASCII, so that any text can be in it, whatever the locale."""
+    click.echo(json.dumps(document, indent=2))
+
+
+class Ongoing:
+    """Progress of long work on standard error: a bar on a terminal, else a line every five seconds."""
+
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``total`` is in whatever :meth:`advance` is told in."""
+        self._what = what
+        self._total = total
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._done = 0
+        self._next_line = 0.0
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> Self:
+        if self._stream.isatty():
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+            console = Console(file=self._stream)
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+            self._task = self._bar.add_task(self._what, total=self._total)
+            self._bar.start()
+        else:
+            self._next_line = self._clock() + _LINE_EVERY_S
+        return self
+
+    def advance(self, done: int) -> None:
+        self._done += done
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+        elif (now := self._clock()) >= self._next_line:
+            percent = 100 * self._done // self._total if self._total else 100
+            print(f"{self._what}: {min(percent, 100)} %", file=self._stream, flush=True)
+            self._next_line = now + _LINE_EVERY_S
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
+
+def data_dir_option(command: Command) -> Command:
+    return click.option("--data-dir", required=True, metavar="DIR", type=_FOLDER, help="The shim's data directory.")(
+        command
+    )
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "json_wanted", is_flag=True, help="The same as JSON, for scripts.")(command)
+
+
+def yes_option(command: Command) -> Command:
+    return click.option("--yes", is_flag=True, help="Go on without asking.")(command)
+
+
+def dry_run_option(command: Command) -> Command:
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)

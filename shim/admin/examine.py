@@ -1,0 +1,164 @@
+"""A whole data directory read and judged: ``log verify`` tells it, ``log repair`` and ``log backup`` go by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.offsets_log import UnknownKey, decode_key
+from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.console import Ongoing
+from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.log import OFFSETS_TOPIC, LogError
+from shim.log.checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TopicPartition,
+    read_checkpoint,
+)
+from shim.log.data_dir import index_name, segment_base_offsets, segment_name
+from shim.log.files import Files
+from shim.log.index import IndexBuilder
+
+
+@dataclass(slots=True)
+class Examined:
+    """One partition. ``damages`` keep the shim from serving it; ``notes`` do not."""
+
+    partition: TopicPartition
+    folder: Path
+    segments: int = 0
+    size: int = 0
+    batches: int = 0
+    records: int = 0
+    tombstones: int = 0
+    unknown_keys: int = 0
+    end_offset: int = 0
+    damages: list[Damage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Examination(NamedTuple):
+    """Of a whole data directory. ``damages``: those of no one partition."""
+
+    partitions: list[Examined]
+    damages: list[Damage]
+    notes: list[str]
+
+    @property
+    def all_damages(self) -> list[Damage]:
+        return [*self.damages, *(damage for examined in self.partitions for damage in examined.damages)]
+
+
+def examine(
+    files: Files, held: DataDir, what: str, visit: Callable[[Examined, Located], None] | None = None
+) -> Examination:
+    """Reads all of it, with progress under the name ``what``. ``visit`` is called with every sound batch.
+
+    Raises OSError.
+    """
+    damages: list[Damage] = []
+    notes: list[str] = []
+    points: dict[TopicPartition, int] = {}
+    try:
+        points = recovery_points(files, held)
+    except LogError as malformed:
+        path = held.path / RECOVERY_POINT_CHECKPOINT
+        damages.append(Damage(path, 0, 0, 0, None, str(malformed)))
+    cleaned: dict[TopicPartition, int] = {}
+    try:
+        cleaned = read_checkpoint(files, held.path / CLEANER_OFFSET_CHECKPOINT)
+    except LogError as malformed:
+        notes.append(f"{malformed}; it only spares work, and is made anew by the next compaction")
+    damages += [Damage(folder, 0, 0, 0, None, "the partition's folder is missing") for folder in held.missing()]
+    total = sum(size_of(files, path) for folder in held.partitions.values() for path in segments_in(files, folder))
+    examined = []
+    with Ongoing(what, total) as ongoing:
+        for partition, folder in held.partitions.items():
+            known = Known(points.get(partition, 0), held.clean, held.loose)
+            one = _Examining(files, Examined(partition, folder), known, ongoing, visit).run()
+            if cleaned.get(partition, 0) > one.end_offset and not one.damages:
+                one.notes.append("the cleaner's checkpoint is beyond the end of the log; all segments count as dirty")
+            examined.append(one)
+    return Examination(examined, damages, notes)
+
+
+def segments_in(files: Files, folder: Path) -> list[Path]:
+    return [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
+
+
+def size_of(files: Files, path: Path) -> int:
+    fd = files.open(path)
+    try:
+        return files.size(fd)
+    finally:
+        files.close(fd)
+
+
+class _Examining:
+    def __init__(
+        self,
+        files: Files,
+        examined: Examined,
+        known: Known,
+        ongoing: Ongoing,
+        visit: Callable[[Examined, Located], None] | None,
+    ) -> None:
+        self._files = files
+        self._examined = examined
+        self._known = known
+        self._ongoing = ongoing
+        self._visit = visit
+        self._indexes: dict[Path, IndexBuilder] = {}
+
+    def run(self) -> Examined:
+        examined = self._examined
+        for found in walk(self._files, examined.folder, self._known, fault_for(examined.partition.topic)):
+            if isinstance(found, Located):
+                self._count(found)
+                if self._visit is not None:
+                    self._visit(examined, found)
+            elif isinstance(found, TornTail):
+                examined.notes.append(
+                    f"{found.path}: a torn write of {found.end - found.position} bytes at byte {found.position} "
+                    f"({found.reason}): the next start cuts it off, nothing that was acknowledged is in it"
+                )
+            else:
+                examined.damages.append(found)
+        paths = segments_in(self._files, examined.folder)
+        examined.segments = len(paths)
+        examined.size = sum(size_of(self._files, path) for path in paths)
+        examined.notes += self._wrong_indexes(paths[:-1])
+        if examined.unknown_keys:
+            examined.notes.append(
+                f"records whose key is of an unknown type, which are skipped: {examined.unknown_keys}"
+            )
+        return examined
+
+    def _count(self, located: Located) -> None:
+        path, batch = located
+        examined = self._examined
+        examined.batches += 1
+        examined.records += len(batch.records)
+        examined.end_offset = batch.header.next_offset
+        for record in batch.records:
+            if record.value is None:
+                examined.tombstones += 1
+            if examined.partition.topic == OFFSETS_TOPIC and record.key is not None:
+                examined.unknown_keys += isinstance(decode_key(record.key), UnknownKey)
+        size = batch.end - batch.position
+        if path not in self._indexes:
+            self._indexes[path] = IndexBuilder(int(path.stem))
+        self._indexes[path].add(batch.header.last_offset, batch.position, size)
+        self._ongoing.advance(size)
+
+    def _wrong_indexes(self, closed: list[Path]) -> Iterator[str]:
+        damaged = {damage.path for damage in self._examined.damages}
+        for path in closed:
+            index = path.with_name(index_name(int(path.stem)))
+            if path in damaged or path not in self._indexes or not self._files.exists(index):
+                continue
+            if self._files.read_file(index) != self._indexes[path].to_bytes():
+                yield f"{index}: wrong; nothing is believed from it, and it is made anew when it is needed"

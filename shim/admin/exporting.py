@@ -1,0 +1,109 @@
+"""Offsets as a broker keeps them: folders of `__consumer_offsets` that any broker since Kafka 2.1 reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from protocol.batches import Record, encode_records
+from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
+from protocol.partition import partition_for
+from shim.admin.broker_offsets import read_broker
+from shim.admin.console import Ongoing
+from shim.admin.group_offsets import Committed, GroupOffsets, differences, offset_commit_value
+from shim.log import OFFSETS_TOPIC
+from shim.log.data_dir import make_data_dir, segment_name
+from shim.log.files import Files
+
+_BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)
+_SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32
+_NEVER_MS: Final = -(2**63)
+
+
+def export_to_folders(
+    files: Files, folder: Path, offsets: GroupOffsets, groups: Sequence[str], num_partitions: int
+) -> None:
+    """Writes a folder for each partition into ``folder``, durably; a partition without groups has an empty segment.
+
+    Keys are of version 1, values of version 3, or 1 where there is an expire timestamp: as brokers write them. Raises
+    FileExistsError, nothing having been written, when one of the folders is there; OSError.
+    """
+    homes: dict[int, list[str]] = {partition: [] for partition in range(num_partitions)}
+    for group in groups:
+        homes[partition_for(group, num_partitions)].append(group)
+    targets = {partition: folder / f"{OFFSETS_TOPIC}-{partition}" for partition in homes}
+    for target in targets.values():
+        if files.exists(target):
+            raise FileExistsError(17, "there is something already", str(target))
+    make_data_dir(files, folder)
+    with Ongoing("writing", len(groups)) as ongoing:
+        for partition, its_groups in homes.items():
+            files.mkdir(targets[partition])
+            _Segments(files, targets[partition]).write(_records(offsets, its_groups, ongoing))
+            files.sync_directory(targets[partition])
+        files.sync_directory(folder)
+
+
+def verify_export(
+    files: Files, folder: Path, offsets: GroupOffsets, groups: Iterable[str], num_partitions: int
+) -> dict[str, list[str]]:
+    """Reads them back as a broker would; by group, a line for each offset that is not as it was to be."""
+    # At the beginning of time nothing has expired.
+    found, _ = read_broker(files, [folder], _NEVER_MS, num_partitions=num_partitions)
+    return {group: differences(as_exported(offsets.of(group)), found.of(group)) for group in groups}
+
+
+def as_exported(offsets: Committed) -> Committed:
+    """What of the offsets the format has room for: no leader epoch beside an expire timestamp."""
+    return {
+        at: committed if committed.expire_timestamp == -1 else committed._replace(leader_epoch=-1)
+        for at, committed in offsets.items()
+    }
+
+
+def _records(offsets: GroupOffsets, groups: Iterable[str], ongoing: Ongoing) -> Iterator[Record]:
+    offset = 0
+    for group in groups:
+        for (topic, partition), committed in offsets.of(group).items():
+            key = encode_key(OffsetCommitKey(group, topic, partition))
+            yield Record(key, encode_value(offset_commit_value(committed)), (), committed.commit_timestamp, offset)
+            offset += 1
+        ongoing.advance(1)
+
+
+class _Segments:
+    """One partition's, each with whole batches."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+
+    def write(self, records: Iterable[Record]) -> None:
+        fd = self._files.create(self._folder / segment_name(0))
+        try:
+            position = 0
+            for base_offset, batch in _batches(records):
+                if position + len(batch) > _SEGMENT_SIZE:
+                    self._files.fsync(fd)
+                    self._files.close(fd)
+                    fd = self._files.create(self._folder / segment_name(base_offset))
+                    position = 0
+                self._files.write_at(fd, batch, position)
+                position += len(batch)
+            self._files.fsync(fd)
+        finally:
+            self._files.close(fd)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[int, bytes]]:
+    share: list[Record] = []
+    size = 0
+    for record in records:
+        share.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if size >= _BATCH_SIZE:
+            yield share[0].offset, encode_records(share)
+            share, size = [], 0
+    if share:
+        yield share[0].offset, encode_records(share)

@@ -1,0 +1,137 @@
+"""Committed offsets by group, from wherever they were read: this log, a broker's files, a live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protocol.batches import Record
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.console import Ongoing
+from shim.admin.examine import segments_in, size_of
+from shim.admin.walk import Damage, Known, Located, fault_of_offsets, walk
+from shim.coordinator.offsets import CommittedOffset, OffsetTable
+from shim.log import OFFSETS_TOPIC, CorruptLog
+from shim.log.files import Files
+
+
+class TopicPartition(NamedTuple):
+    """One that a group consumes."""
+
+    topic: str
+    partition: int
+
+
+Committed = dict[TopicPartition, CommittedOffset]
+"""The offsets of one group."""
+
+
+class GroupOffsets:
+    """As small as the coordinator's own table, so that millions fit."""
+
+    def __init__(self) -> None:
+        self._table = OffsetTable()
+        self._groups: dict[str, None] = {}
+        self.with_members: set[str] = set()
+        """Groups that have members, as far as the source says."""
+
+    def set(self, key: OffsetCommitKey, committed: CommittedOffset) -> None:
+        self._groups[key.group] = None
+        self._table.set(key.group, key.topic, key.partition, committed)
+
+    def delete(self, key: OffsetCommitKey) -> None:
+        self._table.delete(key.group, key.topic, key.partition)
+
+    def groups(self) -> list[str]:
+        """Those with offsets, sorted."""
+        return sorted(filter(self._table.has_offsets, self._groups))
+
+    def of(self, group: str) -> Committed:
+        return {TopicPartition(topic, partition): at for topic, partition, at in self._table.of_group(group)}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def replay(self, records: Iterable[Record]) -> None:
+        """Records of the shim's own log, in its order. Raises DecodeError."""
+        for record in records:
+            assert record.key is not None
+            self.replay_one(record.key, record.value)
+
+    def replay_one(self, raw_key: bytes, raw_value: bytes | None) -> None:
+        """Raises DecodeError."""
+        key = decode_key(raw_key)
+        if isinstance(key, UnknownKey):
+            return
+        value = decode_value(key, raw_value)
+        if isinstance(key, GroupMetadataKey):
+            if isinstance(value, GroupMetadataValue) and value.members:
+                self.with_members.add(key.group)
+            else:
+                self.with_members.discard(key.group)
+        elif isinstance(value, OffsetCommitValue):
+            self.set(key, committed_offset(value))
+        else:
+            self.delete(key)
+
+
+def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
+    return CommittedOffset(
+        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
+    )
+
+
+def offset_commit_value(committed: CommittedOffset) -> OffsetCommitValue:
+    offset, leader_epoch, metadata, commit_timestamp, expire_timestamp = committed
+    return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
+
+
+def read_offsets(files: Files, held: DataDir, what: str, partitions: Iterable[int] | None = None) -> GroupOffsets:
+    """What a data directory at rest holds, with progress under the name ``what``; by default all partitions.
+
+    Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError,
+    OSError.
+    """
+    missing = held.missing()
+    if missing:
+        raise CorruptLog(missing[0], 0, "the partition's folder is missing")
+    points = recovery_points(files, held)
+    numbers = None if partitions is None else set(partitions)
+    folders = {
+        at: folder
+        for at, folder in held.partitions.items()
+        if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
+    }
+    offsets = GroupOffsets()
+    total = sum(size_of(files, path) for folder in folders.values() for path in segments_in(files, folder))
+    with Ongoing(what, total) as ongoing:
+        for at, folder in folders.items():
+            for found in walk(files, folder, Known(points.get(at, 0), held.clean, held.loose), fault_of_offsets):
+                if isinstance(found, Located):
+                    offsets.replay(found.batch.records)
+                    ongoing.advance(found.batch.end - found.batch.position)
+                elif isinstance(found, Damage):
+                    raise CorruptLog(found.path, found.position, found.reason)
+    return offsets
+
+
+def differences(expected: Committed, found: Committed) -> list[str]:
+    """What differs, a line each; none when both are the same to the last field."""
+    return [
+        f"{at.topic}-{at.partition}: expected {_told(expected.get(at))}, found {_told(found.get(at))}"
+        for at in sorted(expected.keys() | found.keys())
+        if expected.get(at) != found.get(at)
+    ]
+
+
+def _told(committed: CommittedOffset | None) -> str:
+    return "no offset" if committed is None else repr(committed)

@@ -1,0 +1,176 @@
+"""Offsets from elsewhere, written into a data directory at rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from protocol.errors import DecodeError
+from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
+from protocol.partition import partition_for
+from shim.admin.at_rest import data_dir_at_rest, partition_folders
+from shim.admin.console import Failed, Ongoing, Refused
+from shim.admin.group_offsets import (
+    Committed,
+    GroupOffsets,
+    differences,
+    offset_commit_value,
+    read_offsets,
+)
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite
+from shim.log.files import Files
+
+_WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log
+_LARGEST_SET: Final = 50_000
+"""Offsets in one record set: the whole of a group, as a rule, so that it is there whole or not at all."""
+
+_NAMED: Final = 5  # groups in a message
+
+NEW, REPLACED, UNCHANGED = "new", "replaced", "unchanged"
+
+RecordSet = list[tuple[bytes, bytes | None]]
+
+
+class PlannedGroup(NamedTuple):
+    """What is to become of one group. ``stale``: offsets here that are not among the new ones."""
+
+    group: str
+    offsets: Committed
+    outcome: str
+    stale: tuple[OffsetCommitKey, ...] = ()
+
+    @property
+    def topics(self) -> int:
+        return len({topic for topic, _ in self.offsets})
+
+
+def plan_import(
+    source: GroupOffsets, here: GroupOffsets, groups: Iterable[str], *, replace: bool
+) -> list[PlannedGroup]:
+    """Raises Refused when a group that is here would be changed, unless ``replace``."""
+    planned: list[PlannedGroup] = []
+    refused = []
+    for group in groups:
+        offsets, present = source.of(group), here.of(group)
+        if present == offsets:
+            planned.append(PlannedGroup(group, offsets, UNCHANGED))
+        elif present or group in here.with_members:
+            refused.append(group)
+            stale = tuple(OffsetCommitKey(group, *at) for at in present.keys() - offsets.keys())
+            planned.append(PlannedGroup(group, offsets, REPLACED, stale))
+        else:
+            planned.append(PlannedGroup(group, offsets, NEW))
+    if refused and not replace:
+        more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+        raise Refused(
+            f"nothing was written: there are other offsets, or members, of {', '.join(refused[:_NAMED])}{more} here "
+            "already; --replace puts the new ones in their place, --group chooses others"
+        )
+    return planned
+
+
+def plan_for(
+    data_dir: Path, files: Files, source: GroupOffsets, groups: Sequence[str], *, replace: bool
+) -> list[PlannedGroup]:
+    """The plan for a data directory, which need not exist; nothing is changed in it."""
+    here = GroupOffsets()
+    if _partitions_in(files, data_dir):
+        with data_dir_at_rest(files, data_dir) as held:
+            here = read_offsets(files, held, "reading what is here")
+    return plan_import(source, here, groups, replace=replace)
+
+
+def import_offsets(
+    data_dir: Path,
+    files: Files,
+    source: GroupOffsets,
+    groups: Sequence[str],
+    *,
+    replace: bool,
+    num_partitions: int,
+    cluster_id: str | None,
+) -> list[PlannedGroup]:
+    """Writes them. ``num_partitions`` is for a directory that does not exist yet; ``cluster_id``, where it is known, is
+    claimed.
+
+    Raises Refused, nothing having been written; Failed; LogError, OSError.
+    """
+    num_partitions = _partitions_in(files, data_dir) or num_partitions
+    log = OffsetsLog.open(data_dir, num_partitions, files=files)
+    try:
+        planned = plan_import(source, _recovered(log), groups, replace=replace)
+        if cluster_id is not None:
+            log.claim(cluster_id)
+        changing = [each for each in planned if each.outcome != UNCHANGED]
+        with Ongoing("writing", sum(len(each.offsets) for each in changing)) as ongoing:
+            for writes, count in _writes(changing, num_partitions):
+                for partition, error in log.write(writes).items():
+                    raise Failed(f"__consumer_offsets-{partition} was not written: {error}")
+                ongoing.advance(count)
+    finally:
+        log.close()
+    return planned
+
+
+def verify_import(data_dir: Path, files: Files, planned: Sequence[PlannedGroup]) -> list[str]:
+    """Reads the directory back; a line for each offset that is not as it was to be."""
+    with data_dir_at_rest(files, data_dir) as held:
+        found = read_offsets(files, held, "verifying")
+    return [
+        f"group {each.group} {difference}"
+        for each in planned
+        for difference in differences(each.offsets, found.of(each.group))
+    ]
+
+
+def _partitions_in(files: Files, data_dir: Path) -> int:
+    """How many partitions the log there has; 0 when there is none, or no such folder."""
+    found = partition_folders(files, data_dir) if files.exists(data_dir) else {}
+    return max((number for topic, number in found if topic == OFFSETS_TOPIC), default=-1) + 1
+
+
+def _recovered(log: OffsetsLog) -> GroupOffsets:
+    """All partitions, which take writes from then on."""
+    here = GroupOffsets()
+    with Ongoing("reading what is here", log.num_partitions) as ongoing:
+        for partition in range(log.num_partitions):
+            for record in log.recover(partition):
+                try:
+                    here.replay_one(record.key, record.value)
+                except DecodeError as error:
+                    where = f"__consumer_offsets-{partition} offset {record.offset}"
+                    raise LogError(f"{where}: the record cannot be decoded: {error}") from error
+            ongoing.advance(1)
+    return here
+
+
+def _writes(planned: Sequence[PlannedGroup], num_partitions: int) -> Iterator[tuple[list[PartitionWrite], int]]:
+    """What one call of the log writes, and how many offsets that are."""
+    sets: dict[int, list[RecordSet]] = {}
+    size = count = 0
+    for each in planned:
+        for record_set in _record_sets(each):
+            sets.setdefault(partition_for(each.group, num_partitions), []).append(record_set)
+            size += sum(len(key) + len(value or b"") for key, value in record_set)
+            count += len(record_set)
+            if size >= _WRITE_SIZE:
+                yield _partition_writes(sets), count
+                sets, size, count = {}, 0, 0
+    if sets:
+        yield _partition_writes(sets), count
+
+
+def _partition_writes(sets: dict[int, list[RecordSet]]) -> list[PartitionWrite]:
+    now_ms = time.time_ns() // 1_000_000
+    return [PartitionWrite(partition, record_sets, now_ms) for partition, record_sets in sets.items()]
+
+
+def _record_sets(planned: PlannedGroup) -> Iterator[RecordSet]:
+    records: RecordSet = [(encode_key(key), None) for key in planned.stale]
+    for (topic, partition), committed in planned.offsets.items():
+        key = OffsetCommitKey(planned.group, topic, partition)
+        records.append((encode_key(key), encode_value(offset_commit_value(committed))))
+    for at in range(0, len(records), _LARGEST_SET):
+        yield records[at : at + _LARGEST_SET]

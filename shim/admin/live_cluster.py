@@ -1,0 +1,204 @@
+"""Groups and offsets of a live cluster, through the APIs that every consumer uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+from protocol.messages import (
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from shim.admin.group_offsets import Committed, TopicPartition
+from shim.admin.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
+from shim.coordinator.offsets import CommittedOffset
+
+_GROUPS_A_REQUEST: Final = 50
+_PARTITIONS_A_REQUEST: Final = 1000
+
+# Newer versions name topics by id.
+_NEWEST_OFFSET_FETCH: Final = 9
+_NEWEST_OFFSET_COMMIT: Final = 9
+_NEWEST_FIND: Final = 6
+_MANY_GROUPS_SINCE: Final = 8
+_STABLE_SINCE: Final = 7
+_LEADER_EPOCHS_SINCE: Final = 6
+_MANY_KEYS_SINCE: Final = 4
+# Newer ones call a group that there is not an error.
+_NEWEST_DESCRIBE: Final = 5
+
+Item = TypeVar("Item")
+
+
+class LiveGroup(NamedTuple):
+    """A group as its coordinator lists it; ``state`` is "" from brokers before 2.6, ``type`` from those before 3.8."""
+
+    group: str
+    state: str
+    type: str
+
+
+class LiveCluster:
+    """The groups of one cluster. Everything raises UpstreamError."""
+
+    def __init__(self, brokers: LiveBrokers) -> None:
+        self._brokers = brokers
+        self._coordinators: dict[str, int] = {}
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    async def groups(self) -> dict[str, LiveGroup]:
+        """All groups but share groups, whose offsets are others; each broker lists those that it coordinates."""
+        found: dict[str, LiveGroup] = {}
+        for node_id in self._brokers.addresses:
+            answer = await until_ready(partial(self._listed, node_id))
+            for listed in answer:
+                if listed.group_type.lower() != "share":
+                    found[listed.group_id] = LiveGroup(listed.group_id, listed.group_state, listed.group_type)
+                    self._coordinators[listed.group_id] = node_id
+        return found
+
+    async def _listed(self, node_id: int) -> tuple[list_groups.ListedGroup, ...]:
+        answer = await self._brokers.ask(node_id, list_groups.API, list_groups.ListGroupsRequest())
+        raise_for(answer.error_code, f"{self._brokers.addresses[node_id]}: ListGroups")
+        return answer.groups
+
+    async def state_of(self, group: str) -> str:
+        """``Empty`` or ``Dead`` when nobody is in the group."""
+        node_id = await self._coordinator(group)
+        request = describe_groups.DescribeGroupsRequest((group,))
+        version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)
+        answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
+        (described,) = answer.groups
+        raise_for(described.error_code, f"group {group}")
+        return described.group_state
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    async def offsets_of(self, groups: Sequence[str]) -> dict[str, Committed]:
+        """Of each group all that it has committed; waits for transactions that are about to commit more.
+
+        Brokers do not tell when an offset was committed, so that is now.
+        """
+        by_node: dict[int, list[str]] = {}
+        for group in groups:
+            by_node.setdefault(await self._coordinator(group), []).append(group)
+        found: dict[str, Committed] = {}
+        for node_id, its_groups in by_node.items():
+            version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
+            for some in _slices(its_groups, _GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
+                found |= await until_ready(partial(self._fetch, node_id, version, some))
+        return found
+
+    async def _fetch(self, node_id: int, version: int, groups: Sequence[str]) -> dict[str, Committed]:
+        if version < _MANY_GROUPS_SINCE:
+            stable = version >= _STABLE_SINCE
+            request = offset_fetch.OffsetFetchRequest(groups[0], topics=None, require_stable=stable)
+            answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
+            return {groups[0]: _committed(groups[0], answer.error_code, answer.topics)}
+        wanted = tuple(offset_fetch.OffsetFetchRequestGroup(group, topics=None) for group in groups)
+        request = offset_fetch.OffsetFetchRequest(groups=wanted, require_stable=True)
+        answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
+        return {each.group_id: _committed(each.group_id, each.error_code, each.topics) for each in answer.groups}
+
+    async def commit(self, group: str, offsets: Committed) -> list[str]:
+        """As somebody who is no member (generation -1), which a group without members lets in. Gives a line for each
+        partition that was refused."""
+        refused: list[str] = []
+        for some in _slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
+            topics = tuple(
+                offset_commit.OffsetCommitRequestTopic(topic, partitions=tuple(_to_commit(*each) for each in its))
+                for topic, its in groupby(some, key=lambda each: each[0].topic)
+            )
+            request = offset_commit.OffsetCommitRequest(group, topics=topics)
+            refused += await until_ready(partial(self._commit, request))
+        return refused
+
+    async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[str]:
+        node_id = await self._coordinator(request.group_id)
+        version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
+        answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
+        return _refused(
+            request.group_id, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
+        )
+
+    async def keeps_leader_epochs(self, group: str) -> bool:
+        """Whether :meth:`commit` can tell them (KIP-320, Kafka 2.1)."""
+        node_id = await self._coordinator(group)
+        newest = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
+        return newest >= _LEADER_EPOCHS_SINCE
+
+    async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[str]:
+        """Forget offsets; as :meth:`commit`."""
+        topics = tuple(
+            offset_delete.OffsetDeleteRequestTopic(
+                topic, tuple(offset_delete.OffsetDeleteRequestPartition(at.partition) for at in its)
+            )
+            for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
+        )
+        node_id = await self._coordinator(group)
+        answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
+        raise_for(answer.error_code, f"group {group}")
+        return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
+
+    async def _coordinator(self, group: str) -> int:
+        if group not in self._coordinators:
+            self._coordinators[group] = await until_ready(partial(self._find_coordinator, group))
+        return self._coordinators[group]
+
+    async def _find_coordinator(self, group: str) -> int:
+        node_id = next(iter(self._brokers.addresses))
+        version = await self._brokers.newest(node_id, find_coordinator.API, at_least=0, at_most=_NEWEST_FIND)
+        if version < _MANY_KEYS_SINCE:
+            answer = await self._brokers.ask(
+                node_id, find_coordinator.API, find_coordinator.FindCoordinatorRequest(group)
+            )
+            raise_for(answer.error_code, f"the coordinator of group {group}")
+            return answer.node_id
+        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=(group,))
+        (found,) = (await self._brokers.ask(node_id, find_coordinator.API, request)).coordinators
+        raise_for(found.error_code, f"the coordinator of group {group}")
+        return found.node_id
+
+
+def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:
+    raise_for(code, f"group {group}")
+    found: Committed = {}
+    now_ms = time.time_ns() // 1_000_000
+    for topic in topics:
+        for index, offset, leader_epoch, text, error, _ in topic.partitions:
+            raise_for(error, f"group {group}, {topic.name}-{index}")
+            if offset >= 0:
+                found[TopicPartition(topic.name, index)] = CommittedOffset(offset, leader_epoch, text or "", now_ms)
+    return found
+
+
+def _to_commit(at: TopicPartition, committed: CommittedOffset) -> offset_commit.OffsetCommitRequestPartition:
+    return offset_commit.OffsetCommitRequestPartition(
+        at.partition, committed.offset, committed.leader_epoch, committed_metadata=committed.metadata
+    )
+
+
+def _refused(group: str, answers: Iterator[tuple[str, int, int]]) -> list[str]:
+    """Raises BrokerRefused where all that can be done is to ask again."""
+    lines = []
+    for topic, index, code in answers:
+        refused = BrokerRefused(code, f"group {group} {topic}-{index}")
+        if code in PASSES_BY_ITSELF:
+            raise refused
+        if code:
+            lines.append(str(refused))
+    return lines
+
+
+def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

@@ -1,0 +1,80 @@
+"""Offsets committed to a live cluster, for groups that nobody is in there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from shim.admin.console import Ongoing
+from shim.admin.group_offsets import Committed, GroupOffsets, TopicPartition
+from shim.admin.live_cluster import LiveCluster
+from shim.upstream.errors import UpstreamError
+
+WRITTEN, UNCHANGED, REFUSED, WOULD_WRITE = "written", "unchanged", "refused", "would be written"
+
+_NOBODY: Final = ("Empty", "Dead")
+
+
+class Exported(NamedTuple):
+    """What became of one group. ``problems``: why it was refused, partitions that were, and what differs when read
+    back."""
+
+    group: str
+    offsets: Committed
+    outcome: str
+    problems: list[str]
+
+    @property
+    def topics(self) -> int:
+        return len({topic for topic, _ in self.offsets})
+
+
+async def export_to_cluster(
+    cluster: LiveCluster, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
+) -> list[Exported]:
+    """Group by group; what one group is refused for keeps none of the others. Raises UpstreamError."""
+    states = {group: listed.state for group, listed in (await cluster.groups()).items()}
+    exported = []
+    with Ongoing("writing", len(groups)) as ongoing:
+        for group in groups:
+            its = offsets.of(group)
+            state = (states[group] or await cluster.state_of(group)) if group in states else "Dead"
+            if state not in _NOBODY:
+                reason = f"group {group} has members there (it is {state}): they would not take the offsets"
+                exported.append(Exported(group, its, REFUSED, [reason]))
+            else:
+                exported.append(await _export(cluster, group, its, replace=replace, dry_run=dry_run))
+            ongoing.advance(1)
+    return exported
+
+
+async def _export(cluster: LiveCluster, group: str, offsets: Committed, *, replace: bool, dry_run: bool) -> Exported:
+    if not await cluster.keeps_leader_epochs(group):
+        offsets = {at: its._replace(leader_epoch=-1) for at, its in offsets.items()}
+    present = (await cluster.offsets_of([group]))[group]
+    if _served(present) == _served(offsets):
+        return Exported(group, offsets, UNCHANGED, [])
+    if present and not replace:
+        reason = f"group {group} has other offsets there already: --replace puts these in their place"
+        return Exported(group, offsets, REFUSED, [reason])
+    if dry_run:
+        return Exported(group, offsets, WOULD_WRITE, [])
+    try:
+        problems = await cluster.commit(group, offsets)
+        if stale := sorted(present.keys() - offsets.keys()):
+            problems += await cluster.delete(group, stale)
+    except UpstreamError as error:
+        problems = [str(error)]
+    found = _served((await cluster.offsets_of([group]))[group])
+    expected = _served(offsets)
+    problems += [
+        f"group {group} {at.topic}-{at.partition}: expected {expected.get(at)}, found {found.get(at)}"
+        for at in sorted(expected.keys() | found.keys())
+        if expected.get(at) != found.get(at)
+    ]
+    return Exported(group, offsets, WRITTEN, problems)
+
+
+def _served(offsets: Committed) -> dict[TopicPartition, tuple[int, int, str]]:
+    """Of each offset what a broker tells: offset, leader epoch, metadata."""
+    return {at: (its.offset, its.leader_epoch, its.metadata) for at, its in offsets.items()}

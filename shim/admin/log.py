@@ -1,0 +1,23 @@
+"""``offset-shim log``: what can be done with a data directory while no shim uses it."""
+
+from __future__ import annotations
+
+import click
+
+from shim.admin.log_dump import dump_command
+from shim.admin.log_export import export_command
+from shim.admin.log_import import import_command
+from shim.admin.log_verify import verify_command
+
+
+@click.group("log")
+def log_commands() -> None:
+    """Look into a data directory at rest, check it, mend it, move offsets in and out.
+
+    Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` does without.
+    Exit status: 0 all is well, 1 something is wrong with the data, 2 nothing was done.
+    """
+
+
+for _command in (dump_command, verify_command, export_command, import_command):
+    log_commands.add_command(_command)

@@ -1,0 +1,143 @@
+"""``log export``: offsets out of a data directory, into a broker's files or a live cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from shim.admin.at_rest import data_dir_at_rest
+from shim.admin.console import (
+    SOMETHING_WRONG,
+    Refused,
+    count_shown,
+    data_dir_option,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    print_json,
+    print_table,
+    shown,
+)
+from shim.admin.exporting import export_to_folders, verify_export
+from shim.admin.group_offsets import GroupOffsets, read_offsets
+from shim.admin.live_brokers import LiveBrokers
+from shim.admin.live_cluster import LiveCluster
+from shim.admin.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
+from shim.config import SettingError, parse_servers
+from shim.log.files import Files
+
+_FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("export")
+@data_dir_option
+@click.option("--to-folder", "folder", type=_FOLDER, metavar="DIR", help="Where to write the partitions' folders.")
+@click.option("--to-bootstrap", "bootstrap", metavar="H:P[,H:P]", help="Brokers of a live cluster.")
+@click.option("--group", "groups", multiple=True, help="Only this group; may be given many times.")
+@click.option(
+    "--partitions", type=click.IntRange(1, 100_000), default=50, show_default=True,
+    help="offsets.topic.num.partitions of the brokers that the folders are for.",
+)  # fmt: skip
+@click.option("--replace", is_flag=True, help="Of a group that has other offsets in the cluster, replace them.")
+@dry_run_option
+@json_option
+@in_one_line
+def export_command(
+    data_dir: Path,
+    folder: Path | None,
+    bootstrap: str | None,
+    groups: tuple[str, ...],
+    partitions: int,
+    replace: bool,
+    dry_run: bool,
+    json_wanted: bool,
+) -> None:
+    """Take committed offsets out of a data directory at rest.
+
+    --to-folder writes __consumer_offsets-<p>/00000000000000000000.log for each of --partitions, as a broker's cleaner
+    leaves them: only what is in force. They are the whole topic for a broker that is stopped and has none of its own.
+
+    --to-bootstrap commits the offsets to each group's coordinator. A group that has members there is refused, and so
+    is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.
+    When and until when an offset was committed is not carried over: the cluster counts from now on.
+
+    Only offsets go along, no members. What was written is read back and compared; exit status 1 when anything differs
+    or was refused.
+
+    \b
+    offset-shim log export --data-dir /var/lib/offset-shim --to-folder /tmp/exported --partitions 50
+    offset-shim log export --data-dir /var/lib/offset-shim --to-bootstrap kafka:9092 --group billing --dry-run
+    """
+    if bool(folder) == bool(bootstrap):
+        raise Refused("give either --to-folder or --to-bootstrap")
+    files = Files()
+    with data_dir_at_rest(files, data_dir) as held:
+        offsets = read_offsets(files, held, "reading")
+    chosen = _chosen(offsets, groups, data_dir)
+    if folder is not None:
+        exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, dry_run=dry_run)
+    else:
+        exported = asyncio.run(_to_cluster(bootstrap or "", offsets, chosen, replace=replace, dry_run=dry_run))
+    _tell(exported, dry_run=dry_run, json_wanted=json_wanted)
+    if any(each.problems for each in exported):
+        sys.exit(SOMETHING_WRONG)
+
+
+def _chosen(offsets: GroupOffsets, groups: Sequence[str], data_dir: Path) -> list[str]:
+    found = offsets.groups()
+    if missing := sorted(set(groups).difference(found)):
+        raise Refused(f"{data_dir} holds no offsets of {', '.join(map(shown, missing))}")
+    return sorted(set(groups)) or found
+
+
+def _to_folder(
+    files: Files, folder: Path, offsets: GroupOffsets, groups: Sequence[str], partitions: int, *, dry_run: bool
+) -> list[Exported]:
+    if dry_run:
+        return [Exported(group, offsets.of(group), WOULD_WRITE, []) for group in groups]
+    export_to_folders(files, folder, offsets, groups, partitions)
+    problems = verify_export(files, folder, offsets, groups, partitions)
+    return [Exported(group, offsets.of(group), WRITTEN, problems.get(group, [])) for group in groups]
+
+
+async def _to_cluster(
+    bootstrap: str, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
+) -> list[Exported]:
+    try:
+        servers = parse_servers(bootstrap)
+    except SettingError as error:
+        raise Refused(str(error)) from error
+    async with LiveBrokers(servers) as brokers:
+        return await export_to_cluster(LiveCluster(brokers), offsets, groups, replace=replace, dry_run=dry_run)
+
+
+def _tell(exported: Sequence[Exported], *, dry_run: bool, json_wanted: bool) -> None:
+    problems = sum(len(each.problems) for each in exported)
+    if json_wanted:
+        groups = [
+            {
+                "group": each.group,
+                "topics": each.topics,
+                "partitions": len(each.offsets),
+                "outcome": each.outcome,
+                "problems": each.problems,
+            }
+            for each in exported
+        ]
+        print_json({"dry_run": dry_run, "groups": groups, "verified": None if dry_run else not problems})
+        return
+    rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in exported]
+    print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
+    for each in exported:
+        for problem in each.problems:
+            click.echo(f"problem: {shown(problem)}", err=True)
+    total = count_shown(sum(len(each.offsets) for each in exported), "offset")
+    verdict = "nothing was written" if dry_run else "read back: all there"
+    if problems:
+        verdict = count_shown(problems, "problem")
+    click.echo(f"{count_shown(len(exported), 'group')}, {total}; {verdict}")

@@ -1,0 +1,249 @@
+"""``log import``: offsets from a broker's files or a live cluster into a data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from protocol.offsets_log import OffsetCommitKey
+from shim.admin.at_rest import cluster_id_of
+from shim.admin.broker_offsets import Counts, read_broker
+from shim.admin.console import (
+    SOMETHING_WRONG,
+    Ongoing,
+    Refused,
+    count_shown,
+    data_dir_option,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    print_json,
+    print_table,
+    shown,
+)
+from shim.admin.group_offsets import GroupOffsets
+from shim.admin.importing import PlannedGroup, import_offsets, plan_for, verify_import
+from shim.admin.live_brokers import LiveBrokers
+from shim.admin.live_cluster import LiveCluster
+from shim.config import SettingError, parse_servers
+from shim.log.files import Files
+
+_FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
+_GROUPS_AT_ONCE: Final = 500
+_NOBODY: Final = ("", "Empty", "Dead")
+
+
+class Source(NamedTuple):
+    """Where the offsets come from. ``counts``: what else was there, for JSON; ``notes``: what is worth a line."""
+
+    offsets: GroupOffsets
+    cluster_id: str | None
+    counts: dict[str, Any]
+    notes: list[str]
+
+
+@click.command("import")
+@data_dir_option
+@click.option(
+    "--from-folder", "folders", multiple=True, type=_FOLDER, metavar="DIR",
+    help="A stopped broker's log directory; may be given many times.",
+)  # fmt: skip
+@click.option("--from-bootstrap", "bootstrap", metavar="H:P[,H:P]", help="Brokers of a live cluster.")
+@click.option("--group", "groups", multiple=True, help="Only this group; may be given many times.")
+@click.option("--replace", is_flag=True, help="Put the new offsets of a group in the place of those that are here.")
+@click.option(
+    "--partitions", type=click.IntRange(1, 100_000), default=50, show_default=True,
+    help="offsets.topic.num.partitions, for a data directory that does not exist yet.",
+)  # fmt: skip
+@click.option(
+    "--source-partitions", type=click.IntRange(1), metavar="N",
+    help="How many partitions the topic has there: records in the wrong one are left out.",
+)  # fmt: skip
+@click.option("--any-cluster", is_flag=True, help="Do not mind whether the offsets are of the same cluster.")
+@dry_run_option
+@json_option
+@in_one_line
+def import_command(
+    data_dir: Path,
+    folders: tuple[Path, ...],
+    bootstrap: str | None,
+    groups: tuple[str, ...],
+    replace: bool,
+    partitions: int,
+    source_partitions: int | None,
+    any_cluster: bool,
+    dry_run: bool,
+    json_wanted: bool,
+) -> None:
+    """Bring committed offsets into a data directory at rest.
+
+    From a broker that is stopped, --from-folder: its log directory (log.dirs), with the folders __consumer_offsets-<p>
+    in it, as Kafka 0.10 to 4.3 keep them. Of a cluster of several brokers take each partition from its leader. Offsets
+    of a transaction count when it was committed; those whose own expire timestamp has passed are left out.
+
+    From a live cluster, --from-bootstrap: what its coordinators serve. Consumers that go on committing there make the
+    copy old; stop them first.
+
+    Only offsets come along: a group arrives without members. A group that is here already, with other offsets or with
+    members, is refused, and nothing is written, unless --replace is given. What was written is read back and compared;
+    exit status 1 when anything differs.
+
+    \b
+    offset-shim log import --data-dir /var/lib/offset-shim --from-folder /var/kafka-logs --dry-run
+    offset-shim log import --data-dir /var/lib/offset-shim --from-bootstrap kafka:9092 --group billing
+    """
+    if bool(folders) == bool(bootstrap):
+        raise Refused("give either --from-folder or --from-bootstrap")
+    files = Files()
+    source = (
+        _from_folders(files, folders, source_partitions)
+        if bootstrap is None
+        else asyncio.run(_from_cluster(bootstrap, groups))
+    )
+    cluster_id = None if any_cluster else source.cluster_id
+    owner = cluster_id_of(files, data_dir) if files.exists(data_dir) else None
+    if cluster_id and owner and cluster_id != owner:
+        raise Refused(f"{data_dir} is of cluster {owner}, the offsets are of {cluster_id}: --any-cluster if they fit")
+    chosen = _chosen(source.offsets, groups)
+    differences: list[str] = []
+    if dry_run:
+        planned = plan_for(data_dir, files, source.offsets, chosen, replace=replace)
+    else:
+        planned = import_offsets(
+            data_dir, files, source.offsets, chosen,
+            replace=replace, num_partitions=partitions, cluster_id=cluster_id,
+        )  # fmt: skip
+        differences = verify_import(data_dir, files, planned)
+    _tell(planned, source, differences, dry_run=dry_run, json_wanted=json_wanted)
+    if differences:
+        sys.exit(SOMETHING_WRONG)
+
+
+def _chosen(offsets: GroupOffsets, groups: Sequence[str]) -> list[str]:
+    found = offsets.groups()
+    if missing := sorted(set(groups).difference(found)):
+        raise Refused(f"no offsets there of {', '.join(map(shown, missing))}")
+    return sorted(set(groups)) or found
+
+
+# --- where from ------------------------------------------------------------------------------------------------------
+
+
+def _from_folders(files: Files, folders: Sequence[Path], num_partitions: int | None) -> Source:
+    now_ms = time.time_ns() // 1_000_000
+    offsets, counts = read_broker(files, folders, now_ms, num_partitions=num_partitions)
+    found = {cluster_id for folder in folders if (cluster_id := cluster_id_of(files, folder))}
+    if len(found) > 1:
+        raise Refused(f"the folders are of different clusters: {', '.join(sorted(found))}")
+    return Source(offsets, next(iter(found), None), _counts_as_json(counts), list(_notes(counts)))
+
+
+def _counts_as_json(counts: Counts) -> dict[str, Any]:
+    return {
+        "partitions": counts.partitions,
+        "segments": counts.segments,
+        "records": counts.records,
+        "tombstones": counts.tombstones,
+        "group_metadata": counts.group_metadata,
+        "expired": counts.expired,
+        "aborted": counts.aborted,
+        "open": counts.open,
+        "misplaced": counts.misplaced,
+        "unknown_keys": {str(kind): count for kind, count in sorted(counts.unknown_keys.items())},
+        "ignored_tails": [
+            {"path": str(tail.path), "position": tail.position, "size": tail.size, "reason": tail.reason}
+            for tail in counts.ignored_tails
+        ],
+    }
+
+
+def _notes(counts: Counts) -> Iterable[str]:
+    yield (
+        f"read {count_shown(counts.records, 'record')} in {count_shown(counts.segments, 'segment')} of "
+        f"{count_shown(counts.partitions, 'partition')}"
+    )
+    if counts.expired:
+        yield f"left out {count_shown(counts.expired, 'offset')}, expired by their own expire timestamp"
+    if counts.aborted:
+        yield f"left out {count_shown(counts.aborted, 'offset')} of transactions that were aborted"
+    if counts.open:
+        yield f"left out {count_shown(counts.open, 'offset')} of transactions that had not ended"
+    if counts.misplaced:
+        yield f"left out {count_shown(counts.misplaced, 'record')} of groups that belong in another partition"
+    for kind, count in sorted(counts.unknown_keys.items()):
+        yield f"left out {count_shown(count, 'record')} of key type {kind}, which hold no offsets"
+    for tail in counts.ignored_tails:
+        yield (
+            f"left out {tail.size} bytes at the end of {tail.path} (from byte {tail.position}: {tail.reason}), "
+            "which a broker cuts off at its start"
+        )
+
+
+async def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
+    try:
+        servers = parse_servers(bootstrap)
+    except SettingError as error:
+        raise Refused(str(error)) from error
+    offsets = GroupOffsets()
+    async with LiveBrokers(servers) as brokers:
+        cluster = LiveCluster(brokers)
+        listed = await cluster.groups()
+        chosen = [group for group in listed if not groups or group in groups]
+        with Ongoing("reading", len(chosen)) as ongoing:
+            for at in range(0, len(chosen), _GROUPS_AT_ONCE):
+                some = chosen[at : at + _GROUPS_AT_ONCE]
+                for group, committed in (await cluster.offsets_of(some)).items():
+                    for (topic, partition), its in committed.items():
+                        offsets.set(OffsetCommitKey(group, topic, partition), its)
+                ongoing.advance(len(some))
+        busy = sorted(group for group in chosen if listed[group].state not in _NOBODY)
+    notes = [f"group {shown(group)} has members there: what they commit from now on is not in here" for group in busy]
+    counts = {"groups": len(listed), "groups_with_members": busy}
+    return Source(offsets, brokers.cluster_id, counts, notes)
+
+
+# --- what came of it -------------------------------------------------------------------------------------------------
+
+
+def _tell(
+    planned: Sequence[PlannedGroup], source: Source, differences: Sequence[str], *, dry_run: bool, json_wanted: bool
+) -> None:
+    if json_wanted:
+        groups = [
+            {
+                "group": each.group,
+                "topics": each.topics,
+                "partitions": len(each.offsets),
+                "outcome": each.outcome,
+                "deleted": len(each.stale),
+            }
+            for each in planned
+        ]
+        document = {
+            "dry_run": dry_run,
+            "cluster_id": source.cluster_id,
+            "source": source.counts,
+            "groups": groups,
+            "verified": None if dry_run else not differences,
+            "differences": list(differences),
+        }
+        print_json(document)
+        return
+    for note in source.notes:
+        click.echo(note, err=True)
+    rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in planned]
+    print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
+    total = f"{count_shown(len(planned), 'group')}, {count_shown(sum(len(each.offsets) for each in planned), 'offset')}"
+    if dry_run:
+        click.echo(f"{total}; nothing was written")
+        return
+    for difference in differences:
+        click.echo(f"differs: {shown(difference)}", err=True)
+    verdict = f"{count_shown(len(differences), 'difference')} when read back" if differences else "read back: all there"
+    click.echo(f"{total}; {verdict}")

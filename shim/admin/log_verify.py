@@ -1,0 +1,105 @@
+"""``log verify``: is everything in the data directory as it should be?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shim.admin.at_rest import data_dir_at_rest
+from shim.admin.console import (
+    SOMETHING_WRONG,
+    bytes_shown,
+    count_shown,
+    data_dir_option,
+    in_one_line,
+    json_option,
+    print_json,
+)
+from shim.admin.examine import Examination, Examined, examine
+from shim.admin.walk import Damage
+from shim.log.files import Files
+
+
+@click.command("verify")
+@data_dir_option
+@json_option
+@in_one_line
+def verify_command(data_dir: Path, json_wanted: bool) -> None:
+    """Read everything in a data directory at rest, and say what is damaged.
+
+    Checked are the length and CRC of every batch, that offsets follow on each other, that keys and values decode, the
+    checkpoints and the index files. A line for each partition, and one for each damage, with file and byte position.
+    Exit status 1 when anything is damaged; `log repair` says what can be done then.
+
+    A torn write at the end of a partition is no damage: a crash leaves it, and the next start cuts it off.
+
+    \b
+    offset-shim log verify --data-dir /var/lib/offset-shim
+    """
+    files = Files()
+    with data_dir_at_rest(files, data_dir) as held:
+        examination = examine(files, held, "verify")
+    if json_wanted:
+        print_json({"data_dir": str(held.path), "clean_shutdown": held.clean, **examination_as_json(examination)})
+    else:
+        tell(examination)
+    if examination.all_damages:
+        sys.exit(SOMETHING_WRONG)
+
+
+def tell(examination: Examination) -> None:
+    """A line for each partition, and one for each damage and note."""
+    _tell_each(examination.damages, examination.notes)
+    for examined in examination.partitions:
+        state = count_shown(len(examined.damages), "damage") if examined.damages else "sound"
+        parts = [
+            count_shown(examined.segments, "segment"),
+            count_shown(examined.batches, "batch"),
+            count_shown(examined.records, "record"),
+            f"end offset {examined.end_offset}",
+            bytes_shown(examined.size),
+        ]
+        click.echo(f"{examined.partition}: {state}; {', '.join(parts)}")
+        _tell_each(examined.damages, examined.notes)
+    damaged = len(examination.all_damages)
+    click.echo(f"{count_shown(len(examination.partitions), 'partition')}, {count_shown(damaged, 'damage')}")
+
+
+def _tell_each(damages: list[Damage], notes: list[str]) -> None:
+    for damage in damages:
+        click.echo(f"  damage: {damage.path} at byte {damage.position}: {damage.reason}")
+    for note in notes:
+        click.echo(f"  note: {note}")
+
+
+def examination_as_json(examination: Examination) -> dict[str, Any]:
+    return {
+        "damaged": bool(examination.all_damages),
+        "damages": [damage_as_json(damage) for damage in examination.damages],
+        "notes": examination.notes,
+        "partitions": [_as_json(examined) for examined in examination.partitions],
+    }
+
+
+def damage_as_json(damage: Damage) -> dict[str, Any]:
+    """``offset``: the first in doubt; ``next_offset``: where the log goes on, null behind the end of what is sound."""
+    return {**damage._asdict(), "path": str(damage.path)}
+
+
+def _as_json(examined: Examined) -> dict[str, Any]:
+    return {
+        "topic": examined.partition.topic,
+        "partition": examined.partition.partition,
+        "segments": examined.segments,
+        "bytes": examined.size,
+        "batches": examined.batches,
+        "records": examined.records,
+        "tombstones": examined.tombstones,
+        "unknown_keys": examined.unknown_keys,
+        "end_offset": examined.end_offset,
+        "damages": [damage_as_json(damage) for damage in examined.damages],
+        "notes": examined.notes,
+    }

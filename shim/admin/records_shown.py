@@ -1,0 +1,131 @@
+"""Records of the log as JSON, and as a line of text."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from protocol.batches import Record
+from protocol.errors import DecodeError
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    decode_key,
+    decode_value,
+)
+from protocol.wire import ZERO_UUID
+from shim.admin.console import shown
+from shim.admin.walk import Located
+from shim.log import OFFSETS_TOPIC
+from shim.log.checkpoint import TopicPartition
+
+
+class Logged(NamedTuple):
+    """A record, and where it is."""
+
+    partition: TopicPartition
+    located: Located
+    record: Record
+
+
+def as_json(logged: Logged) -> dict[str, Any]:
+    """Every field of key and value by its name in Kafka's own definitions; bytes, and what is not known, in base64."""
+    (topic, number), (path, batch), record = logged
+    key, value = _decoded(topic, record)
+    return {
+        "topic": topic,
+        "partition": number,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "segment": path.name,
+        "position": batch.position,
+        "key": key,
+        "value": value,
+    }
+
+
+def as_text(logged: Logged) -> str:
+    """One line. Strings are in double quotes, with JSON's escapes."""
+    (topic, number), (path, batch), record = logged
+    key, value = _decoded(topic, record)
+    what = "tombstone" if value is None else _fields(value)
+    place = f"{topic}-{number} offset {record.offset} {time_shown(record.timestamp)} {path.name}@{batch.position}"
+    return f"{place} {_fields(key)} -> {what}"
+
+
+def time_shown(timestamp_ms: int) -> str:
+    """In UTC; ``-`` for none, the bare number for one that is in no year."""
+    if timestamp_ms == -1:
+        return "-"
+    try:
+        at = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+def key_of(topic: str, record: Record) -> object:
+    """The decoded key; the raw one where it cannot be decoded, or is of a topic whose keys are not known here."""
+    if record.key is None or topic != OFFSETS_TOPIC:
+        return record.key
+    try:
+        return decode_key(record.key)
+    except DecodeError:
+        return record.key
+
+
+def _decoded(topic: str, record: Record) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    key = key_of(topic, record)
+    if isinstance(key, OffsetCommitKey | GroupMetadataKey):
+        assert record.key is not None
+        kind = int.from_bytes(record.key[:2], "big", signed=True)
+        return {"type": kind, **_plain_fields(key)}, _value(key, record.value)
+    raw_value = None if record.value is None else {"raw": _base64(record.value)}
+    if isinstance(key, UnknownKey):
+        return {"type": key.version, "raw": _base64(key.raw)}, raw_value
+    return {"raw": _base64(record.key or b"")}, raw_value
+
+
+def _value(key: OffsetCommitKey | GroupMetadataKey, raw: bytes | None) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    try:
+        value = decode_value(key, raw)
+    except DecodeError:
+        return {"raw": _base64(raw)}
+    assert isinstance(value, OffsetCommitValue | GroupMetadataValue)
+    return {"version": int.from_bytes(raw[:2], "big", signed=True), **_plain_fields(value)}
+
+
+def _plain_fields(value: tuple[Any, ...]) -> dict[str, Any]:
+    fields: dict[str, Any] = value._asdict()  # type: ignore[attr-defined]
+    if fields.get("topic_id") == ZERO_UUID:
+        del fields["topic_id"]
+    return {name: _plain(field) for name, field in fields.items() if name != "tagged" or field}
+
+
+def _plain(field: object) -> object:
+    if isinstance(field, bytes):
+        return _base64(field)
+    if isinstance(field, tuple):
+        return _plain_fields(field) if hasattr(field, "_asdict") else [_plain(each) for each in field]
+    return field
+
+
+def _fields(fields: dict[str, Any]) -> str:
+    return " ".join(f"{name}={_text(name, field)}" for name, field in fields.items())
+
+
+def _text(name: str, field: object) -> str:
+    if isinstance(field, int) and name.endswith("timestamp"):
+        return time_shown(field)
+    return shown(json.dumps(field, ensure_ascii=False))
+
+
+def _base64(raw: bytes) -> str:
+    return b64encode(raw).decode("ascii")

@@ -1,0 +1,93 @@
+"""The active segment: the one that is appended to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from shim.log.batching import PreparedBatch
+from shim.log.data_dir import index_name, segment_name
+from shim.log.files import Files
+from shim.log.index import IndexBuilder, write_index
+from shim.log.segment import Segment, SoundBatch
+from shim.log.settings import LogSettings
+
+_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+
+
+class LogEnd(NamedTuple):
+    """Where the log ends: in the segment of this base offset, the next record's byte position, and its offset."""
+
+    base_offset: int
+    position: int
+    offset: int
+
+
+class ActiveSegment:
+    """An open file, what is in it as far as it has been told, and where it ends. Closed by who has it."""
+
+    def __init__(self, files: Files, folder: Path, base_offset: int, fd: int) -> None:
+        self.path = folder / segment_name(base_offset)
+        self.end = LogEnd(base_offset, 0, base_offset)
+        self._files = files
+        self._fd = fd
+        self._first_timestamp_ms: int | None = None
+        self._index = IndexBuilder(base_offset)
+
+    @classmethod
+    def create(cls, files: Files, folder: Path, base_offset: int) -> Self:
+        """A new, empty one, whose name is durable when this returns. Raises OSError."""
+        fd = files.create(folder / segment_name(base_offset))
+        try:
+            files.sync_directory(folder)
+        except BaseException:
+            files.close(fd)
+            raise
+        return cls(files, folder, base_offset, fd)
+
+    def has_room_for(self, batch: PreparedBatch, settings: LogSettings) -> bool:
+        """Whether the batch belongs in here; if not, the segment is to be rolled first.
+
+        As in Kafka a segment ends by size, or by age, which is counted from its first batch on and in the batches' own
+        time. An empty one takes anything.
+        """
+        base_offset, position, _ = self.end
+        if self._first_timestamp_ms is None:
+            return True
+        return (
+            position + len(batch.data) <= settings.segment_bytes
+            and batch.timestamp_ms - self._first_timestamp_ms <= settings.roll_ms
+            and batch.next_offset - 1 - base_offset <= _MAX_RELATIVE_OFFSET
+        )
+
+    def append(self, batch: PreparedBatch) -> None:
+        """Writes it at the end, not durably. After an OSError any part of it may stand there."""
+        self._files.write_at(self._fd, batch.data, self.end.position)
+        self._advance(len(batch.data), batch.next_offset, batch.timestamp_ms)
+
+    def holds(self, batch: SoundBatch) -> None:
+        """Told in recovery: this batch comes next in the file."""
+        self._advance(len(batch.raw), batch.header.next_offset, batch.header.max_timestamp)
+
+    def _advance(self, size: int, next_offset: int, timestamp_ms: int) -> None:
+        base_offset, position, _ = self.end
+        if self._first_timestamp_ms is None:
+            self._first_timestamp_ms = timestamp_ms
+        self._index.add(next_offset - 1, position, size)
+        self.end = LogEnd(base_offset, position + size, next_offset)
+
+    def sync(self) -> None:
+        """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""
+        self._files.fdatasync(self._fd)
+
+    def finish(self) -> Segment:
+        """Closes it, synced before, as a segment that nobody writes to any more, with its index beside it."""
+        base_offset, size, next_offset = self.end
+        write_index(self._files, self.path.with_name(index_name(base_offset)), self._index.to_bytes())
+        self.close()
+        return Segment(self.path, base_offset, next_offset, size)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._files.close(fd)

@@ -1,0 +1,68 @@
+"""Offsets of partitions in a small text file, in Kafka's format (OffsetCheckpointFile)::
+
+    0
+    <number of entries>
+    <topic> <partition> <offset>
+
+The file is replaced as a whole, so half of one is never the work of a crash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shim.log.errors import LogError
+from shim.log.files import Files
+
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+"""Of each partition the recovery point: every offset below it was synced."""
+
+CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
+"""Of each partition the first offset that was never compacted."""
+
+_ENTRY: Final = re.compile(r"(\S+) (0|[1-9]\d{0,9}) (0|[1-9]\d{0,18})")
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def read_checkpoint(files: Files, path: Path) -> dict[TopicPartition, int]:
+    """The offset of each partition; none when there is no such file. Raises LogError when it is malformed; OSError."""
+    if not files.exists(path):
+        return {}
+    text = files.read_file(path).decode("ascii", "replace")
+    version, _, rest = text.partition("\n")
+    count, _, entries = rest.partition("\n")
+    found = [_ENTRY.fullmatch(line) for line in entries.splitlines()]
+    if version != "0" or count != str(len(found)) or None in found or not text.endswith("\n"):
+        raise LogError(f"{path} is damaged: it is no offset checkpoint of version 0")
+    return {TopicPartition(match[1], int(match[2])): int(match[3]) for match in found if match}
+
+
+def write_checkpoint(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Durable when this returns. Raises OSError; the file is then the old one or the new one."""
+    lines = ["0", str(len(offsets)), *(f"{topic} {partition} {at}" for (topic, partition), at in offsets.items())]
+    replace_file(files, path, ("\n".join(lines) + "\n").encode("ascii"))
+
+
+def replace_file(files: Files, path: Path, data: bytes) -> None:
+    """Durably puts a file with this content in the place of what is there, at one stroke. Raises OSError."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    if files.exists(unfinished):
+        files.unlink(unfinished)
+    fd = files.create(unfinished)
+    try:
+        files.write_at(fd, data, 0)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    files.rename(unfinished, path)
+    files.sync_directory(path.parent)

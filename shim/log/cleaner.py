@@ -1,0 +1,137 @@
+"""The cleaner: compacts the closed segments of partitions, in a thread of its own, while records are appended."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
+from shim.log.cleaning import (
+    CleanablePartition,
+    CleanerSettings,
+    CleaningRound,
+    CleaningStats,
+    CleaningStopped,
+    Pace,
+)
+from shim.log.compaction import Dirtiness, dirtiness
+from shim.log.errors import LogError
+from shim.log.files import Files
+from shim.log.segment import Segment
+
+_logger = logging.getLogger(__name__)
+
+
+class _Filthy(NamedTuple):
+    partition: CleanablePartition
+    segments: list[Segment]
+    first_dirty_offset: int
+    dirtiness: Dirtiness
+
+
+class Cleaner:
+    """Cleans these partitions of a data directory: those of compacted topics.
+
+    One thread calls :meth:`step`; any thread may call :meth:`stop`.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        partitions: Sequence[CleanablePartition],
+        settings: CleanerSettings | None = None,
+        *,
+        files: Files | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        """``clock`` gives seconds; ``wait`` waits that many seconds, or less when the cleaner is stopped."""
+        self._partitions = partitions
+        self._settings = settings or CleanerSettings()
+        self._files = files or Files()
+        self._clock = clock
+        self._stopped = Event()
+        self._pace = Pace(self._settings.io_max_bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
+        self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
+        self._first_dirty: dict[TopicPartition, int] | None = None
+        self.uncleanable: dict[TopicPartition, LogError] = {}
+        """Partitions that are not cleaned any more, and why: what is damaged is left as it is."""
+
+    def step(self, now_ms: int) -> CleaningStats | None:
+        """Cleans the dirtiest partition of those that are dirtier than ``min_cleanable_ratio``. None when none was.
+
+        ``now_ms``: milliseconds since the epoch, for delete horizons. A partition that fails is logged, and left: for
+        good when its log is damaged, until the next step when a call failed. The next dirtiest has its turn then.
+        Raises CleaningStopped, OSError when the checkpoint cannot be read.
+        """
+        for filthy in self._filthiest_first():
+            partition = filthy.partition.topic_partition
+            try:
+                return self._clean(filthy, now_ms)
+            except CleaningStopped:
+                if self._stopped.is_set():
+                    raise
+                _logger.info("%s: cleaning broke off, the partition is being recovered", partition)
+            except LogError as error:
+                self.uncleanable[partition] = error
+                _logger.error("%s is not cleaned any more: %s", partition, error)
+            except OSError as error:
+                _logger.warning("%s: cleaning failed, it will be tried again: %s", partition, error)
+        return None
+
+    def stop(self) -> None:
+        """Makes a step that is under way break off at the next batch, and every further one at once."""
+        self._stopped.set()
+
+    # --- what to clean -----------------------------------------------------------------------------------------------
+
+    def _filthiest_first(self) -> list[_Filthy]:
+        first_dirty_offsets = self._first_dirty_offsets()
+        found: list[_Filthy] = []
+        for partition in self._partitions:
+            if partition.topic_partition in self.uncleanable:
+                continue
+            try:
+                segments = partition.closed_segments()
+            except LogError:  # not recovered: its turn will come
+                continue
+            except OSError as error:
+                _logger.warning("%s: cleaning failed, it will be tried again: %s", partition.topic_partition, error)
+                continue
+            first_dirty = first_dirty_offsets.get(partition.topic_partition, 0)
+            if segments and first_dirty > segments[-1].next_offset:
+                _logger.warning(
+                    "%s: cleaned up to offset %d, and its closed segments end at %d; all of them count as dirty",
+                    *(partition.topic_partition, first_dirty, segments[-1].next_offset),
+                )
+                first_dirty = 0
+            found.append(_Filthy(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
+        found = [filthy for filthy in found if filthy.dirtiness.ratio > self._settings.min_cleanable_ratio]
+        return sorted(found, key=lambda filthy: filthy.dirtiness.ratio, reverse=True)
+
+    def _first_dirty_offsets(self) -> dict[TopicPartition, int]:
+        if self._first_dirty is None:
+            try:
+                self._first_dirty = read_checkpoint(self._files, self._checkpoint_path)
+            except LogError as error:  # it spares work, no more
+                _logger.warning("%s; all segments count as dirty", error)
+                self._first_dirty = {}
+        return self._first_dirty
+
+    # --- one round ---------------------------------------------------------------------------------------------------
+
+    def _clean(self, filthy: _Filthy, now_ms: int) -> CleaningStats:
+        partition, segments, first_dirty, dirty = filthy
+        begun = self._clock()
+        stats = CleaningStats(partition.topic_partition, first_dirty, first_dirty, dirty.ratio)
+        cleaning = CleaningRound(self._files, partition, segments, self._settings, self._pace, stats, now_ms)
+        stats.end_offset = cleaning.run(first_dirty)
+        first_dirty_offsets = {**self._first_dirty_offsets(), partition.topic_partition: stats.end_offset}
+        write_checkpoint(self._files, self._checkpoint_path, first_dirty_offsets)
+        self._first_dirty = first_dirty_offsets
+        stats.seconds = self._clock() - begun
+        return stats

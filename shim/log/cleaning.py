@@ -1,0 +1,270 @@
+"""One round of cleaning: a partition's closed segments written anew without what has a newer record.
+
+The newest offset of every key in the part that was never cleaned is gathered, as much of that part as the map has room
+for. Then every segment up to there is written anew, small neighbours into one (compaction.py), and put in the place of
+the old ones (swap.py).
+
+A round that breaks off anywhere leaves a log that is right. Its groups are swapped in the order of the log, so a
+tombstone never goes before what it stands for; and only after a whole round does the checkpoint say that the part is
+clean: until then the next round takes it for dirty again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Final, Protocol
+
+from shim.log.checkpoint import TopicPartition
+from shim.log.compaction import OffsetMap, cleaned_batch, group_segments
+from shim.log.errors import LogError
+from shim.log.files import Files
+from shim.log.segment import Segment, SoundBatch, closed_batches
+from shim.log.swap import cleaned_path, remove_left_overs, swap
+
+_WRITE_SIZE: Final = 1 << 20
+_SHORTEST_WAIT_S: Final = 0.01
+_TURN_S: Final = 0.0005
+_BETWEEN_TURNS_S: Final = 0.00005
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """Times in milliseconds, sizes in bytes; Kafka's defaults.
+
+    ``min_cleanable_ratio``        log.cleaner.min.cleanable.ratio
+    ``delete_retention_ms``        log.cleaner.delete.retention.ms
+    ``dedupe_buffer_size``         log.cleaner.dedupe.buffer.size
+    ``io_max_bytes_per_second``    log.cleaner.io.max.bytes.per.second, read and written
+    ``segment_bytes``              offsets.topic.segment.bytes: how large small segments become together
+    ``segment_index_bytes``        log.index.size.max.bytes, likewise
+    """
+
+    min_cleanable_ratio: float = 0.5
+    delete_retention_ms: int = 24 * 3600 * 1000
+    dedupe_buffer_size: int = 128 << 20
+    io_max_bytes_per_second: float = math.inf
+    segment_bytes: int = 100 << 20
+    segment_index_bytes: int = 10 << 20
+
+
+class CleanablePartition(Protocol):
+    """What the cleaner needs of a partition; :class:`~shim.log.partition.PartitionLog` has it."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    def closed_segments(self) -> list[Segment]:
+        """Rising. LogError while the partition is not recovered; OSError."""
+
+    def swap_segments(self, old: Sequence[Segment], swap: Callable[[], None]) -> bool:
+        """Calls ``swap`` while nobody else lists or opens closed segments; False, nothing called, when ``old`` are not
+        the partition's any more.
+        """
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """What one round did. ``[first_dirty_offset, end_offset)`` was dirty and is clean; ``seconds`` include waiting.
+
+    ``bytes_read`` counts twice what was read for the offset map and again for cleaning; ``records_read`` does not.
+    """
+
+    partition: TopicPartition
+    first_dirty_offset: int
+    end_offset: int
+    ratio: float
+    keys: int = 0
+    map_bytes: int = 0
+    segments_read: int = 0
+    segments_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+
+
+class CleaningStopped(Exception):
+    """A round broke off because the cleaner was stopped, or because the partition is being recovered."""
+
+
+class Pace:
+    """Keeps what is read and written below a number of bytes a second, lets other threads have their turn, and breaks
+    off when the cleaner is stopped.
+
+    The turns: cleaning is Python from end to end, so it holds the interpreter's lock, and a thread that wakes up waits
+    5 ms (the switch interval) until it is given that, on each of the several wake-ups of one commit. So it is offered
+    more often than it is asked for; the waits in which that is done cost the cleaner about a fifth of its speed.
+    """
+
+    def __init__(
+        self, bytes_per_second: float, stopped: Event, clock: Callable[[], float], wait: Callable[[float], object]
+    ) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._stopped = stopped
+        self._clock = clock
+        self._wait = wait
+        self._due = -math.inf
+        self._turn_began = -math.inf
+
+    def spend(self, size: int) -> None:
+        """Told after ``size`` bytes; waits until they are paid for. Raises CleaningStopped."""
+        now = self._clock()
+        self._due = max(self._due, now) + size / self._bytes_per_second
+        ahead = self._due - now
+        if ahead >= _SHORTEST_WAIT_S or now - self._turn_began >= _TURN_S:
+            self._wait(max(ahead, _BETWEEN_TURNS_S))
+            self._turn_began = self._clock()
+        if self._stopped.is_set():
+            raise CleaningStopped
+
+
+class CleaningRound:
+    """Cleans ``segments``, the closed ones of a partition, as of ``now_ms`` (milliseconds since the epoch)."""
+
+    def __init__(
+        self,
+        files: Files,
+        partition: CleanablePartition,
+        segments: Sequence[Segment],
+        settings: CleanerSettings,
+        pace: Pace,
+        stats: CleaningStats,
+        now_ms: int,
+    ) -> None:
+        self._files = files
+        self._partition = partition
+        self._segments = segments
+        self._settings = settings
+        self._pace = pace
+        self._stats = stats
+        self._now_ms = now_ms
+
+    def run(self, first_dirty_offset: int) -> int:
+        """Gives the offset up to which the partition is clean now.
+
+        Raises CleaningStopped; CorruptLog and LogError for what cannot be cleaned; OSError. What was swapped by then
+        stays; of the rest nothing is changed.
+        """
+        remove_left_overs(self._files, self._partition.folder)
+        newest = self._offset_map(first_dirty_offset)
+        self._stats.keys = len(newest)
+        self._stats.map_bytes = newest.size_bytes
+        covered = [segment for segment in self._segments if segment.base_offset < newest.end_offset]
+        for group in group_segments(covered, self._settings.segment_bytes, self._settings.segment_index_bytes):
+            self._clean_group(group, newest)
+        remove_left_overs(self._files, self._partition.folder)
+        return newest.end_offset
+
+    def _offset_map(self, first_dirty: int) -> OffsetMap:
+        newest = OffsetMap(first_dirty, self._settings.dedupe_buffer_size)
+        for segment in self._segments:
+            if segment.next_offset <= first_dirty:
+                continue
+            with self._reading(segment, unread_below=first_dirty) as batches:
+                for batch in batches:
+                    if newest.is_full:
+                        return newest
+                    if batch.header.next_offset > first_dirty:
+                        newest.add(batch)
+        return newest
+
+    def _clean_group(self, group: Sequence[Segment], newest: OffsetMap) -> None:
+        """Writes a group of segments into one, and puts it in their place, unless nothing would change."""
+        stats = self._stats
+        folder = self._partition.folder
+        now_ms, retention_ms = self._now_ms, self._settings.delete_retention_ms
+        changed = len(group) > 1
+        with self._new_segment(cleaned_path(folder, group[0].base_offset)) as cleaned:
+            for segment in group:
+                with self._reading(segment) as batches:
+                    for batch in batches:
+                        is_last = batch.header.next_offset == group[-1].next_offset
+                        data, record_count = cleaned_batch(batch, newest, now_ms, retention_ms, keep_empty=is_last)
+                        changed = changed or data != batch.raw
+                        cleaned.append(data)
+                        stats.records_read += batch.header.record_count
+                        stats.records_written += record_count
+            stats.segments_read += len(group)
+            if not changed:
+                return
+            cleaned.finish()
+            replaced = [segment.base_offset for segment in group]
+            if not self._partition.swap_segments(group, lambda: swap(self._files, folder, replaced)):
+                raise CleaningStopped
+            stats.segments_written += 1
+        remove_left_overs(self._files, folder)
+
+    @contextmanager
+    def _reading(self, segment: Segment, *, unread_below: int = 0) -> Iterator[Iterator[SoundBatch]]:
+        fd = self._files.open(segment.path)
+        try:
+            yield self._batches(fd, segment, unread_below)
+        finally:
+            self._files.close(fd)
+
+    def _batches(self, fd: int, segment: Segment, unread_below: int) -> Iterator[SoundBatch]:
+        spend = self._pace.spend
+        stats = self._stats
+        for batch in closed_batches(self._files, fd, segment, unread_below=unread_below):
+            if batch.header.is_control or batch.header.is_transactional:
+                raise LogError(f"{segment.path} at byte {batch.position}: a transactional or control batch")
+            size = batch.end - batch.position
+            stats.bytes_read += size
+            spend(size)
+            yield batch
+
+    @contextmanager
+    def _new_segment(self, path: Path) -> Iterator[_NewSegment]:
+        """A new file of this name. If it still has it at the end, it came to nothing, and is removed."""
+        segment = _NewSegment(self._files, self._files.create(path), self._pace, self._stats)
+        try:
+            yield segment
+        finally:
+            segment.close()
+            with suppress(OSError):  # what is left over is removed before the next round, and at the next start
+                if self._files.exists(path):
+                    self._files.unlink(path)
+
+
+class _NewSegment:
+    """A segment that is being written."""
+
+    def __init__(self, files: Files, fd: int, pace: Pace, stats: CleaningStats) -> None:
+        self._files = files
+        self._fd = fd
+        self._pace = pace
+        self._stats = stats
+        self._unwritten: list[bytes] = []
+        self._unwritten_size = 0
+        self._position = 0
+
+    def append(self, batch: bytes) -> None:
+        self._unwritten.append(batch)
+        self._unwritten_size += len(batch)
+        if self._unwritten_size >= _WRITE_SIZE:
+            self._write()
+
+    def finish(self) -> None:
+        """Durable, as far as its bytes go, when this returns."""
+        self._write()
+        self._files.fdatasync(self._fd)
+
+    def _write(self) -> None:
+        self._files.write_at(self._fd, b"".join(self._unwritten), self._position)
+        self._position += self._unwritten_size
+        self._stats.bytes_written += self._unwritten_size
+        self._pace.spend(self._unwritten_size)
+        self._unwritten.clear()
+        self._unwritten_size = 0
+
+    def close(self) -> None:
+        self._files.close(self._fd)

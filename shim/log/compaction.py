@@ -1,0 +1,153 @@
+"""What compaction keeps: the newest record of each key, at the offset that it always had. No files in here.
+
+The rules are those of Kafka's log cleaner (as of Kafka 4.3, with KIP-534's delete horizon), so that its tools and
+brokers read what comes out: a batch keeps base offset and last offset, whatever of its records is left; a batch
+without any is dropped. Kafka keeps one all the same where it ends a round of cleaning; here it is kept where it ends a
+segment. So the last batch of a closed segment always ends where the next segment starts, compacted or not, and a
+segment that is missing is always found to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getsizeof
+from typing import Final, NamedTuple
+
+from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
+from shim.log.segment import Segment, SoundBatch
+
+_DELETE_HORIZON: Final = 0x40  # the batch attribute
+_MAX_INT64: Final = 2**63 - 1
+_MAX_OFFSET_RANGE: Final = 2**31 - 1  # relative offsets in an index are int32
+_INDEX_ENTRY_SIZE: Final = 8
+_INDEX_INTERVAL: Final = 4096
+_ENTRY_SIZE: Final = 144
+"""Bytes that a key takes in an :class:`OffsetMap` besides its own object: at most 90 in the dict while it grows (the
+old table and the new), 32 for the offset, up to 15 by which the allocator rounds the key up."""
+
+
+class Dirtiness(NamedTuple):
+    """Bytes of a partition's closed segments without, and with, anything that was never cleaned."""
+
+    clean_bytes: int
+    dirty_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """What ``log.cleaner.min.cleanable.ratio`` is compared with: 0 of a log without closed segments."""
+        return self.dirty_bytes / ((self.clean_bytes + self.dirty_bytes) or 1)
+
+
+def dirtiness(segments: Sequence[Segment], first_dirty_offset: int) -> Dirtiness:
+    """A segment that is clean in part counts as dirty."""
+    dirty = sum(segment.size for segment in segments if segment.next_offset > first_dirty_offset)
+    return Dirtiness(sum(segment.size for segment in segments) - dirty, dirty)
+
+
+def group_segments(segments: Sequence[Segment], max_bytes: int, max_index_bytes: int) -> list[list[Segment]]:
+    """Neighbours that become one segment: what they take now is within both limits, their offsets within an int32.
+
+    Cleaned, they take less, as a rule: a batch that is given a delete horizon can grow by some bytes a record.
+    """
+    groups: list[list[Segment]] = []
+    size = index_size = 0
+    for segment in segments:
+        index_entries = segment.size // _INDEX_INTERVAL
+        size += segment.size
+        index_size += index_entries * _INDEX_ENTRY_SIZE
+        if (
+            groups
+            and size <= max_bytes
+            and index_size <= max_index_bytes
+            and segment.next_offset - 1 - groups[-1][0].base_offset <= _MAX_OFFSET_RANGE
+        ):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size = segment.size
+            index_size = index_entries * _INDEX_ENTRY_SIZE
+    return groups
+
+
+class OffsetMap:
+    """The newest offset of every key in a stretch of the log, in about ``max_bytes`` of memory.
+
+    By the key itself, where Kafka has a digest of 16 bytes: a digest would be an object here, too, so it would save a
+    quarter of the memory at most, and taking it costs more than the look-up does. And keys do not collide.
+    """
+
+    def __init__(self, first_dirty_offset: int, max_bytes: int) -> None:
+        self._newest: dict[bytes | None, int] = {}
+        self._first_dirty_offset = first_dirty_offset
+        self._max_bytes = max_bytes
+        self.size_bytes = 0
+        self.end_offset = first_dirty_offset
+        """Up to here the log is in the map: the end of a batch."""
+        self.newest_offset = self._newest.get
+        """``newest_offset(key, default)``"""
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    @property
+    def is_full(self) -> bool:
+        """It takes no further batch. Never before the first, so that each round of cleaning gets on."""
+        return self.size_bytes >= self._max_bytes
+
+    def add(self, batch: SoundBatch) -> None:
+        """The batches of the log in their order. One that is added to a map not full is added whole."""
+        newest = self._newest
+        first = self._first_dirty_offset
+        for key, _, _, _, offset in batch.records:
+            if offset >= first:
+                if key not in newest:
+                    self.size_bytes += _ENTRY_SIZE + getsizeof(key)
+                newest[key] = offset
+        self.end_offset = batch.header.next_offset
+
+
+class CleanedBatch(NamedTuple):
+    """What is left of a batch: its bytes, none when it is dropped, and how many records are in them."""
+
+    data: bytes
+    record_count: int
+
+
+def cleaned_batch(
+    batch: SoundBatch, newest: OffsetMap, now_ms: int, delete_retention_ms: int, *, keep_empty: bool
+) -> CleanedBatch:
+    """The batch with those of its records of which the map has no newer one; the same bytes where nothing changes.
+
+    A tombstone that is the newest of its key stays for ``delete_retention_ms`` more, so that whoever reads the log
+    from its beginning in less than that sees it: the batch gets a delete horizon, if it has none yet (the attribute,
+    and the horizon in place of the base timestamp). Once that is over, tombstones go. What they stood for went when
+    the horizon was set, or goes in the same swap at the latest.
+
+    A batch of which nothing is left is dropped, or, with ``keep_empty``, a header that says no more than up to which
+    offset the log goes. Batches behind the end of the map stay as they are.
+    """
+    header = batch.header
+    if header.next_offset > newest.end_offset:
+        return CleanedBatch(batch.raw, header.record_count)
+    newest_offset = newest.newest_offset
+    records = [record for record in batch.records if newest_offset(record.key, -1) <= record.offset]
+    horizon = header.delete_horizon
+    if horizon is not None and now_ms >= horizon:
+        records = [record for record in records if record.value is not None]
+    if not records:
+        return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
+    if horizon is None and any(record.value is None for record in records):
+        horizon = min(now_ms + delete_retention_ms, _MAX_INT64)
+    elif len(records) == header.record_count:
+        return CleanedBatch(batch.raw, header.record_count)
+    header = header._replace(
+        attributes=header.attributes if horizon is None else header.attributes | _DELETE_HORIZON,
+        base_timestamp=records[0].timestamp if horizon is None else horizon,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max(each.timestamp for each in records),
+    )
+    return CleanedBatch(rewrite_batch(header, records), len(records))
+
+
+def _empty_batch(header: BatchHeader) -> bytes:
+    attributes = header.attributes & ~_DELETE_HORIZON
+    return rewrite_batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP), ())

@@ -1,0 +1,217 @@
+"""What is on the disk after a crash or a failed write, and what of it counts.
+
+A segment is only rolled when it is synced (partition.py), so a torn write can be in the last one only, and there only
+at or above the recovery point. Damage anywhere else may have hit acknowledged records: it is CorruptLog, and nothing is
+cut.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from protocol.batches import UnsupportedBatch
+from shim.log.active import ActiveSegment, LogEnd
+from shim.log.data_dir import index_name, segment_base_offsets, segment_name
+from shim.log.errors import CorruptLog, LogError, SyncFailed
+from shim.log.files import Files
+from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
+from shim.log.torn_tail import cut_torn_tail
+
+_logger = logging.getLogger(__name__)
+
+
+class LoggedRecord(NamedTuple):
+    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone."""
+
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes | None
+
+
+class Known(NamedTuple):
+    """What is known of a partition before it is read.
+
+    ``end``: where the log has to end, and what follows is cut off; None at the first recovery, when the disk has to
+    tell. ``newest_base``: of the newest segment that this process may have made, or 0. ``recovery_point``: every offset
+    below it was synced once. ``clean`` and ``loose``: as the last process left the directory.
+    """
+
+    end: LogEnd | None
+    newest_base: int
+    recovery_point: int
+    clean: bool
+    loose: bool
+
+
+class Recovered(NamedTuple):
+    """The closed segments, rising, and the active one, open."""
+
+    closed: list[Segment]
+    active: ActiveSegment
+
+
+def recover_segments(
+    files: Files, folder: Path, known: Known, start_offset: int, check_current: Callable[[], None]
+) -> Generator[LoggedRecord, None, Recovered]:
+    """The records on disk from ``start_offset`` on, in order. Closed segments wholly below it are not read.
+
+    ``check_current`` is called before anything is changed, and raises when this recovery was given up.
+
+    Raises CorruptLog for damage that is not a torn tail, LogError for batches of a kind that this log does not hold,
+    OSError.
+    """
+    bases = _segments_that_count(files, folder, known)
+    if known.end is None and not known.clean:
+        # A process that was killed may have made a segment and not have synced its name.
+        files.sync_directory(folder)
+    closed = []
+    for base_offset, next_offset in pairwise(bases):
+        segment = yield from _closed(files, folder, base_offset, next_offset, start_offset)
+        closed.append(segment)
+    check_current()
+    fd = files.open(folder / segment_name(bases[-1]))
+    active = ActiveSegment(files, folder, bases[-1], fd)
+    try:
+        size = _size_to_read(files, fd, active.path, known)
+        try:
+            for batch in sound_batches(files, fd, size, bases[-1], unread_below=start_offset):
+                yield from _records(active.path, batch, start_offset)
+                active.holds(batch)
+        except BadBytes as bad:
+            check_current()
+            _refuse_unless_torn(active, bad, known)
+            cut_torn_tail(files, fd, active.path, size, active.end, bad, unordered=known.loose)
+        except UnsupportedBatch as unsupported:
+            raise LogError(f"{active.path} at byte {active.end.position}: {unsupported.reason}") from None
+        check_current()
+        _check_end(active, known)
+    except BaseException:
+        active.close()
+        raise
+    return Recovered(closed, active)
+
+
+def _segments_that_count(files: Files, folder: Path, known: Known) -> Sequence[int]:
+    """Base offsets of the segments, after those are gone that a failed write made and nothing was acknowledged in."""
+    bases = segment_base_offsets(files, folder)
+    if not bases or bases[0] != 0:
+        raise CorruptLog(folder / segment_name(0), 0, "the first segment is missing")
+    if known.end is None:
+        return bases
+    if known.end.base_offset not in bases:
+        raise CorruptLog(folder / segment_name(known.end.base_offset), 0, "the last segment is missing")
+    if bases[-1] > known.newest_base:
+        raise CorruptLog(folder / segment_name(bases[-1]), 0, "the segment was not made by this process")
+    if known.newest_base > known.end.base_offset:
+        _drop_newer(files, folder, bases, known.end.base_offset)
+    return [base for base in bases if base <= known.end.base_offset]
+
+
+def _drop_newer(files: Files, folder: Path, bases: Sequence[int], last: int) -> None:
+    """Removes the segments after the last one that counts: the newest first, and each durably before the next, and
+    before the last one is cut. A newer one that comes back would leave a gap before it."""
+    newer = [base for base in bases if base > last]
+    while True:
+        # Also when there is none to remove any more: a recovery before this one may have failed between these calls.
+        files.sync_directory(folder)
+        if not newer:
+            return
+        base = newer.pop()
+        files.unlink(folder / segment_name(base))
+        if files.exists(folder / index_name(base)):
+            files.unlink(folder / index_name(base))
+
+
+def _closed(
+    files: Files, folder: Path, base_offset: int, next_offset: int, start_offset: int
+) -> Generator[LoggedRecord, None, Segment]:
+    path = folder / segment_name(base_offset)
+    fd = files.open(path)
+    try:
+        segment = Segment(path, base_offset, next_offset, files.size(fd))
+        if not segment.size:
+            raise CorruptLog(path, 0, f"the segment is empty, and one that begins at offset {next_offset} follows")
+        if next_offset > start_offset:
+            for batch in closed_batches(files, fd, segment, unread_below=start_offset):
+                yield from _records(path, batch, start_offset)
+    finally:
+        files.close(fd)
+    return segment
+
+
+def _size_to_read(files: Files, fd: int, path: Path, known: Known) -> int:
+    """Makes sure that the disk has what is about to be read. Gives how many bytes that are.
+
+    A process that was killed may have left bytes in memory only, and a sync that failed may have left pages there that
+    are taken for clean and are not on the disk. So: push out the former, forget the latter, and believe what the disk
+    then says. It is an fsync, as cutting a file short need not be durable after an fdatasync.
+    """
+    if known.end is not None:
+        _cut_unacknowledged(files, fd, path, known.end.position)
+    if not known.clean:
+        try:
+            files.fsync(fd)
+        except OSError as error:
+            raise SyncFailed(*error.args) from error
+        files.drop_cache(fd)
+    return files.size(fd)
+
+
+def _cut_unacknowledged(files: Files, fd: int, path: Path, end: int) -> None:
+    """Cuts the segment back to where what counts of it ends, after a failed write or sync. Not durably.
+
+    Why that is sound. Everything before that position was followed by a sync that succeeded, so it was on the disk
+    before the failed call began; the failed call wrote behind it only. Where old and new bytes share a page, the old
+    ones are the same in both versions of it, whichever the disk has. Everything behind that position was never
+    acknowledged, may be whole, partial or missing on disk whatever the page cache shows, and was answered as failed.
+    Syncing it again would prove nothing: after a failed sync Linux marks the pages clean, so the next sync has nothing
+    to write and reports success. Cutting makes the end certain again, and the cut itself counts only after its own
+    sync; the page that the new end falls into is written anew by it.
+
+    Under a loose flush policy that position may be beyond the last sync. None has failed since then, so what is before
+    it is in memory whole, and the next sync decides.
+    """
+    size = files.size(fd)
+    if size < end:
+        raise CorruptLog(path, size, f"the file ends here, {end} bytes were acknowledged")
+    files.truncate(fd, end)
+    if size > end:
+        _logger.warning("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
+
+
+def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[LoggedRecord]:
+    header = batch.header
+    if header.is_control or header.is_transactional:
+        raise LogError(f"{path} at byte {batch.position}: a transactional or control batch")
+    for key, value, _, timestamp, offset in batch.records:
+        if key is None:
+            raise CorruptLog(path, batch.position, f"the record at offset {offset} has no key")
+        if offset >= start_offset:
+            yield LoggedRecord(offset, timestamp, key, value)
+
+
+def _refuse_unless_torn(active: ActiveSegment, bad: BadBytes, known: Known) -> None:
+    """Raises CorruptLog where it is certain already that no torn write explains the damage."""
+    if bad.intact or known.end is not None:
+        raise CorruptLog(active.path, bad.position, bad.reason)
+    if known.clean:
+        reason = f"{bad.reason}; this is no torn write, as the log was closed in good order"
+        raise CorruptLog(active.path, bad.position, reason)
+    if active.end.offset < known.recovery_point:
+        reason = f"{bad.reason}; this is no torn write, as offsets up to {known.recovery_point} were synced"
+        raise CorruptLog(active.path, bad.position, reason)
+
+
+def _check_end(active: ActiveSegment, known: Known) -> None:
+    offset = active.end.offset
+    if known.end is not None and active.end != known.end:
+        reason = f"the log ends here at offset {offset}, acknowledged are {known.end.offset}"
+        raise CorruptLog(active.path, active.end.position, reason)
+    if offset < known.recovery_point:
+        reason = f"the log ends here at offset {offset}, synced were {known.recovery_point}"
+        raise CorruptLog(active.path, active.end.position, reason)

@@ -1,0 +1,131 @@
+"""Offsets of real brokers, by their files and live, both ways."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from protocol.messages import find_coordinator
+from shim.demo.parts import Broker
+from tests.admin.broker_groups import (
+    Served,
+    commit,
+    commit_in_transaction,
+    delete_group,
+    delete_offset,
+    end,
+    fetch,
+    simple_groups,
+)
+from tests.admin.running import log, plainly, served
+from tests.legacy.parts import KAFKA_0_10, KAFKA_3, LegacyBroker
+from tests.protocol_live.place import Place
+
+HOUR_MS = 3_600_000
+# offsets.topic.compression.codec
+SNAPPY, LZ4, ZSTD = 2, 3, 4
+
+
+def fill(place: Place, *, transactions: bool, deletes: bool) -> Served:
+    """Offsets of every kind that the broker has, overwritten and deleted ones among them; what it serves of them."""
+    topics = [place.new_topic() for _ in range(3)]
+    groups = simple_groups(place, topics, 8)
+    with_retention = place.new_group()
+    commit(place, with_retention, topics[0], 77, text="for an hour", retention_ms=HOUR_MS)
+    member = place.new_member()
+    groups += [with_retention, member.group]
+    if deletes:
+        delete_offset(place, groups[0], topics[0])
+        delete_group(place, groups[1])
+    if transactions:
+        committed, aborted, left_open, mixed = (place.new_group() for _ in range(4))
+        for group in (aborted, left_open):
+            commit(place, group, topics[0], 5)
+        end(place, commit_in_transaction(place, committed, topics[0], 100), committed=True)
+        end(place, commit_in_transaction(place, aborted, topics[0], 200), committed=False)
+        # The one that was written last wins, although the transaction ends later.
+        made = commit_in_transaction(place, mixed, topics[1], 300)
+        commit(place, mixed, topics[1], 301)
+        end(place, made, committed=True)
+        commit_in_transaction(place, left_open, topics[0], 400)
+        groups += [committed, aborted, left_open, mixed]
+    found = fetch(place, groups)
+    if transactions:
+        assert found[committed, topics[0], 0][0] == 100
+        assert found[aborted, topics[0], 0][0] == found[left_open, topics[0], 0][0] == 5
+        assert found[mixed, topics[1], 0][0] == 301
+    assert len(found) >= 20
+    return found
+
+
+def import_and_compare(broker_data: Path, tmp_path: Path, expected: Served, **counts: int) -> None:
+    data_dir = tmp_path / "imported"
+    result = log("import", "--data-dir", data_dir, "--from-folder", broker_data, "--partitions", "7", "--json")
+    assert result.status == 0, result.stderr
+    assert plainly(served(data_dir)) == expected
+    assert result.json["verified"] is True
+    assert sum(group["partitions"] for group in result.json["groups"]) == len(expected)
+    assert result.json["source"] | counts == result.json["source"]
+    assert log("verify", "--data-dir", data_dir).status == 0
+
+
+def codecs_in(broker_data: Path) -> set[int]:
+    """The codecs of all batches, and of all messages of message sets, in a broker's offsets folders."""
+    found = set()
+    for segment in broker_data.glob("__consumer_offsets-*/*.log"):
+        raw, at = segment.read_bytes(), 0
+        while at < len(raw):
+            found.add(raw[at + 22 if raw[at + 16] == 2 else at + 17] & 0x07)
+            at += 12 + int.from_bytes(raw[at + 8 : at + 12], "big")
+    return found
+
+
+def test_a_0_10_2_brokers_message_sets(tmp_path: Path) -> None:
+    settings = {"offsets.topic.compression.codec": SNAPPY}
+    broker = LegacyBroker(tmp_path / "broker", KAFKA_0_10, properties=settings)
+    with broker, Place(broker.port, KAFKA_0_10) as place:
+        expected = fill(place, transactions=False, deletes=False)
+    assert SNAPPY in codecs_in(broker.data)
+    import_and_compare(broker.data, tmp_path, expected, partitions=5)
+
+
+def test_a_3_9_brokers_files(tmp_path: Path) -> None:
+    settings = {"offsets.topic.compression.codec": LZ4}
+    broker = LegacyBroker(tmp_path / "broker", KAFKA_3, properties=settings)
+    with broker, Place(broker.port, KAFKA_3) as place:
+        expected = fill(place, transactions=True, deletes=True)
+    assert LZ4 in codecs_in(broker.data)
+    import_and_compare(broker.data, tmp_path, expected, open=1, aborted=1)
+
+
+def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "broker", properties={"offsets.topic.compression.codec": ZSTD})
+    with broker, Place(broker.port, broker.release) as place:
+        expected = fill(place, transactions=True, deletes=True)
+    assert ZSTD in codecs_in(broker.data)
+    import_and_compare(broker.data, tmp_path, expected, open=1, aborted=1)
+
+    exported = tmp_path / "exported"
+    result = log("export", "--data-dir", tmp_path / "imported", "--to-folder", exported, "--partitions", "5")
+    assert result.status == 0, result.stderr
+    put_in_place(exported, broker.data)
+    with broker, Place(broker.port, broker.release) as place:
+        groups = sorted({group for group, _, _ in expected})
+        for group in groups:
+            request = find_coordinator.FindCoordinatorRequest(group)
+            place.ask_until(find_coordinator.API, 0, request, lambda answer: answer.error_code)
+        # An explicit expire timestamp leaves no room for the leader epoch, in the format of any broker.
+        assert fetch(place, groups) == expected
+
+
+def put_in_place(exported: Path, broker_data: Path) -> None:
+    """As the page on these commands says: the exported segments instead of the broker's own, and no checkpoints."""
+    for folder in exported.iterdir():
+        target = broker_data / folder.name
+        for name in target.iterdir():
+            if name.name != "partition.metadata":
+                name.unlink()
+        for segment in folder.iterdir():
+            shutil.copy(segment, target)
+    for checkpoint in broker_data.glob("*-checkpoint"):
+        checkpoint.unlink()

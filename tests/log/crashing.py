@@ -1,0 +1,266 @@
+"""Lives of a log that end in a crash, one after the other, and what has to be there after each."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from protocol.batches import CorruptBatch, batches
+from shim.log import batching, index
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.data_dir import META_NAME
+from shim.log.offsets_log import OffsetsLog, PartitionWrite
+from shim.log.settings import LogSettings
+from shim.log.shutdown import CLEAN_SHUTDOWN
+from tests.log.lost_files import LostFiles, PowerFailure
+
+DATA_DIR = Path("/disk/shim/data")
+TOPICS = ("offsets", "state")
+PARTITIONS = 2
+MAX_STEPS = 12
+HIGHEST_CALL = 90
+OPENING_CALLS = 20
+
+RecordSet = list[tuple[bytes, bytes | None]]
+
+
+@contextmanager
+def small_sizes() -> Iterator[None]:
+    """Batches and index entries at sizes that a test reaches."""
+    with mock.patch.object(batching, "MAX_BATCH_BYTES", 150), mock.patch.object(index, "INTERVAL_BYTES", 150):
+        yield
+
+
+class Kept:
+    """What one partition has to give back."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None]] = []
+        """Acknowledged, or served after a recovery; in order."""
+        self.certain = 0
+        """So many of them cannot get lost, under the flush policies that there were."""
+        self.in_doubt: list[RecordSet] = []
+        """Written, and not acknowledged."""
+
+    def check(self, found: list[tuple[bytes, bytes | None]]) -> None:
+        assert found[: self.certain] == self.records[: self.certain], "acknowledged records are lost"
+        if len(found) <= len(self.records):
+            assert found == self.records[: len(found)], "records in another order"
+            return
+        assert found[: len(self.records)] == self.records, "records in another order"
+        rest = found[len(self.records) :]
+        for record_set in self.in_doubt:
+            if not rest:
+                break
+            assert rest[: len(record_set)] == record_set, "half of a record set, or none that was written"
+            rest = rest[len(record_set) :]
+        assert not rest, "records that nobody wrote"
+
+    def served(self, found: list[tuple[bytes, bytes | None]]) -> None:
+        self.check(found)
+        self.records = found
+        self.certain = len(found)
+        self.in_doubt = []
+
+
+class Lives:
+    """Everything in here follows from the seed."""
+
+    def __init__(self, seed: int, files: type[LostFiles] = LostFiles) -> None:
+        self.rng = random.Random(seed)
+        self.files = files(rng=self.rng)
+        self.files.mkdir(Path("/disk"))
+        self.files.sync_directory(Path("/"))
+        self.kept = {TopicPartition(topic, p): Kept() for topic in TOPICS for p in range(PARTITIONS)}
+        self.now_ms = 1_000_000
+        self.number = 0
+        self.claimed = False
+        self.closed_clean = False
+        self.noted: dict[TopicPartition, int] = {}
+        self.torn: dict[Path, tuple[bytes, int]] = {}
+        self.crashes = 0
+
+    def run(self, lives: int) -> None:
+        with small_sizes():
+            for _ in range(lives):
+                highest = self.rng.choice((OPENING_CALLS, HIGHEST_CALL, HIGHEST_CALL))
+                self.files.crash_at = self.rng.randrange(highest) if self.rng.random() < 0.9 else None
+                try:
+                    self._live()
+                except PowerFailure:
+                    self.closed_clean = False
+                self._crash()
+            self.files.errors.clear()
+            self._live(peaceful=True)
+
+    def _crash(self) -> None:
+        self.crashes += 1
+        if self.files.errors:  # a sync that failed may have lost the torn tail before anybody could copy it
+            self.torn = {}
+        killed = self.rng.random() < 0.3
+        self.files = self.files.after_kill() if killed else self.files.after_power_failure()
+        content = self.files.content()
+        self._check_copies(content)
+        if not killed:
+            self.torn = {path: tail for path, data in content.items() if (tail := torn_tail(path, data))}
+        if self.claimed:
+            assert DATA_DIR / META_NAME in content, "whose data it is has been forgotten"
+        if self.closed_clean:
+            assert DATA_DIR / CLEAN_SHUTDOWN in content, "closed in good order, and forgotten"
+        points = read_checkpoint(self.files, DATA_DIR / RECOVERY_POINT_CHECKPOINT)
+        for at, noted in self.noted.items():
+            assert points.get(at, 0) >= noted, "a recovery point that was noted is forgotten"
+
+    def _check_copies(self, content: dict[Path, bytes]) -> None:
+        """What was a torn tail at the last start stands where it stood, or has been copied."""
+        for path, (tail, start) in self.torn.items():
+            if content.get(path, b"")[start : start + len(tail)] != tail:
+                copies = [data for name, data in content.items() if name.name.startswith(f"{path.name}.cut-{start}")]
+                assert tail in copies, f"{len(tail)} bytes were cut from {path} and not kept"
+
+    # --- one life ----------------------------------------------------------------------------------------------------
+
+    def _live(self, *, peaceful: bool = False) -> None:
+        rng = self.rng
+        strict = rng.random() < 0.6
+        settings = LogSettings(
+            segment_bytes=rng.choice((100, 350, 700, 100_000)),
+            roll_ms=rng.choice((50, 10_000)),
+            flush_interval_messages=1 if strict else rng.choice((3, 8, 1000)),
+            flush_interval_ms=rng.choice((40, 2**63 - 1)),
+            flush_offset_checkpoint_interval_ms=rng.choice((30, 300)),
+        )
+        if not peaceful and rng.random() < 0.4:
+            self.files.errors = {
+                rng.randrange(HIGHEST_CALL): rng.choice((errno.EIO, errno.ENOSPC)) for _ in range(rng.randrange(1, 4))
+            }
+        self.files.longest_write = rng.choice((1 << 30, 1 << 30, 50))
+        log = self._opened(settings)
+        if log is None:
+            return
+        healthy = all([self._recover(log, at) for at in self.kept])
+        self._claim(log)
+        for _ in range(rng.randrange(MAX_STEPS)):
+            step = rng.choice((self._write, self._write, self._write, self._maintain, self._read))
+            step(log, settings)
+        if peaceful or rng.random() < 0.5:
+            self._close(log)
+        if peaceful:
+            assert healthy
+            assert self.files.open_files == 0
+
+    def _opened(self, settings: LogSettings) -> OffsetsLog | None:
+        self.closed_clean = False
+        for _ in range(3):
+            try:
+                return OffsetsLog.open(DATA_DIR, PARTITIONS, topics=TOPICS, settings=settings, files=self.files)
+            except OSError:
+                continue
+        return None
+
+    def _recover(self, log: OffsetsLog, at: TopicPartition) -> bool:
+        for _ in range(4):
+            try:
+                found = list(log.recover(at.partition, topic=at.topic))
+            except OSError:
+                continue
+            assert [record.offset for record in found] == list(range(len(found)))
+            self.kept[at].served([(record.key, record.value) for record in found])
+            assert log.log_end_offset(at.partition, topic=at.topic) == len(found)
+            return True
+        return False
+
+    def _claim(self, log: OffsetsLog) -> None:
+        try:
+            log.claim("A")
+        except OSError:
+            return
+        self.claimed = True
+
+    def _record_sets(self) -> list[RecordSet]:
+        """Often of one size, so that what is written anew can stand exactly where something lost stood."""
+        sets: list[RecordSet] = []
+        for _ in range(self.rng.choice((1, 1, 2, 4))):
+            size = self.rng.choice((1, 1, 3))
+            length = self.rng.choice((4, 4, 4, 60, 200))
+            self.number += 1
+            sets.append([(b"%06d/%d" % (self.number, i), bytes([self.number % 251]) * length) for i in range(size)])
+        return sets
+
+    def _write(self, log: OffsetsLog, settings: LogSettings) -> None:
+        self.now_ms += self.rng.choice((0, 7, 60))
+        chosen = self.rng.sample(sorted(self.kept), self.rng.randrange(1, 4))
+        writes = {at: self._record_sets() for at in chosen}
+        for at, record_sets in writes.items():
+            self.kept[at].in_doubt += record_sets
+        failed = log.write([PartitionWrite(p, writes[t, p], self.now_ms, t) for t, p in chosen])  # type: ignore[index]
+        for at, record_sets in writes.items():
+            if at.partition not in failed:
+                self._acknowledged(at, record_sets, settings)
+        for number in failed:
+            for at in self.kept:
+                if at.partition == number:
+                    self._recover(log, at)
+
+    def _acknowledged(self, at: TopicPartition, record_sets: list[RecordSet], settings: LogSettings) -> None:
+        kept = self.kept[at]
+        assert kept.in_doubt == record_sets
+        kept.in_doubt = []
+        kept.records = kept.records + [record for record_set in record_sets for record in record_set]
+        kept.certain = max(kept.certain, len(kept.records) - settings.flush_interval_messages + 1)
+
+    def _maintain(self, log: OffsetsLog, settings: LogSettings) -> None:
+        self.now_ms += self.rng.choice((0, 20, 100))
+        failed, next_ms = log.maintain(self.now_ms)
+        assert next_ms > self.now_ms
+        for at, kept in self.kept.items():
+            if at.partition in failed:
+                self._recover(log, at)
+            elif self.now_ms - settings.flush_interval_ms >= 0 and self._flushed_by(log, at):
+                kept.certain = max(kept.certain, len(kept.records))
+        if not self.files.errors:
+            self.noted = dict(log._recovery_points)
+
+    def _flushed_by(self, log: OffsetsLog, at: TopicPartition) -> bool:
+        partition = log.partition_log(at.partition, topic=at.topic)
+        return partition.recovered and partition.unsynced_since_ms is None
+
+    def _read(self, log: OffsetsLog, settings: LogSettings) -> None:
+        at = self.rng.choice(sorted(self.kept))
+        partition = log.partition_log(at.partition, topic=at.topic)
+        if not partition.recovered:
+            return
+        records = self.kept[at].records
+        start = self.rng.randrange(len(records) + 1)
+        found = [r for batch in partition.read(start) for r in batch.records if r.offset >= start]
+        assert [(r.key, r.value) for r in found] == records[start:]
+        assert [r.offset for r in found] == list(range(start, len(records)))
+
+    def _close(self, log: OffsetsLog) -> None:
+        clean = all(log.partition_log(p, topic=t).recovered for t, p in self.kept)
+        log.close()
+        if clean and not self.files.errors:
+            self.closed_clean = True
+            for at, kept in self.kept.items():
+                kept.certain = len(kept.records)
+                if kept.records:
+                    self.noted[at] = len(kept.records)
+
+
+def torn_tail(path: Path, data: bytes) -> tuple[bytes, int] | None:
+    """What of a segment's bytes follows its last sound batch, and where that begins; None when nothing does."""
+    if path.suffix != ".log":
+        return None
+    end, due = 0, int(path.stem)
+    try:
+        for position, header in batches(data):
+            if header.base_offset != due:
+                break
+            end, due = position + header.size, header.next_offset
+    except CorruptBatch:
+        pass
+    return (data[end:], end) if end < len(data) else None

@@ -1,0 +1,94 @@
+"""Where the log syncs, and a disk on which one of these places does nothing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import ClassVar, NamedTuple
+
+import shim.log
+from tests.log.lost_files import LostFiles
+
+FOLDER = Path(shim.log.__file__).parent
+METHODS = ("fdatasync", "fsync", "sync_directory")
+
+
+class Site(NamedTuple):
+    """A call in the source."""
+
+    module: str
+    function: str
+    method: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.method} in {self.module}.{self.function}:{self.line}"
+
+
+class CallPath(NamedTuple):
+    """A call as it was made: the line, and the names of the two functions that led there."""
+
+    module: str
+    line: int
+    callers: tuple[str, str]
+
+
+def sites(left_out: frozenset[str]) -> list[Site]:
+    """Every call of a sync in the log's source, but for the modules left out."""
+    found = []
+    for path in sorted(FOLDER.glob("*.py")):
+        if path.stem in left_out or path.stem == "files":
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                found += [
+                    Site(path.stem, function.name, call.func.attr, call.func.end_lineno or 0)
+                    for call in ast.walk(function)
+                    if isinstance(call, ast.Call)
+                    and isinstance(call.func, ast.Attribute)
+                    and call.func.attr in METHODS
+                    and ast.unparse(call.func.value) != "self"
+                ]
+    return found
+
+
+class WatchedFiles(LostFiles):
+    """Notes who syncs; the sync that is ``ignored`` is not made, and reports success."""
+
+    seen: ClassVar[set[CallPath]]
+    ignored: ClassVar[CallPath | None]
+
+    def fdatasync(self, fd: int) -> None:
+        if self._counts(sys._getframe(1)):
+            super().fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        if self._counts(sys._getframe(1)):
+            super().fsync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        if self._counts(sys._getframe(1)):
+            super().sync_directory(path)
+
+    def _counts(self, frame: FrameType) -> bool:
+        source = Path(frame.f_code.co_filename)
+        if source.parent != FOLDER:
+            return True
+        callers = []
+        outer = frame.f_back
+        while outer is not None and len(callers) < 2:
+            callers.append(outer.f_code.co_name)
+            outer = outer.f_back
+        path = CallPath(source.stem, frame.f_lineno, (callers[0], callers[1]))
+        self.seen.add(path)
+        return path != self.ignored
+
+
+def watching(ignored: CallPath | None = None) -> type[WatchedFiles]:
+    class Watching(WatchedFiles):
+        seen: ClassVar[set[CallPath]] = set()
+
+    Watching.ignored = ignored
+    return Watching

@@ -1,0 +1,69 @@
+"""Crashes at any call, of the process or of the machine: what was acknowledged is there, and nothing else is.
+
+And the proof that it would be noticed: with any one sync left out, something is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from shim.log.errors import LogError
+from tests.log.crashing import Lives
+from tests.log.sync_sites import CallPath, Site, sites, watching
+
+LIVES = 4
+SEEDS_FOR_A_PROOF = 1_500
+ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "swap"})
+"""Modules whose syncs the cleaner's own tests are about."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first_seed", range(0, 1_000, 125))
+def test_crashes(first_seed: int) -> None:
+    crashes = 0
+    for seed in range(first_seed, first_seed + 125):
+        lives = Lives(seed)
+        lives.run(LIVES)
+        crashes += lives.crashes
+    assert crashes == 125 * LIVES
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first_seed", range(1_000, 41_000, 1_000))
+def test_many_crashes(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 1_000):
+        Lives(seed).run(LIVES)
+
+
+@pytest.fixture(scope="module")
+def paths() -> set[CallPath]:
+    """Every way that led to a sync in some lives."""
+    watched = watching()
+    for seed in range(100):
+        Lives(seed, watched).run(LIVES)
+    return watched.seen
+
+
+@pytest.mark.parametrize("site", sites(ELSEWHERE), ids=str)
+def test_no_sync_can_be_left_out(site: Site, paths: set[CallPath]) -> None:
+    through = sorted(path for path in paths if (path.module, path.line) == (site.module, site.line))
+    assert through, "nothing that is tested here comes by this sync"
+    for path in through:
+        assert any(loses(path, seed) for seed in range(SEEDS_FOR_A_PROOF)), f"not missed: {path}"
+
+
+def loses(path: CallPath, seed: int) -> bool:
+    try:
+        Lives(seed, watching(path)).run(LIVES)
+    except (AssertionError, LogError):
+        return True
+    return False
