@@ -1,7 +1,7 @@
 """Memory, time, dump and restore of the offset table, beside a plain dict of dicts of tuples.
 
 `python -m benchmarks.offset_table` from the root of the repository: a few minutes; with `--full` 4 and 16 million
-entries too, which takes half an hour and 5 GB. Linux only: resident memory is read from /proc.
+entries too, which takes half an hour and 2 GB. Linux only: resident memory is read from /proc.
 
 Every figure of memory is a process's own. What it counts: the resident memory of the whole process with the table,
 less that before the first entry; and what tracemalloc has seen allocated and not freed (in another process, since

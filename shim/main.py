@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from shim.admin import log_commands
 from shim.api import OFFERED, Services
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
 from shim.log import LogError, OffsetsLog
@@ -230,6 +231,9 @@ def demo_command(keep: bool, json_wanted: bool) -> None:
     from shim.demo.demo import run  # only now: it imports the clients, an extra that `serve` does without
 
     sys.exit(run(keep=keep, json_wanted=json_wanted))
+
+
+cli.add_command(log_commands)
 
 
 def _run(main: object) -> None:

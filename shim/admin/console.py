@@ -14,15 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from shim.log import LogError
+from shim.log import CorruptLog, LogError
 from shim.upstream import reason_of
 from shim.upstream.errors import UpstreamError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SOMETHING_WRONG: Final = 1
 """Exit status of a command that did what it was asked, and found something wrong."""
@@ -46,12 +47,15 @@ class Failed(click.ClickException):
 
 
 def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
-    """Has what the log, the disk and the network raise end the command as :class:`Refused`."""
+    """Has what the log, the disk and the network raise end the command as :class:`Refused`; damage as
+    :class:`Failed`."""
 
     @functools.wraps(command)
     def told(*args: Asked.args, **kwargs: Asked.kwargs) -> Given:
         try:
             return command(*args, **kwargs)
+        except CorruptLog as error:
+            raise Failed(str(error)) from error
         except (LogError, UpstreamError) as error:
             raise Refused(str(error)) from error
         except OSError as error:
@@ -138,15 +142,10 @@ class Ongoing:
         self._done = 0
         self._next_line = 0.0
         self._bar: Progress | None = None
-        self._task = TaskID(0)
 
     def __enter__(self) -> Self:
         if self._stream.isatty():
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-            console = Console(file=self._stream)
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
-            self._task = self._bar.add_task(self._what, total=self._total)
-            self._bar.start()
+            self._bar = _started_bar(self._what, self._total, self._stream)
         else:
             self._next_line = self._clock() + _LINE_EVERY_S
         return self
@@ -154,7 +153,7 @@ class Ongoing:
     def advance(self, done: int) -> None:
         self._done += done
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
+            self._bar.update(self._bar.task_ids[0], completed=self._done)
         elif (now := self._clock()) >= self._next_line:
             percent = 100 * self._done // self._total if self._total else 100
             print(f"{self._what}: {min(percent, 100)} %", file=self._stream, flush=True)
@@ -165,6 +164,18 @@ class Ongoing:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _started_bar(what: str, total: int, stream: TextIO) -> Progress:
+    # Only now: `serve` and most of these commands do without.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(file=stream), transient=True)
+    bar.add_task(what, total=total)
+    bar.start()
+    return bar
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from shim.admin.log_backup import backup_command
+from shim.admin.log_compact import compact_command
 from shim.admin.log_dump import dump_command
 from shim.admin.log_export import export_command
 from shim.admin.log_import import import_command
+from shim.admin.log_repair import repair_command
 from shim.admin.log_verify import verify_command
 
 
@@ -19,5 +22,13 @@ def log_commands() -> None:
     """
 
 
-for _command in (dump_command, verify_command, export_command, import_command):
+for _command in (
+    dump_command,
+    verify_command,
+    repair_command,
+    compact_command,
+    export_command,
+    import_command,
+    backup_command,
+):
     log_commands.add_command(_command)

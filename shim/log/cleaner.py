@@ -58,6 +58,7 @@ class Cleaner:
         self._pace = Pace(self._settings.io_max_bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
         self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
         self._first_dirty: dict[TopicPartition, int] | None = None
+        self._broke_off: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, LogError] = {}
         """Partitions that are not cleaned any more, and why: what is damaged is left as it is."""
 
@@ -80,6 +81,7 @@ class Cleaner:
                 self.uncleanable[partition] = error
                 _logger.error("%s is not cleaned any more: %s", partition, error)
             except OSError as error:
+                self._broke_off.add(partition)
                 _logger.warning("%s: cleaning failed, it will be tried again: %s", partition, error)
         return None
 
@@ -96,7 +98,7 @@ class Cleaner:
             if partition.topic_partition in self.uncleanable:
                 continue
             try:
-                segments = partition.closed_segments()
+                segments = self._closed_segments(partition)
             except LogError:  # not recovered: its turn will come
                 continue
             except OSError as error:
@@ -112,6 +114,16 @@ class Cleaner:
             found.append(_Filthy(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
         found = [filthy for filthy in found if filthy.dirtiness.ratio > self._settings.min_cleanable_ratio]
         return sorted(found, key=lambda filthy: filthy.dirtiness.ratio, reverse=True)
+
+    def _closed_segments(self, partition: CleanablePartition) -> list[Segment]:
+        segments = partition.closed_segments()
+        if partition.topic_partition in self._broke_off:
+            # A swap may have broken off midway. It is completed now: were it only before the next swap, what is listed
+            # could not be read until then, and what had been cleaned by then would be removed as a left-over.
+            partition.swap_segments((), lambda: None)
+            self._broke_off.discard(partition.topic_partition)
+            segments = partition.closed_segments()
+        return segments
 
     def _first_dirty_offsets(self) -> dict[TopicPartition, int]:
         if self._first_dirty is None:

@@ -66,7 +66,7 @@ class CleanablePartition(Protocol):
 
     def swap_segments(self, old: Sequence[Segment], swap: Callable[[], None]) -> bool:
         """Calls ``swap`` while nobody else lists or opens closed segments; False, nothing called, when ``old`` are not
-        the partition's any more.
+        the partition's any more, or none. A swap that raised is completed first (:func:`~shim.log.swap.finish_swap`).
         """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages import (
@@ -84,14 +84,15 @@ def fetch(place: Place, groups: Iterable[str]) -> Served:
     version = place.newest(offset_fetch.API, 9)
     served: Served = {}
     for group in groups:
+        # A coordinator that has just started is still loading.
         if version >= _MANY_GROUPS_SINCE:
             wanted = offset_fetch.OffsetFetchRequestGroup(group, topics=None)
-            (answer,) = place.ask(offset_fetch.API, version, offset_fetch.OffsetFetchRequest(groups=(wanted,))).groups
-            code, topics = answer.error_code, answer.topics
+            request = offset_fetch.OffsetFetchRequest(groups=(wanted,))
+            answer = place.ask_until(offset_fetch.API, version, request, lambda found: found.groups[0].error_code)
+            topics: Sequence[Any] = answer.groups[0].topics
         else:
-            old = place.ask(offset_fetch.API, version, offset_fetch.OffsetFetchRequest(group, topics=None))
-            code, topics = old.error_code, old.topics
-        assert code == ErrorCode.NONE
+            request = offset_fetch.OffsetFetchRequest(group, topics=None)
+            topics = place.ask_until(offset_fetch.API, version, request, lambda found: found.error_code).topics
         for topic in topics:
             for index, offset, leader_epoch, text, error, _ in topic.partitions:
                 assert error == ErrorCode.NONE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from protocol.messages import find_coordinator
 from shim.demo.parts import Broker
 from tests.admin.broker_groups import (
     Served,
@@ -111,10 +110,6 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
     put_in_place(exported, broker.data)
     with broker, Place(broker.port, broker.release) as place:
         groups = sorted({group for group, _, _ in expected})
-        for group in groups:
-            request = find_coordinator.FindCoordinatorRequest(group)
-            place.ask_until(find_coordinator.API, 0, request, lambda answer: answer.error_code)
-        # An explicit expire timestamp leaves no room for the leader epoch, in the format of any broker.
         assert fetch(place, groups) == expected
 
 

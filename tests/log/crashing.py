@@ -89,6 +89,7 @@ class Lives:
             for _ in range(lives):
                 highest = self.rng.choice((OPENING_CALLS, HIGHEST_CALL, HIGHEST_CALL))
                 self.files.crash_at = self.rng.randrange(highest) if self.rng.random() < 0.9 else None
+                self.files.crash_in = self.rng.choice((frozenset(), frozenset(), frozenset({"sync_directory"})))
                 try:
                     self._live()
                 except PowerFailure:
@@ -142,7 +143,7 @@ class Lives:
         log = self._opened(settings)
         if log is None:
             return
-        healthy = all([self._recover(log, at) for at in self.kept])
+        recovered = [self._recover(log, at) for at in self.kept]
         self._claim(log)
         for _ in range(rng.randrange(MAX_STEPS)):
             step = rng.choice((self._write, self._write, self._write, self._maintain, self._read))
@@ -150,7 +151,7 @@ class Lives:
         if peaceful or rng.random() < 0.5:
             self._close(log)
         if peaceful:
-            assert healthy
+            assert all(recovered)
             assert self.files.open_files == 0
 
     def _opened(self, settings: LogSettings) -> OffsetsLog | None:

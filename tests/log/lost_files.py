@@ -112,7 +112,8 @@ def _apply(names: dict[str, _File | _Folder], change: dict[str, _File | _Folder 
 
 
 class LostFiles(Files):
-    """``calls`` counts those that change something. Call number ``crash_at`` is not made any more: PowerFailure.
+    """``calls`` counts those that change something. Call number ``crash_at`` is not made any more: PowerFailure. Where
+    ``crash_in`` names methods, it is the first call of one of these from that number on.
 
     ``errors``: number of a call to the error that it fails with. A write then leaves a part of itself; a sync leaves
     what a failed one does: pages that count as clean and may be on the disk or not.
@@ -121,6 +122,7 @@ class LostFiles(Files):
     def __init__(self, root: _Folder | None = None, *, rng: random.Random | None = None) -> None:
         self.calls = 0
         self.crash_at: int | None = None
+        self.crash_in: frozenset[str] = frozenset()
         self.errors: dict[int, int] = {}
         self.longest_write = 1 << 40
         self._root = root or _Folder()
@@ -162,17 +164,18 @@ class LostFiles(Files):
         if self._down:
             raise PowerFailure
 
-    def _change(self) -> int:
+    def _change(self, method: str) -> int:
         """Counts a call; gives the error that it has to fail with, or 0."""
         self._alive()
-        if self.calls == self.crash_at:
+        due = self.crash_at is not None and self.calls >= self.crash_at
+        if due and (not self.crash_in or method in self.crash_in):
             self._down = True
             raise PowerFailure
         self.calls += 1
         return self.errors.get(self.calls - 1, 0)
 
-    def _change_or_fail(self, path: object) -> None:
-        if error := self._change():
+    def _change_or_fail(self, method: str, path: object) -> None:
+        if error := self._change(method):
             raise OSError(error, os.strerror(error), str(path))
 
     # --- names -------------------------------------------------------------------------------------------------------
@@ -205,7 +208,7 @@ class LostFiles(Files):
         return self._next_fd
 
     def create(self, path: Path) -> int:
-        self._change_or_fail(path)
+        self._change_or_fail("create", path)
         folder = self._folder(path.parent)
         if path.name in folder.cache:
             raise FileExistsError(errno.EEXIST, "it is there already", str(path))
@@ -218,24 +221,24 @@ class LostFiles(Files):
         return self._descriptor(self._file(path))
 
     def mkdir(self, path: Path) -> None:
-        self._change_or_fail(path)
+        self._change_or_fail("mkdir", path)
         folder = self._folder(path.parent)
         if path.name in folder.cache:
             raise FileExistsError(errno.EEXIST, "it is there already", str(path))
         folder.change({path.name: _Folder()})
 
     def unlink(self, path: Path) -> None:
-        self._change_or_fail(path)
+        self._change_or_fail("unlink", path)
         self._file(path)
         self._folder(path.parent).change({path.name: None})
 
     def rename(self, source: Path, target: Path) -> None:
-        self._change_or_fail(target)
+        self._change_or_fail("rename", target)
         assert source.parent == target.parent, "a rename between folders is not modelled"
         self._folder(source.parent).change({source.name: None, target.name: self._file(source)})
 
     def sync_directory(self, path: Path) -> None:
-        self._change_or_fail(path)
+        self._change_or_fail("sync_directory", path)
         self._folder(path).sync()
 
     def exists(self, path: Path) -> bool:
@@ -277,7 +280,7 @@ class LostFiles(Files):
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
         file = self._open[fd]
-        error = self._change()
+        error = self._change("pwrite")
         written = bytes(data[: self.longest_write])
         if error:
             written = written[: self._rng.randrange(len(written) + 1)]
@@ -289,7 +292,7 @@ class LostFiles(Files):
         return len(written)
 
     def truncate(self, fd: int, size: int) -> None:
-        self._change_or_fail(fd)
+        self._change_or_fail("truncate", fd)
         file = self._open[fd]
         file.pending.append((size, None))
         _write(file.cache, size, None)
@@ -301,7 +304,7 @@ class LostFiles(Files):
         self._sync(self._open[fd], cuts_too=True)
 
     def _sync(self, file: _File, *, cuts_too: bool) -> None:
-        if error := self._change():
+        if error := self._change("fsync" if cuts_too else "fdatasync"):
             file.disk = file.survivor(self._rng)
             file.pending.clear()
             raise OSError(error, os.strerror(error))

@@ -76,7 +76,7 @@ class WatchedFiles(LostFiles):
         source = Path(frame.f_code.co_filename)
         if source.parent != FOLDER:
             return True
-        callers = []
+        callers: list[str] = []
         outer = frame.f_back
         while outer is not None and len(callers) < 2:
             callers.append(outer.f_code.co_name)

@@ -141,7 +141,7 @@ def _logged(log: OffsetsLog) -> list[LoggedRecord]:
     return [LoggedRecord(each.offset, each.timestamp, each.key or b"", each.value) for each in records]
 
 
-SEEDS = range(150)
+SEEDS = range(110)
 LIVES = 20
 
 
@@ -155,7 +155,7 @@ def test_crashes_at_any_call() -> None:
             raise AssertionError(f"seed {seed}") from failure
         crashes += lives.crashes
         swaps += lives.swaps
-    assert crashes > 1400
+    assert crashes > 1000
     assert swaps > 1000
 
 

@@ -1,0 +1,187 @@
+"""A backup of a data directory, which a shim may be using meanwhile.
+
+Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. All
+that was acknowledged before the backup began is in the files by then, so it is in the backup. A compaction may swap
+segments between two looks: a partition whose closed segments changed meanwhile is done again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from shim.admin.at_rest import DataDir, read_data_dir
+from shim.admin.console import Failed, Ongoing
+from shim.admin.examine import Examination, examine, segments_in, size_of
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
+from shim.log.data_dir import META_NAME, make_data_dir, segment_name
+from shim.log.errors import CorruptLog
+from shim.log.files import Files
+from shim.log.segment import BadBytes, find_sound_batch, sound_batches
+from shim.log.shutdown import leave_clean
+
+_ATTEMPTS: Final = 20
+_COPY_SIZE: Final = 1 << 20
+_UNFINISHED: Final = ".unfinished"
+
+Link = Callable[[Path, Path], None]
+
+
+@dataclass(slots=True)
+class BackedUp:
+    """One partition. Sizes in bytes."""
+
+    partition: TopicPartition
+    linked: int = 0
+    copied: int = 0
+    size: int = 0
+
+
+class _Changed(Exception):
+    """The closed segments are not what they were a moment ago."""
+
+
+def back_up(files: Files, source: Path, target: Path) -> tuple[list[BackedUp], Examination]:
+    """Makes ``target``, which must not exist; it has its name only when it is whole and was read back.
+
+    Raises FileExistsError; CorruptLog for a log that is damaged; Failed when a partition changes faster than it can be
+    copied; LogError, OSError. A kill leaves ``<target>.unfinished`` behind.
+    """
+    target = target.absolute()
+    unfinished = target.with_name(target.name + _UNFINISHED)
+    for path in (target, unfinished):
+        if files.exists(path):
+            raise FileExistsError(17, "there is something already", str(path))
+    data_dir = read_data_dir(files, source)
+    if missing := data_dir.missing():
+        raise CorruptLog(missing[0], 0, "the partition's folder is missing")
+    make_data_dir(files, unfinished)
+    try:
+        done, examination = _fill(files, data_dir, unfinished)
+    except BaseException:
+        shutil.rmtree(unfinished)
+        raise
+    files.rename(unfinished, target)
+    files.sync_directory(target.parent)
+    return done, examination
+
+
+def _fill(files: Files, data_dir: DataDir, unfinished: Path) -> tuple[list[BackedUp], Examination]:
+    total = sum(size_of(files, path) for folder in data_dir.partitions.values() for path in segments_in(files, folder))
+    done = []
+    with Ongoing("backing up", total) as ongoing:
+        for partition, folder in data_dir.partitions.items():
+            one = _partition(files, partition, folder, unfinished / folder.name)
+            ongoing.advance(one.size)
+            done.append(one)
+    if files.exists(data_dir.path / META_NAME):
+        replace_file(files, unfinished / META_NAME, files.read_file(data_dir.path / META_NAME))
+    return done, _finish(files, unfinished)
+
+
+def _finish(files: Files, unfinished: Path) -> Examination:
+    """Reads it back, and notes that all of it is durable and in good order. Raises CorruptLog when it is not."""
+    examination = examine(files, read_data_dir(files, unfinished), "verifying")
+    for damage in examination.all_damages:
+        raise CorruptLog(damage.path, damage.position, damage.reason)
+    ends = {examined.partition: examined.end_offset for examined in examination.partitions}
+    write_checkpoint(files, unfinished / RECOVERY_POINT_CHECKPOINT, ends)
+    leave_clean(files, unfinished)
+    return examination
+
+
+def _partition(files: Files, partition: TopicPartition, source: Path, target: Path) -> BackedUp:
+    for _ in range(_ATTEMPTS):
+        files.mkdir(target)
+        try:
+            done = BackedUp(partition)
+            _copy_partition(files, done, source, target)
+        except (_Changed, FileNotFoundError):
+            shutil.rmtree(target)
+        else:
+            return done
+    raise Failed(f"{source} changed {_ATTEMPTS} times while it was copied: try again when it is compacted less")
+
+
+def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path) -> None:
+    """Raises _Changed and FileNotFoundError when it is to be done again, CorruptLog."""
+    paths = segments_in(files, source)
+    if not paths:
+        raise CorruptLog(source / segment_name(0), 0, "the first segment is missing")
+    *closed, active = paths
+    # A compaction that broke off is completed in the copy, as at every start.
+    closed += _swaps(files, source)
+    before = _signature(files, source, closed)
+    for path in closed:
+        size = size_of(files, path)
+        try:
+            (target / path.name).hardlink_to(path)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another disk, or one that has no links, or too many of this file
+            _copy(files, path, target / path.name, size)
+            done.copied += 1
+        else:
+            done.linked += 1
+        done.size += size
+    end = _sound_end(files, active)
+    _copy(files, active, target / active.name, end)
+    done.copied += 1
+    done.size += end
+    files.sync_directory(target)
+    if _signature(files, source, closed) != before:
+        raise _Changed
+
+
+def _swaps(files: Files, source: Path) -> list[Path]:
+    return [source / name for name in files.names(source) if name.endswith(".swap")]
+
+
+def _signature(files: Files, source: Path, closed: list[Path]) -> tuple[object, ...]:
+    """Which files these are, and that there are no others up to the segment after them."""
+    stats = [path.stat() for path in closed]
+    swaps = _swaps(files, source)
+    following = len(closed) - len(swaps) + 1
+    return [(stat.st_ino, stat.st_size) for stat in stats], swaps, segments_in(files, source)[:following]
+
+
+def _sound_end(files: Files, path: Path) -> int:
+    """Where the last sound batch of the active segment ends. Raises CorruptLog when sound ones follow behind others."""
+    fd = files.open(path)
+    end, offset = 0, int(path.stem)
+    try:
+        size = files.size(fd)
+        try:
+            for batch in sound_batches(files, fd, size, offset):
+                end, offset = batch.end, batch.header.next_offset
+        except BadBytes as bad:
+            if bad.intact:
+                raise _Changed from None
+            if find_sound_batch(files, fd, bad.position + 1, size, offset) is not None:
+                raise CorruptLog(path, bad.position, bad.reason) from None
+    finally:
+        files.close(fd)
+    return end
+
+
+def _copy(files: Files, source: Path, target: Path, size: int) -> None:
+    """The first ``size`` bytes, durably."""
+    fd = files.open(source)
+    try:
+        copy = files.create(target)
+        try:
+            position = 0
+            while position < size:
+                data = files.read_at(fd, min(_COPY_SIZE, size - position), position)
+                if not data:
+                    raise _Changed
+                files.write_at(copy, data, position)
+                position += len(data)
+            files.fsync(copy)
+        finally:
+            files.close(copy)
+    finally:
+        files.close(fd)

@@ -1,0 +1,51 @@
+"""``log backup``: a copy that can be opened as a data directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from shim.admin.backing_up import back_up
+from shim.admin.console import (
+    bytes_shown,
+    count_shown,
+    data_dir_option,
+    in_one_line,
+    json_option,
+    print_json,
+    print_table,
+)
+from shim.log.files import Files
+
+
+@click.command("backup")
+@data_dir_option
+@click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
+@json_option
+@in_one_line
+def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
+    """Copy a data directory to TARGET, also while a shim is using it.
+
+    TARGET can be opened as a data directory, and then serves what was acknowledged before the backup began, and perhaps
+    some of what came later. On the same file system closed segments are linked, which takes no room; a backup against
+    the loss of a disk belongs on another. What was copied is read back and checked before TARGET gets its name. A
+    damaged log is not backed up: copy the directory of a stopped shim as it is before you repair it.
+
+    \b
+    offset-shim log backup --data-dir /var/lib/offset-shim /backup/offset-shim-2026-11-21
+    """
+    done, examination = back_up(Files(), data_dir, target)
+    found = {examined.partition: examined for examined in examination.partitions}
+    rows = [
+        (str(at), linked, copied, size, found[at].records, found[at].end_offset)
+        for at, linked, copied, size in ((one.partition, one.linked, one.copied, one.size) for one in done)
+    ]
+    if json_wanted:
+        names = ("partition", "linked", "copied", "bytes", "records", "end_offset")
+        partitions = [dict(zip(names, row, strict=True)) for row in rows]
+        print_json({"target": str(target.absolute()), "partitions": partitions})
+        return
+    print_table(("PARTITION", "LINKED", "COPIED", "BYTES", "RECORDS", "END OFFSET"), rows)
+    total = bytes_shown(sum(one.size for one in done))
+    click.echo(f"{count_shown(len(done), 'partition')}, {total}; read back: sound; in {target}")

@@ -1,0 +1,205 @@
+"""``log repair``: takes what is damaged out of a data directory, keeps it, and says what may be older now."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from protocol.batches import Record
+from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
+from shim.admin.at_rest import DataDir, data_dir_at_rest, read_data_dir, recovery_points
+from shim.admin.console import (
+    SOMETHING_WRONG,
+    count_shown,
+    data_dir_option,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    may_go_on,
+    print_json,
+    print_table,
+    yes_option,
+)
+from shim.admin.examine import Examination, examine
+from shim.admin.log_verify import damage_as_json
+from shim.admin.records_shown import key_of
+from shim.admin.repair_plan import Doubt, PartitionPlan, plan_missing, plan_partition
+from shim.admin.repairing import repair_checkpoint, repair_partition
+from shim.log import LogError
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
+from shim.log.files import Files
+
+
+@click.command("repair")
+@data_dir_option
+@click.option("--skip", is_flag=True, help="Take out the damaged batches only, and keep what follows them.")
+@yes_option
+@dry_run_option
+@json_option
+@in_one_line
+def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wanted: bool) -> None:
+    """Make a damaged data directory at rest usable again, at the price of what is damaged.
+
+    Only partitions that `log verify` calls damaged are touched. Each is cut at its first damage: what follows is lost
+    with it, so that the log is what it was at an earlier time. With --skip only the damaged batches are taken out:
+    less is lost, but a group may then have new offsets for some partitions and old ones for others.
+
+    A copy of everything that is taken away stays in the partition's folder (*.cut-*). Listed are the keys that may be
+    older than what was acknowledged: their consumers would read again what they have read. Have a backup first.
+
+    Asks before it changes anything, unless --yes is given; without a terminal it refuses. Exit status 1 when the
+    directory is not sound afterwards.
+
+    \b
+    offset-shim log repair --data-dir /var/lib/offset-shim --dry-run
+    """
+    files = Files()
+    with data_dir_at_rest(files, data_dir) as held:
+        before = examine(files, held, "verify")
+        plans = _plans(files, held, before, skip=skip)
+        if not json_wanted:
+            _tell(plans, before)
+        damaged = bool(before.all_damages)
+        copies: list[Path] = []
+        after: Examination | None = None
+        if damaged and not dry_run:
+            may_go_on(f"Repair {count_shown(len(before.all_damages), 'damage')}?", yes=yes)
+            copies = _repair(files, held, before, plans)
+            after = examine(files, read_data_dir(files, held.path), "verify")
+    still = [] if after is None else after.all_damages
+    if json_wanted:
+        document = {
+            "dry_run": dry_run,
+            "damages": [damage_as_json(damage) for damage in before.all_damages],
+            "partitions": [_as_json(plan) for plan in plans],
+            "copies": [str(copy) for copy in copies],
+            "damages_left": [damage_as_json(damage) for damage in still],
+        }
+        print_json(document)
+    elif after is not None:
+        for copy in copies:
+            click.echo(f"kept: {copy}")
+        for damage in still:
+            click.echo(f"damage left: {damage.path} at byte {damage.position}: {damage.reason}", err=True)
+        click.echo("repaired" if not still else f"{count_shown(len(still), 'damage')} left")
+    if still:
+        sys.exit(SOMETHING_WRONG)
+
+
+def _plans(files: Files, held: DataDir, before: Examination, *, skip: bool) -> list[PartitionPlan]:
+    try:
+        points = recovery_points(files, held)
+    except LogError:
+        points = {}
+    plans = [
+        plan_partition(files, held, examined, points.get(examined.partition, 0), skip=skip)
+        for examined in before.partitions
+        if examined.damages
+    ]
+    missing = set(held.missing())
+    for damage in before.damages:
+        if damage.path in missing:
+            topic, _, number = damage.path.name.rpartition("-")
+            plans.append(plan_missing(TopicPartition(topic, int(number)), damage))
+    return plans
+
+
+def _repair(files: Files, held: DataDir, before: Examination, plans: Sequence[PartitionPlan]) -> list[Path]:
+    copies = [
+        repair_checkpoint(files, damage.path)
+        for damage in before.damages
+        if damage.path.name == RECOVERY_POINT_CHECKPOINT
+    ]
+    now_ms = time.time_ns() // 1_000_000
+    for plan in plans:
+        copies += repair_partition(files, held, plan, now_ms).copies
+    return copies
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def _tell(plans: Sequence[PartitionPlan], before: Examination) -> None:
+    if not before.all_damages:
+        click.echo("nothing is damaged")
+        return
+    for damage in before.damages:
+        click.echo(f"damage: {damage.path} at byte {damage.position}: {damage.reason}")
+    rows: list[tuple[str, str, str | int, str, str]] = []
+    for plan in plans:
+        for damage in plan.damages if not plan.is_missing else ():
+            click.echo(f"damage: {damage.path} at byte {damage.position}: {damage.reason}")
+        for segment in plan.rewritten:
+            taken = sum(end - start for start, end in segment.taken)
+            if taken:
+                click.echo(f"  {segment.path}: {taken} bytes are taken out, a copy is kept")
+        for path in plan.aside:
+            click.echo(f"  {path}: taken away whole, and kept under another name")
+        click.echo(f"  {plan.partition} then ends at offset {plan.end_offset}")
+        for first, following in plan.unknown:
+            until = "on" if following is None else f"to {following - 1}"
+            click.echo(
+                f"  offsets from {first} {until}: nobody can say for certain which keys they had; "
+                f"any group of {plan.partition} may have older offsets afterwards, listed below or not"
+            )
+        rows += [_row(plan, doubt) for doubt in plan.doubts]
+    if rows:
+        click.echo("These may be older afterwards than what was acknowledged:")
+        print_table(("GROUP", "TOPIC", "PARTITION", "THEN", "WAS"), rows)
+
+
+def _row(plan: PartitionPlan, doubt: Doubt) -> tuple[str, str, str | int, str, str]:
+    told = _doubt_as_json(plan, doubt)
+    then, was = (_value_shown(told[name]) for name in ("then", "was"))
+    partition = told["partition"] if told["partition"] is not None else "-"
+    return told["group"] or told["key"], told["topic"] or "(members)", partition, then, was
+
+
+def _value_shown(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _as_json(plan: PartitionPlan) -> dict[str, Any]:
+    return {
+        "topic": plan.partition.topic,
+        "partition": plan.partition.partition,
+        "end_offset": plan.end_offset,
+        "taken_out": [
+            {"path": str(segment.path), "position": start, "end": end}
+            for segment in plan.rewritten
+            for start, end in segment.taken
+        ],
+        "taken_away": [str(path) for path in plan.aside],
+        "unknown_offsets": [{"offset": first, "next_offset": following} for first, following in plan.unknown],
+        "maybe_older": [_doubt_as_json(plan, doubt) for doubt in plan.doubts],
+    }
+
+
+def _doubt_as_json(plan: PartitionPlan, doubt: Doubt) -> dict[str, Any]:
+    """``then`` and ``was``: the offset, null for none (or of a record that is no offset's); ``key``: in hex."""
+    key = key_of(plan.partition.topic, doubt.was)
+    group = key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else None
+    at = key if isinstance(key, OffsetCommitKey) else None
+    return {
+        "group": group,
+        "topic": at and at.topic,
+        "partition": at and at.partition,
+        "key": doubt.key.hex(),
+        "then": _offset(at, doubt.now),
+        "was": _offset(at, doubt.was),
+    }
+
+
+def _offset(key: OffsetCommitKey | None, record: Record | None) -> int | None:
+    if key is None or record is None or record.value is None:
+        return None
+    try:
+        value = decode_value(key, record.value)
+    except ValueError:
+        return None
+    return value.offset if isinstance(value, OffsetCommitValue) else None
