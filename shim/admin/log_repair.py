@@ -12,7 +12,7 @@ import click
 
 from protocol.batches import Record
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
-from shim.admin.at_rest import DataDir, data_dir_at_rest, read_data_dir, recovery_points
+from shim.admin.at_rest import data_dir_at_rest, read_data_dir
 from shim.admin.console import (
     SOMETHING_WRONG,
     count_shown,
@@ -28,10 +28,8 @@ from shim.admin.console import (
 from shim.admin.examine import Examination, examine
 from shim.admin.log_verify import damage_as_json
 from shim.admin.records_shown import key_of
-from shim.admin.repair_plan import Doubt, PartitionPlan, plan_missing, plan_partition
-from shim.admin.repairing import repair_checkpoint, repair_partition
-from shim.log import LogError
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition
+from shim.admin.repair_plan import Doubt, PartitionPlan, plan_repair
+from shim.admin.repairing import repair
 from shim.log.files import Files
 
 
@@ -61,7 +59,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         before = examine(files, held, "verify")
-        plans = _plans(files, held, before, skip=skip)
+        plans = plan_repair(files, held, before, skip=skip)
         if not json_wanted:
             _tell(plans, before)
         damaged = bool(before.all_damages)
@@ -69,7 +67,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         after: Examination | None = None
         if damaged and not dry_run:
             may_go_on(f"Repair {count_shown(len(before.all_damages), 'damage')}?", yes=yes)
-            copies = _repair(files, held, before, plans)
+            copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
             after = examine(files, read_data_dir(files, held.path), "verify")
     still = [] if after is None else after.all_damages
     if json_wanted:
@@ -89,36 +87,6 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         click.echo("repaired" if not still else f"{count_shown(len(still), 'damage')} left")
     if still:
         sys.exit(SOMETHING_WRONG)
-
-
-def _plans(files: Files, held: DataDir, before: Examination, *, skip: bool) -> list[PartitionPlan]:
-    try:
-        points = recovery_points(files, held)
-    except LogError:
-        points = {}
-    plans = [
-        plan_partition(files, held, examined, points.get(examined.partition, 0), skip=skip)
-        for examined in before.partitions
-        if examined.damages
-    ]
-    missing = set(held.missing())
-    for damage in before.damages:
-        if damage.path in missing:
-            topic, _, number = damage.path.name.rpartition("-")
-            plans.append(plan_missing(TopicPartition(topic, int(number)), damage))
-    return plans
-
-
-def _repair(files: Files, held: DataDir, before: Examination, plans: Sequence[PartitionPlan]) -> list[Path]:
-    copies = [
-        repair_checkpoint(files, damage.path)
-        for damage in before.damages
-        if damage.path.name == RECOVERY_POINT_CHECKPOINT
-    ]
-    now_ms = time.time_ns() // 1_000_000
-    for plan in plans:
-        copies += repair_partition(files, held, plan, now_ms).copies
-    return copies
 
 
 # --- what is shown ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from protocol.batches import BatchError, Record, check_crc, read_header, records_of
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
-from shim.admin.at_rest import DataDir
-from shim.admin.examine import Examined, segments_in, size_of
+from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.examine import Examination, Examined, segments_in, size_of
 from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 
@@ -71,15 +72,28 @@ class PartitionPlan:
     is_missing: bool = False
 
 
-def plan_missing(partition: TopicPartition, damage: Damage) -> PartitionPlan:
-    """For a partition whose folder is gone."""
-    return PartitionPlan(partition, damage.path, [damage], unknown=[(0, None)], is_missing=True)
+def plan_repair(files: Files, held: DataDir, examination: Examination, *, skip: bool) -> list[PartitionPlan]:
+    """For each partition that is damaged: cut it at the first damage, or, with ``skip``, take out what is damaged and
+    keep what follows. Raises OSError."""
+    try:
+        points = recovery_points(files, held)
+    except LogError:  # that, too, is about to be repaired
+        points = {}
+    plans = [
+        _plan(files, held, examined, points.get(examined.partition, 0), skip=skip)
+        for examined in examination.partitions
+        if examined.damages
+    ]
+    missing = set(held.missing())
+    for damage in examination.damages:
+        if damage.path in missing:
+            topic, _, number = damage.path.name.rpartition("-")
+            partition = TopicPartition(topic, int(number))
+            plans.append(PartitionPlan(partition, damage.path, [damage], unknown=[(0, None)], is_missing=True))
+    return plans
 
 
-def plan_partition(
-    files: Files, held: DataDir, examined: Examined, recovery_point: int, *, skip: bool
-) -> PartitionPlan:
-    """Cuts at the first damage, or, with ``skip``, takes out what is damaged and keeps what follows. Raises OSError."""
+def _plan(files: Files, held: DataDir, examined: Examined, recovery_point: int, *, skip: bool) -> PartitionPlan:
     plan = PartitionPlan(examined.partition, examined.folder, examined.damages, fills_gaps=skip)
     known = Known(recovery_point, held.clean, held.loose)
     found = list(_without_records(files, examined, known, plan, skip=skip))

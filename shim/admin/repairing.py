@@ -6,17 +6,18 @@ and comes to the same end. Nothing is changed in place, as a file may be linked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from protocol.batches import encode_batch, read_header, rewrite_batch
 from shim.admin.at_rest import DataDir
+from shim.admin.examine import Examination
 from shim.admin.repair_plan import Kept, PartitionPlan, SegmentPlan
 from shim.log.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    TopicPartition,
     read_checkpoint,
     write_checkpoint,
 )
@@ -29,23 +30,24 @@ _LONGEST_SPAN: Final = 2**31 - 1
 _COPY_SIZE: Final = 1 << 20
 
 
-class Repaired(NamedTuple):
-    """``copies``: where everything is that was taken away."""
+def repair(
+    files: Files, held: DataDir, examination: Examination, plans: Sequence[PartitionPlan], now_ms: int
+) -> list[Path]:
+    """Carries out the plans, and takes a malformed checkpoint away. Gives where everything is that was taken away.
 
-    partition: TopicPartition
-    copies: list[Path]
+    Raises OSError.
+    """
+    copies = [
+        _put_aside(files, damage.path)
+        for damage in examination.damages
+        if damage.path.name == RECOVERY_POINT_CHECKPOINT
+    ]
+    for plan in plans:
+        copies += _repair_partition(files, held, plan, now_ms)
+    return copies
 
 
-def repair_checkpoint(files: Files, path: Path) -> Path:
-    """Takes a malformed checkpoint away. Raises OSError."""
-    aside = _unused(files, path)
-    files.rename(path, aside)
-    files.sync_directory(path.parent)
-    return aside
-
-
-def repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: int) -> Repaired:
-    """Carries out a plan. Raises LogError where a checkpoint is malformed, OSError."""
+def _repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: int) -> list[Path]:
     copies: list[Path] = []
     if plan.is_missing:
         files.mkdir(plan.folder)
@@ -64,7 +66,7 @@ def repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: i
     files.sync_directory(plan.folder)
     if plan.is_missing:
         files.sync_directory(held.path)
-    return Repaired(plan.partition, copies)
+    return copies
 
 
 def _lower_checkpoints(files: Files, held: DataDir, plan: PartitionPlan) -> None:
@@ -89,7 +91,7 @@ def _copies(files: Files, segment: SegmentPlan) -> Iterator[Path]:
             files.close(fd)
 
 
-def _rewrite(files: Files, segment: SegmentPlan, pieces: Iterator[bytes]) -> None:
+def _rewrite(files: Files, segment: SegmentPlan, pieces: Generator[bytes, None, None]) -> None:
     folder = segment.path.parent
     unfinished = segment.path.with_name(f"{segment.path.name}.repaired")
     if files.exists(unfinished):
@@ -97,9 +99,10 @@ def _rewrite(files: Files, segment: SegmentPlan, pieces: Iterator[bytes]) -> Non
     fd = files.create(unfinished)
     try:
         position = 0
-        for piece in pieces:
-            files.write_at(fd, piece, position)
-            position += len(piece)
+        with closing(pieces):
+            for piece in pieces:
+                files.write_at(fd, piece, position)
+                position += len(piece)
         files.fsync(fd)
     finally:
         files.close(fd)
@@ -110,7 +113,7 @@ def _rewrite(files: Files, segment: SegmentPlan, pieces: Iterator[bytes]) -> Non
     files.sync_directory(folder)
 
 
-def _pieces(files: Files, plan: PartitionPlan, segment: SegmentPlan, now_ms: int) -> Iterator[bytes]:
+def _pieces(files: Files, plan: PartitionPlan, segment: SegmentPlan, now_ms: int) -> Generator[bytes, None, None]:
     """What the segment is to hold: what is kept, and, where it has to, batches without records in the gaps."""
     bases = segment_base_offsets(files, plan.folder)
     next_base = min((base for base in bases if base > segment.base_offset), default=None)
@@ -168,7 +171,10 @@ def _put_aside(files: Files, path: Path) -> Path:
 
 
 def _unused(files: Files, path: Path) -> Path:
-    number = 0
-    while files.exists(aside := path.with_name(f"{path.name}.cut-0" + (f"-{number}" if number else ""))):
+    # Like the copies of what is cut off; beside the partitions' folders, though, a name must not end as theirs do.
+    stem = f"{path.name}.cut-0" if path.suffix in (".log", ".swap", ".snapshot") else f"{path.name}.damaged"
+    aside, number = path.with_name(stem), 0
+    while files.exists(aside):
         number += 1
+        aside = path.with_name(f"{stem}.{number}")
     return aside

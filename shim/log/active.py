@@ -32,7 +32,7 @@ class ActiveSegment:
         self._files = files
         self._fd = fd
         self._first_timestamp_ms: int | None = None
-        self._index = IndexBuilder(base_offset)
+        self._index: IndexBuilder | None = IndexBuilder(base_offset)
 
     @classmethod
     def create(cls, files: Files, folder: Path, base_offset: int) -> Self:
@@ -69,11 +69,18 @@ class ActiveSegment:
         """Told in recovery: this batch comes next in the file."""
         self._advance(len(batch.raw), batch.header.next_offset, batch.header.max_timestamp)
 
+    def begins_with(self, first: SoundBatch, last: SoundBatch) -> None:
+        """Told in recovery: these batches are in the file, and what is between them is not told."""
+        self._first_timestamp_ms = first.header.max_timestamp
+        self._index = None
+        self.end = LogEnd(self.end.base_offset, last.end, last.header.next_offset)
+
     def _advance(self, size: int, next_offset: int, timestamp_ms: int) -> None:
         base_offset, position, _ = self.end
         if self._first_timestamp_ms is None:
             self._first_timestamp_ms = timestamp_ms
-        self._index.add(next_offset - 1, position, size)
+        if self._index is not None:
+            self._index.add(next_offset - 1, position, size)
         self.end = LogEnd(base_offset, position + size, next_offset)
 
     def sync(self) -> None:
@@ -81,9 +88,12 @@ class ActiveSegment:
         self._files.fdatasync(self._fd)
 
     def finish(self) -> Segment:
-        """Closes it, synced before, as a segment that nobody writes to any more, with its index beside it."""
+        """Closes it, synced before, as a segment that nobody writes to any more, with its index beside it (if all of
+        its batches have been told).
+        """
         base_offset, size, next_offset = self.end
-        write_index(self._files, self.path.with_name(index_name(base_offset)), self._index.to_bytes())
+        if self._index is not None:
+            write_index(self._files, self.path.with_name(index_name(base_offset)), self._index.to_bytes())
         self.close()
         return Segment(self.path, base_offset, next_offset, size)
 

@@ -152,9 +152,11 @@ class OffsetsLog:
         """Of all topics."""
         return list(self._partitions.values())
 
-    def recover(self, partition: int, *, topic: str = OFFSETS_TOPIC, start_offset: int = 0) -> Iterator[LoggedRecord]:
+    def recover(
+        self, partition: int, *, topic: str = OFFSETS_TOPIC, start_offset: int = 0, anchor: int | None = None
+    ) -> Iterator[LoggedRecord]:
         """The partition's records on disk, in order; see :meth:`PartitionLog.recover`, also for what it raises."""
-        return self.partition_log(partition, topic=topic).recover(start_offset)
+        return self.partition_log(partition, topic=topic).recover(start_offset, anchor)
 
     def log_end_offset(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> int:
         """The offset after the last acknowledged record. Raises LogError before the partition's first recovery."""

@@ -18,6 +18,7 @@ from shim.log.active import ActiveSegment, LogEnd
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
+from shim.log.index import starting_point
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
 from shim.log.torn_tail import cut_torn_tail
 
@@ -48,6 +49,17 @@ class Known(NamedTuple):
     loose: bool
 
 
+class Start(NamedTuple):
+    """Which records are wanted: those from ``offset`` on.
+
+    ``anchor``: where the batch is said to begin, in the segment that it is in, that ends at ``offset``. Nothing before
+    it is read then, where all of that was synced once and the batch is there.
+    """
+
+    offset: int = 0
+    anchor: int | None = None
+
+
 class Recovered(NamedTuple):
     """The closed segments, rising, and the active one, open."""
 
@@ -56,9 +68,9 @@ class Recovered(NamedTuple):
 
 
 def recover_segments(
-    files: Files, folder: Path, known: Known, start_offset: int, check_current: Callable[[], None]
+    files: Files, folder: Path, known: Known, start: Start, check_current: Callable[[], None]
 ) -> Generator[LoggedRecord, None, Recovered]:
-    """The records on disk from ``start_offset`` on, in order. Closed segments wholly below it are not read.
+    """The records on disk that are wanted, in order. Closed segments wholly before them are not read.
 
     ``check_current`` is called before anything is changed, and raises when this recovery was given up.
 
@@ -71,7 +83,7 @@ def recover_segments(
         files.sync_directory(folder)
     closed = []
     for base_offset, next_offset in pairwise(bases):
-        segment = yield from _closed(files, folder, base_offset, next_offset, start_offset)
+        segment = yield from _closed(files, folder, base_offset, next_offset, start.offset)
         closed.append(segment)
     check_current()
     fd = files.open(folder / segment_name(bases[-1]))
@@ -79,8 +91,11 @@ def recover_segments(
     try:
         size = _size_to_read(files, fd, active.path, known)
         try:
-            for batch in sound_batches(files, fd, size, bases[-1], unread_below=start_offset):
-                yield from _records(active.path, batch, start_offset)
+            if start.anchor is not None and bases[-1] < start.offset <= known.recovery_point:
+                _skip(files, fd, size, active, start.offset, start.anchor)
+            _, position, offset = active.end
+            for batch in sound_batches(files, fd, size, offset, position=position, unread_below=start.offset):
+                yield from _records(active.path, batch, start.offset)
                 active.holds(batch)
         except BadBytes as bad:
             check_current()
@@ -137,11 +152,24 @@ def _closed(
         if not segment.size:
             raise CorruptLog(path, 0, f"the segment is empty, and one that begins at offset {next_offset} follows")
         if next_offset > start_offset:
-            for batch in closed_batches(files, fd, segment, unread_below=start_offset):
+            position, due = starting_point(files, fd, segment, start_offset)
+            for batch in closed_batches(files, fd, segment, position=position, offset=due, unread_below=start_offset):
                 yield from _records(path, batch, start_offset)
     finally:
         files.close(fd)
     return segment
+
+
+def _skip(files: Files, fd: int, size: int, active: ActiveSegment, offset: int, anchor: int) -> None:
+    """Leaves out everything up to the batch at ``anchor``, if it is what ends at ``offset``."""
+    base_offset = active.end.base_offset
+    try:
+        first = next(sound_batches(files, fd, size, base_offset, unread_below=offset), None)
+        last = next(sound_batches(files, fd, size, base_offset, position=anchor, gaps=True, unread_below=offset), None)
+    except (BadBytes, UnsupportedBatch):
+        return  # reading from the start on tells what is wrong
+    if first is not None and last is not None and last.header.next_offset == offset:
+        active.begins_with(first, last)
 
 
 def _size_to_read(files: Files, fd: int, path: Path, known: Known) -> int:

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from protocol.batches import batches, encode_batch
 from shim.demo.parts import Broker

@@ -1,0 +1,89 @@
+"""Where a partition's log ends: what of it was written, what is durable, what counts."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from shim.log.active import LogEnd
+from shim.log.errors import LogError
+
+_logger = logging.getLogger(__name__)
+
+
+class Ends:
+    """Under the default flush policy ``written`` and ``synced`` are beyond ``acknowledged`` only while a write is under
+    way or has failed. Under a looser one ``synced`` may be behind.
+    """
+
+    def __init__(self, folder: Path, recovery_point: int) -> None:
+        self.written = self.synced = LogEnd(0, 0, 0)
+        self.unsynced_since_ms: int | None = None
+        """The timestamp of the oldest write that was acknowledged and is not synced; None when all are."""
+        self._folder = folder
+        self._checkpointed = recovery_point
+        self._acknowledged: LogEnd | None = None
+        self._sync_failed = False
+
+    @property
+    def acknowledged(self) -> LogEnd:
+        """Raises LogError before the first recovery has found out."""
+        if self._acknowledged is None:
+            raise LogError(f"the end of {self._folder} is not known before it is recovered")
+        return self._acknowledged
+
+    @property
+    def known(self) -> bool:
+        return self._acknowledged is not None
+
+    @property
+    def recovery_point(self) -> int:
+        """Every offset below it is on the disk, and stays there whatever fails."""
+        if self._acknowledged is None:
+            return self._checkpointed
+        return min(self._acknowledged.offset, self.synced.offset)
+
+    @property
+    def all_synced(self) -> bool:
+        """Whether everything that counts is durable, and nothing else is there."""
+        return self._acknowledged == self.synced == self.written
+
+    @property
+    def unsynced_records(self) -> int:
+        return self.written.offset - self.synced.offset
+
+    def sync_succeeded(self) -> None:
+        self.synced = self.written
+        self.unsynced_since_ms = None
+
+    def sync_failed(self) -> None:
+        self._sync_failed = True
+
+    def acknowledge(self, timestamp_ms: int) -> None:
+        self._acknowledged = self.written
+        if self.unsynced_since_ms is None and self.synced != self.written:
+            self.unsynced_since_ms = timestamp_ms
+
+    def recovered(self, end: LogEnd) -> None:
+        """The log ends here, all of it durable."""
+        self.written = self.synced = end  # before what was acknowledged: the recovery point may be asked for meanwhile
+        self._acknowledged = end
+        self._sync_failed = False
+        self.unsynced_since_ms = None
+
+    def certain(self) -> LogEnd | None:
+        """Where the log has to end after a failure; None before the first recovery, when only the disk can tell.
+
+        A sync that failed has left nothing certain but what was synced before it. Under a loose flush policy that may
+        be less than what was acknowledged.
+        """
+        end = self._acknowledged
+        if end is None or not self._sync_failed or self.synced.offset >= end.offset:
+            return end
+        _logger.error(
+            "%s: a flush failed: %d records that were acknowledged before it are lost, from offset %d on",
+            self._folder,
+            end.offset - self.synced.offset,
+            self.synced.offset,
+        )
+        return self.synced

@@ -1,0 +1,191 @@
+"""Any byte of the log, changed: `verify` names the batch, and `repair` takes out that batch, or all from there on."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.data_dir import segment_base_offsets, segment_name
+from shim.log.shutdown import CLEAN_SHUTDOWN
+from tests.admin.damaging import (
+    DATA_DIR,
+    FOLDER,
+    Place,
+    compact,
+    examined,
+    log_of,
+    opens,
+    overwrite,
+    places,
+    records,
+    repaired,
+)
+from tests.log.lost_files import LostFiles, PowerFailure
+
+LEADER_EPOCH = range(12, 16)  # of a batch: no CRC covers it, and nobody reads it
+
+commits = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 999)), min_size=1, max_size=20)
+
+
+def keys_without(before: list[Place], taken: list[Place]) -> set[bytes | None]:
+    """The keys whose newest record is among those taken."""
+    newest = {key: offset for place in before for offset, key, _ in place.records}
+    return {key for place in taken for offset, key, _ in place.records if newest[key] == offset}
+
+
+@settings(max_examples=150, deadline=None)
+@given(commits, st.data(), st.booleans(), st.booleans())
+def test_one_byte(done: list[tuple[int, int]], data: st.DataObject, compacted: bool, skip: bool) -> None:
+    files = log_of(done)
+    if compacted:
+        compact(files)
+    before = places(files)
+    hit = data.draw(st.integers(0, len(before) - 1))
+    place = before[hit]
+    # In a gap that compaction left, a lower base offset could be the right one: no CRC covers it.
+    first = place.position + (8 if compacted else 0)
+    at = data.draw(st.integers(first, place.end - 1))
+    byte = files.content()[place.path][at]
+    overwrite(files, place.path, at, bytes((byte ^ data.draw(st.integers(1, 255)),)))
+
+    damages = examined(files).all_damages
+    if at - place.position in LEADER_EPOCH:
+        assert damages == []
+        return
+    (damage,) = damages
+    assert damage.path == place.path
+    assert damage.position == place.position
+
+    broken = files.content()[place.path]
+    (plan,) = repaired(files, skip=skip)
+    taken = before[hit : hit + 1] if skip else before[hit:]
+    left = [record for other in before if other not in taken for record in other.records]
+    assert records(files) == left
+    copies = [content for path, content in files.content().items() if ".log.cut-" in path.name]
+    assert broken[place.position : place.end] in [copy[: place.end - place.position] for copy in copies]
+    assert keys_without(before, taken) <= {doubt.key for doubt in plan.doubts} or plan.unknown
+    assert opens(files) == left
+
+
+@settings(max_examples=60, deadline=None)
+@given(commits.filter(lambda done: len(done) > 6), st.data(), st.booleans())
+def test_a_missing_segment(done: list[tuple[int, int]], data: st.DataObject, skip: bool) -> None:
+    files = log_of(done)
+    before = places(files)
+    bases = segment_base_offsets(files, FOLDER)
+    missing = FOLDER / segment_name(data.draw(st.sampled_from(bases)))
+    files.unlink(missing)
+    (damage,) = examined(files).all_damages
+    gone = next((at for at, place in enumerate(before) if place.path == missing), len(before))
+    assert damage.offset == int(missing.stem)
+    (plan,) = repaired(files, skip=skip)
+    left = [
+        record
+        for at, place in enumerate(before)
+        if (place.path != missing if skip else at < gone)
+        for record in place.records
+    ]
+    assert records(files) == opens(files) == left
+    assert plan.unknown
+
+
+@pytest.mark.parametrize("skip", [False, True], ids=["cut", "skip"])
+@pytest.mark.parametrize("power_fails", [False, True], ids=["killed", "without power"])
+def test_a_repair_that_breaks_off_can_be_begun_again(skip: bool, power_fails: bool) -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        done = [(rng.randrange(3), rng.randrange(999)) for _ in range(rng.randrange(3, 16))]
+        hit, at = rng.random(), rng.randrange(16, 60)
+        whole, _ = damaged(done, hit, at)
+        repaired(whole, skip=skip)
+        expected = records(whole)
+        calls = whole.calls
+
+        files, written = damaged(done, hit, at)
+        files.crash_at = rng.randrange(written, calls)
+        with pytest.raises(PowerFailure):
+            repaired(files, skip=skip)
+        files = files.after_power_failure() if power_fails else files.after_kill()
+        repaired(files, skip=skip)
+        assert records(files) == expected, seed
+        assert opens(files) == expected
+
+
+def damaged(done: list[tuple[int, int]], hit: float, at: int) -> tuple[LostFiles, int]:
+    """The same every time; and how many calls it took."""
+    files = log_of(done)
+    place = places(files)[int(hit * len(done))]
+    byte = files.content()[place.path][place.position + at]
+    overwrite(files, place.path, place.position + at, bytes((byte ^ 0x55,)))
+    return files, files.calls
+
+
+def test_a_tail_that_was_synced_and_is_gone() -> None:
+    files = log_of([(0, n) for n in range(3)])
+    before = places(files)
+    path = FOLDER / segment_name(0)
+    fd = files.open(path)
+    files.truncate(fd, before[-1].position + 7)
+    files.close(fd)
+    files.unlink(DATA_DIR / CLEAN_SHUTDOWN)  # as after a crash, were it not for the recovery point
+    (damage,) = examined(files).all_damages
+    assert damage.position == before[-1].position
+    assert "synced" in damage.reason or "cut off" in damage.reason
+    repaired(files, skip=False)
+    assert opens(files) == [record for place in before[:-1] for record in place.records]
+
+
+def test_a_torn_tail_is_no_damage() -> None:
+    files = log_of([(0, n) for n in range(3)])
+    before = places(files)
+    fd = files.open(FOLDER / segment_name(0))
+    files.truncate(fd, before[-1].position + 7)
+    files.close(fd)
+    files.unlink(DATA_DIR / CLEAN_SHUTDOWN)
+    files.unlink(DATA_DIR / RECOVERY_POINT_CHECKPOINT)
+    examination = examined(files)
+    assert examination.all_damages == []
+    (note,) = examination.partitions[0].notes
+    assert f"a torn write of 7 bytes at byte {before[-1].position}" in note
+    assert repaired(files, skip=False) == []
+
+
+def test_zeroed_blocks_take_several_batches() -> None:
+    files = log_of([(n % 3, n) for n in range(16)])
+    before = places(files)
+    path = before[0].path
+    inside = [place for place in before if place.path == path]
+    overwrite(files, path, inside[0].position + 30, bytes(inside[1].end - inside[0].position - 40))
+    (damage,) = examined(files).all_damages
+    assert (damage.position, damage.end) == (inside[0].position, inside[1].end)
+    repaired(files, skip=True)
+    assert opens(files) == [record for place in before if place not in inside[:2] for record in place.records]
+
+
+def test_malformed_checkpoints() -> None:
+    files = log_of([(0, 1)])
+    overwrite(files, DATA_DIR / RECOVERY_POINT_CHECKPOINT, 0, b"7")
+    (damage,) = examined(files).all_damages
+    assert damage.path == DATA_DIR / RECOVERY_POINT_CHECKPOINT
+    repaired(files, skip=False)
+    assert len(opens(files)) == 2
+    assert any(path.name == f"{RECOVERY_POINT_CHECKPOINT}.damaged" for path in files.content())
+
+
+def test_a_partition_without_its_folder(tmp_path: Path) -> None:
+    from tests.admin.running import log, served, write_log
+
+    data_dir = tmp_path / "data"
+    write_log(data_dir, [], partitions=3)
+    (data_dir / "__consumer_offsets-1" / segment_name(0)).unlink()
+    (data_dir / "__consumer_offsets-1").rmdir()
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    assert f"{data_dir}/__consumer_offsets-1 at byte 0: the partition's folder is missing" in result.stdout
+    assert log("repair", "--data-dir", data_dir, "--yes").status == 0
+    assert served(data_dir) == {}

@@ -1,0 +1,150 @@
+"""`log verify` and `log repair` as commands; what they find in every kind of damage is tested beside this."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from protocol.batches import encode_batch
+from protocol.compression import Compression
+from shim.log import LogSettings
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
+from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
+
+SEGMENT = "00000000000000000000.log"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    records = [("g", commit_record("g", f"topic-{n % 5}", 0, n)) for n in range(40)]
+    write_log(path, records, settings=LogSettings(segment_bytes=1000))
+    return path
+
+
+def damage(path: Path, at: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 0x10
+    path.write_bytes(raw)
+
+
+def test_a_sound_log(data_dir: Path) -> None:
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 0
+    partition, total = result.stdout.splitlines()
+    assert partition.startswith("__consumer_offsets-0: sound; ")
+    assert "40 batches, 40 records, end offset 40" in partition
+    assert total == "1 partition, 0 damages"
+    document = log("verify", "--data-dir", data_dir, "--json").json
+    assert document["damaged"] is False
+    assert document["clean_shutdown"] is True
+    assert (document["partitions"][0]["records"], document["partitions"][0]["tombstones"]) == (40, 0)
+    assert log("repair", "--data-dir", data_dir).stdout == "nothing is damaged\n"
+
+
+def test_file_and_byte_of_each_damage(data_dir: Path) -> None:
+    folder = data_dir / "__consumer_offsets-0"
+    first, second, *_ = sorted(folder.glob("*.log"))
+    damage(first, 100)
+    damage(second, 70)
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    told = [line for line in result.stdout.splitlines() if "damage:" in line]
+    size = 12 + int.from_bytes(first.read_bytes()[8:12], "big")
+    assert told == [
+        f"  damage: {first} at byte {size if size <= 100 else 0}: CRC mismatch",
+        f"  damage: {second} at byte 0: CRC mismatch",
+    ]
+    document = log("verify", "--data-dir", data_dir, "--json").json
+    assert [each["path"] for each in document["partitions"][0]["damages"]] == [str(first), str(second)]
+
+
+def test_what_is_wrong_and_no_damage(data_dir: Path) -> None:
+    folder = data_dir / "__consumer_offsets-0"
+    index = sorted(folder.glob("*.index"))[1]
+    index.write_bytes(b"\x00" * 8)
+    (data_dir / CLEANER_OFFSET_CHECKPOINT).write_bytes(b"nonsense")
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 0
+    assert [line.split(":")[0] for line in result.stdout.splitlines() if line.startswith("  ")] == ["  note", "  note"]
+    assert str(index) in result.stdout
+    assert CLEANER_OFFSET_CHECKPOINT in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (encode_batch(40, [(b"\x00\x01\x00\x09g", b"")], TIMESTAMP), "cannot be decoded"),
+        (encode_batch(40, [(commit_record("g", "t", 0, 1)[0], b"\x00\x09")], TIMESTAMP), "cannot be decoded"),
+        (encode_batch(40, [(None, b"value")], TIMESTAMP), "has no key"),
+        (encode_batch(40, [commit_record("g", "t", 0, 1)], TIMESTAMP, attributes=0x10), "transactional"),
+        (encode_batch(40, [commit_record("g", "t", 0, 1)], TIMESTAMP, compression=Compression.LZ4), "compressed"),
+        (encode_batch(45, [commit_record("g", "t", 0, 1)], TIMESTAMP), "base offset 45 where 40 is due"),
+    ],
+    ids=["key", "value", "no key", "transactional", "compressed", "gap"],
+)
+def test_sound_batches_that_do_not_belong_here(data_dir: Path, batch: bytes, reason: str) -> None:
+    before = plainly(served(data_dir))
+    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    size = active.stat().st_size
+    with active.open("ab") as file:
+        file.write(batch)
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    assert f"{active} at byte {size}: " in result.stdout
+    assert reason in result.stdout
+    assert log("repair", "--data-dir", data_dir, "--skip", "--yes").status == 0
+    assert log("verify", "--data-dir", data_dir).status == 0
+    assert plainly(served(data_dir)) == before
+    assert active.with_name(f"{active.name}.cut-{size}").read_bytes() == batch
+
+
+def test_repair_says_what_may_be_older_and_asks(data_dir: Path) -> None:
+    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    raw = active.read_bytes()
+    start, starts = 0, []
+    while start < len(raw):
+        starts.append(start)
+        start += 12 + int.from_bytes(raw[start + 8 : start + 12], "big")
+    damage(active, starts[-1] + 20)  # the CRC itself: all else of the newest commit can be read
+    before = {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()}
+
+    looked = log("repair", "--data-dir", data_dir, "--dry-run", "--json").json
+    assert looked["partitions"][0]["maybe_older"] == [
+        {
+            "group": "g",
+            "topic": "topic-4",
+            "partition": 0,
+            "key": commit_record("g", "topic-4", 0, 0)[0].hex(),
+            "then": 34,
+            "was": 39,
+        }
+    ]
+    assert looked["partitions"][0]["unknown_offsets"] == [{"offset": 39, "next_offset": None}]
+    refused = log_in_a_process("repair", "--data-dir", data_dir)
+    assert refused.status == 2
+    assert "give --yes" in refused.stderr
+    assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
+
+    done = log_in_a_process("repair", "--data-dir", data_dir, "--yes")
+    assert done.status == 0, done.stderr
+    assert "g      topic-4          0  34    39" in done.stdout
+    assert done.stdout.endswith("repaired\n")
+    assert served(data_dir)["g"][("topic-4", 0)].offset == 34  # type: ignore[index]
+
+
+def test_on_a_terminal_it_asks(data_dir: Path) -> None:
+    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    damage(active, 20)
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, b"n\n")
+        result = log_in_a_process("repair", "--data-dir", data_dir, stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert result.status == 2
+    assert "Repair 1 damage? [y/N]" in result.stderr
+    assert log("verify", "--data-dir", data_dir).status == 1
