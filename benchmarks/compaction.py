@@ -29,7 +29,6 @@ from shim.log.cleaning import CleanerSettings, CleaningStats
 from shim.log.settings import LogSettings
 
 NOW_MS: Final = 1_760_000_000_000
-SEGMENT_BYTES: Final = 16 << 20
 ALWAYS: Final = CleanerSettings(min_cleanable_ratio=0.0)
 PER_BATCH: Final = (1, 10, 100, 1000)
 
@@ -40,9 +39,8 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--directory", type=Path)
     args = parser.parse_args()
-    print(
-        f"{'records a batch':<18}{'MB':>8}{'seconds':>9}{'of CPU':>8}{'MB/s':>8}{'records/s':>12}{'MB left':>9}{'map MB':>8}"
-    )
+    columns = f"{'MB':>8}{'seconds':>9}{'of CPU':>8}{'MB/s':>8}{'records/s':>12}{'MB left':>9}{'map MB':>8}"
+    print(f"{'records a batch':<18}{columns}")
     for per_batch in PER_BATCH:
         with _log(args.directory, args.records, args.keys, per_batch) as log:
             _show(str(per_batch), *_cleaned(log))
@@ -61,7 +59,7 @@ def main() -> None:
 def _log(directory: Path | None, records: int, keys: int, per_batch: int) -> Iterator[OffsetsLog]:
     with tempfile.TemporaryDirectory(dir=directory) as data_dir:
         # Not flushed on each write: it is not the writing that is measured.
-        settings = LogSettings(segment_bytes=SEGMENT_BYTES, flush_interval_messages=1 << 30)
+        settings = LogSettings(segment_bytes=records * 10, flush_interval_messages=1 << 30)
         log = OffsetsLog.open(Path(data_dir), 1, settings=settings)
         try:
             assert not list(log.recover(0))

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from shim.log.batching import PreparedBatch, RecordSet
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.data_dir import DataDirLock, claim, has_other_topics, make_data_dir, open_partitions
+from shim.log.checkpoint import TopicPartition
+from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
+from shim.log.handover import Handover, recovery_points
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
-from shim.log.shutdown import LeftBehind, forget_loose_flush, leave_clean, take_over
+from shim.log.shutdown import take_over
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -59,24 +60,20 @@ class OffsetsLog:
         self,
         lock: DataDirLock,
         partitions: Mapping[TopicPartition, PartitionLog],
+        handover: Handover,
         *,
         files: Files,
         data_dir: Path,
         settings: LogSettings,
-        left: LeftBehind,
-        recovery_points: Mapping[TopicPartition, int],
     ) -> None:
         self._lock = lock
         self._files = files
         self._data_dir = data_dir
         self._settings = settings
+        self._handover = handover
         self._cluster_id: str | None = None
         self._partitions = dict(partitions)
-        self._recovery_points = dict(recovery_points)  # as the checkpoint has them, other topics' among them
         self._checkpoint_due_ms: int | None = None
-        self._loose = left.loose or not settings.flushes_first
-        self._all_topics = not has_other_topics(files, data_dir, {topic for topic, _ in partitions})
-        self._left_clean = left.clean
         self._flusher = Flusher()
         self._closed = False
 
@@ -104,7 +101,7 @@ class OffsetsLog:
         make_data_dir(files, data_dir)
         lock = DataDirLock(files, data_dir)
         try:
-            recovery_points = read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
+            noted = recovery_points(files, data_dir)
             folders = {
                 TopicPartition(topic, partition): folder
                 for topic in topics
@@ -112,18 +109,11 @@ class OffsetsLog:
             }
             left = take_over(files, data_dir, flushes_first=settings.flushes_first)
             files.sync_directory(data_dir)
-            return cls(
-                lock,
-                {
-                    at: PartitionLog(files, folder, at, settings, left, recovery_points.get(at, 0))
-                    for at, folder in folders.items()
-                },
-                files=files,
-                data_dir=data_dir,
-                settings=settings,
-                left=left,
-                recovery_points=recovery_points,
-            )
+            partitions = {
+                at: PartitionLog(files, folder, at, settings, left, noted.get(at, 0)) for at, folder in folders.items()
+            }
+            handover = Handover(files, data_dir, settings, left, noted, partitions.values())
+            return cls(lock, partitions, handover, files=files, data_dir=data_dir, settings=settings)
         except BaseException:
             lock.release()
             raise
@@ -230,27 +220,11 @@ class OffsetsLog:
         if self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             try:
-                self._checkpoint()
-            except OSError as error:  # the old one is as true as it was
-                _logger.warning("recovery points not written, trying again later: %s", error)
-        unsynced = [log.unsynced_since_ms or now_ms for log in self._partitions.values() if log.unsynced_since_ms]
+                self._handover.note()
+            except OSError as error:  # what was noted before is as true as it was
+                _logger.warning("%s: recovery points not noted, trying again later: %s", self._data_dir, error)
+        unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
         return Maintained(failed, min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval))
-
-    def _checkpoint(self) -> None:
-        points = dict(self._recovery_points)
-        for at, log in self._partitions.items():
-            if log.recovery_point or at in points:
-                points[at] = log.recovery_point
-        if points != self._recovery_points:
-            write_checkpoint(self._files, self._data_dir / RECOVERY_POINT_CHECKPOINT, points)
-            self._recovery_points = points
-        if self._loose and self._settings.flushes_first and self._all_recovered:
-            forget_loose_flush(self._files, self._data_dir)
-            self._loose = False
-
-    @property
-    def _all_recovered(self) -> bool:
-        return self._all_topics and all(log.recovered for log in self._partitions.values())
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -276,8 +250,6 @@ class OffsetsLog:
         for partition, error in self._flusher.flush(unsynced).items():
             _logger.error("partition %d: records that were acknowledged may be lost: %s", partition, error)
         try:
-            self._checkpoint()
-            if all(log.ends_clean for log in logs) and (self._all_topics or self._left_clean):
-                leave_clean(self._files, self._data_dir)
+            self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self._data_dir, error)

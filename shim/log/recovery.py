@@ -91,7 +91,7 @@ def recover_segments(
     try:
         size = _size_to_read(files, fd, active.path, known)
         try:
-            if start.anchor is not None and bases[-1] < start.offset <= known.recovery_point:
+            if start.anchor is not None and start.anchor >= 0 and bases[-1] < start.offset <= known.recovery_point:
                 _skip(files, fd, size, active, start.offset, start.anchor)
             _, position, offset = active.end
             for batch in sound_batches(files, fd, size, offset, position=position, unread_below=start.offset):

@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path) -> Path:
         ("one", commit_record("one", "t", 0, 11, leader_epoch=4)),
         ("one", commit_record("one", "t", 1, 5, expire_timestamp=TIMESTAMP + 9)),
         ("one", commit_record("one", "t", 1, None)),
-        ("two", commit_record("two", "\udc80", 2, 1)),
+        ("four", commit_record("four", "t", 2, 1, metadata="\udc80")),
         ("one", METADATA_RECORD),
         ("one", (b"\x00\x05\x00\x01g", b"\x00\x00")),
     ]
@@ -68,7 +68,9 @@ def test_every_record_and_field(data_dir: Path) -> None:
     }
     by_key = {json.dumps(each["key"]): each["value"] for each in found}
     assert by_key['{"type": 1, "group": "one", "topic": "t", "partition": 1}'] is None
-    assert by_key['{"type": 1, "group": "two", "topic": "\\udc80", "partition": 2}']
+    four = by_key['{"type": 1, "group": "four", "topic": "t", "partition": 2}']
+    assert isinstance(four, dict)
+    assert four["metadata"] == "\udc80"
     assert by_key['{"type": 5, "raw": "AAUAAWc="}'] == {"raw": "AAA="}
     metadata = by_key['{"type": 2, "group": "one"}']
     assert isinstance(metadata, dict)
@@ -94,15 +96,14 @@ def test_the_state_is_the_newest_of_each_key(data_dir: Path) -> None:
 
 
 def test_only_what_was_asked_for(data_dir: Path) -> None:
-    here, there = partition_for("one", 2), partition_for("two", 2)
+    here, there = partition_for("one", 2), partition_for("four", 2)
     assert here != there
-    assert {
-        each["partition"] for each in lines(log("dump", "--data-dir", data_dir, "--partition", here, "--json"))
-    } == {here}
-    assert lines(log("dump", "--data-dir", data_dir, "--partition", here, "--group", "two", "--json")) == []
-    (only,) = lines(log("dump", "--data-dir", data_dir, "--group", "two", "--json"))
+    of_one = lines(log("dump", "--data-dir", data_dir, "--partition", str(here), "--json"))
+    assert {each["partition"] for each in of_one} == {here}
+    assert lines(log("dump", "--data-dir", data_dir, "--partition", str(here), "--group", "four", "--json")) == []
+    (only,) = lines(log("dump", "--data-dir", data_dir, "--group", "four", "--json"))
     assert only["partition"] == there
-    assert log("dump", "--data-dir", data_dir, "--partition", 2).status == 2
+    assert log("dump", "--data-dir", data_dir, "--partition", "2").status == 2
 
 
 def test_around_damage(data_dir: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_is_wrong_and_no_damage(data_dir: Path) -> None:
 )
 def test_sound_batches_that_do_not_belong_here(data_dir: Path, batch: bytes, reason: str) -> None:
     before = plainly(served(data_dir))
-    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    active = max((data_dir / "__consumer_offsets-0").glob("*.log"))
     size = active.stat().st_size
     with active.open("ab") as file:
         file.write(batch)
@@ -102,7 +102,7 @@ def test_sound_batches_that_do_not_belong_here(data_dir: Path, batch: bytes, rea
 
 
 def test_repair_says_what_may_be_older_and_asks(data_dir: Path) -> None:
-    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    active = max((data_dir / "__consumer_offsets-0").glob("*.log"))
     raw = active.read_bytes()
     start, starts = 0, []
     while start < len(raw):
@@ -136,7 +136,7 @@ def test_repair_says_what_may_be_older_and_asks(data_dir: Path) -> None:
 
 
 def test_on_a_terminal_it_asks(data_dir: Path) -> None:
-    active = sorted((data_dir / "__consumer_offsets-0").glob("*.log"))[-1]
+    active = max((data_dir / "__consumer_offsets-0").glob("*.log"))
     damage(active, 20)
     ours, theirs = os.openpty()
     try:

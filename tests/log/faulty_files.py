@@ -53,8 +53,8 @@ class FaultyFiles(Files):
         return fd
 
     def close(self, fd: int) -> None:
+        del self.open_files[fd]  # before another thread is given the number
         super().close(fd)
-        del self.open_files[fd]
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
         self._call("pread", self.open_files[fd])
