@@ -223,11 +223,9 @@ def _plain() -> tuple[Any, ...]:
     ],
 )
 def test_what_cannot_be_encoded(changes: dict[str, Any], path: str, reason: str) -> None:
-    out = bytearray(b"before")
     with pytest.raises(EncodeError) as refused:
-        V1.encode_into(Pair((1,))._replace(**changes), out)
+        V1.encode(Pair((1,))._replace(**changes), b"before")
     assert (refused.value.path, refused.value.reason) == (path, reason)
-    assert out == b"before"
 
 
 def test_what_an_old_version_cannot_carry() -> None:
