@@ -151,7 +151,7 @@ class Place:
 
     def topic_id(self, name: str) -> bytes:
         request = metadata.MetadataRequest((metadata.MetadataRequestTopic(name=name),))
-        (topic,) = self.ask(metadata.API, 12, request).topics
+        (topic,) = self.ask_until(metadata.API, 12, request, lambda answer: answer.topics[0].error_code).topics
         assert topic.topic_id != ZERO_UUID
         return topic.topic_id
 
