@@ -297,14 +297,14 @@ def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int
 
 
 def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_headers: int) -> list[Record]:
+    records: list[Record] = []
     try:
-        if end - pos > SKIM_ABOVE:
-            _read_records(buf, pos, end, header, max_headers, keep=False)
-        pos, records = _read_records(buf, pos, end, header, max_headers, keep=True)
+        for keep in (False, True) if end - pos > SKIM_ABOVE else (True,):
+            stop, records = _read_records(buf, pos, end, header, max_headers, keep=keep)
+            if stop != end:
+                raise CorruptBatch(f"{end - stop} bytes after the last record", stop)
     except IndexError:
         raise CorruptBatch("record cut off", end) from None
-    if pos != end:
-        raise CorruptBatch(f"{end - pos} bytes after the last record", pos)
     return records
 
 

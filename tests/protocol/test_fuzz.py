@@ -1,0 +1,90 @@
+"""The fuzzer: a short run of every target, the full counts, and that it would find what it looks for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from protocol.errors import DecodeError
+from tests.protocol import fuzz
+
+SHARDS = 20
+INPUTS_PER_SHARD = 520_000
+
+
+@pytest.fixture
+def one_target(monkeypatch: pytest.MonkeyPatch) -> list[fuzz.Target]:
+    """The fuzzer with one target, which is to be put here."""
+    chosen: list[fuzz.Target] = []
+    monkeypatch.setattr(fuzz, "targets", lambda: {target.name: target for target in chosen})
+    return chosen
+
+
+def test_every_target_in_short(capfd: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(20260104)
+    for target in fuzz.targets().values():
+        outcomes = {"accepted": 0, "refused": 0}
+        for _ in range(60):
+            raw = target.finish(rng, fuzz.damaged(rng, target))
+            try:
+                outcomes["accepted" if target.verdict(raw) else "refused"] += 1
+            except Exception as error:
+                raise fuzz.Failure(target.name, raw, error) from error
+        assert sum(outcomes.values()) == 60
+    with capfd.disabled():
+        result = fuzz.run(20260105, 100_000)
+    assert result.inputs == result.accepted.total() + result.refused.total() == 100_000
+    # Neither decoders that refuse everything nor ones that take anything would do.
+    assert result.accepted.total() > 20_000
+    assert result.refused.total() > 40_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_ten_million_inputs(shard: int, capfd: pytest.CaptureFixture[str]) -> None:
+    assert SHARDS * INPUTS_PER_SHARD >= 10_000_000
+    with capfd.disabled():  # what a hang leaves behind is to be seen
+        result = fuzz.run(shard, INPUTS_PER_SHARD)
+    assert result.inputs == result.accepted.total() + result.refused.total() == INPUTS_PER_SHARD
+    assert result.accepted.keys() == fuzz.targets().keys()
+    for name in fuzz.targets():
+        assert result.refused[name], f"{name}: nothing was refused"
+
+
+def test_the_same_seed_gives_the_same_inputs() -> None:
+    one, other = (fuzz.run(5, 3_000) for _ in range(2))
+    assert one == other != fuzz.run(6, 3_000)
+
+
+def test_a_broken_promise_is_found_and_can_be_replayed(
+    one_target: list[fuzz.Target], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verdict(raw: bytes) -> bool:
+        if b"\xff" in raw:
+            raise KeyError(raw)
+        return True
+
+    one_target.append(fuzz.Target("a decoder", verdict, (b"sample",), fuzz.as_is, 1))
+    with pytest.raises(fuzz.Failure, match=r"KeyError.*'a decoder' [0-9a-f]*ff") as failure:
+        fuzz.run(1, 10_000)
+    name, raw = str(failure.value).split("tests.protocol.fuzz ")[1].rsplit(" ", 1)
+    with pytest.raises(KeyError):
+        fuzz.main(name.strip("'"), raw)
+    fuzz.main("a decoder", b"fine".hex())
+    assert capsys.readouterr().out == "accepted\n"
+
+
+def test_a_hang_is_found(one_target: list[fuzz.Target], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "_TICK", 0.02)
+
+    def verdict(_: bytes) -> bool:
+        while True:
+            try:
+                raise DecodeError("again", 0, "")
+            except DecodeError:
+                continue
+
+    one_target.append(fuzz.Target("a decoder", verdict, (b"sample",), fuzz.as_is, 1))
+    with pytest.raises(fuzz.Failure, match="Hang"):
+        fuzz.run(1, 10)
