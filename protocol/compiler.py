@@ -519,7 +519,7 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
                 source += "raise Malformed"
             source += f"return {result}, pos"
         with source.block("except FAILURES as error:"):
-            source += "failure = error"
+            source += "failure = error.with_traceback(None)"
         source += "explain(buf, start, failure)"
     text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
     return text, decode
@@ -709,6 +709,6 @@ def _compile_encode(here: Table) -> tuple[str, Any]:
             writer.fields(here, "msg")
             source += "return head + out"
         with source.block("except FAILURES as error:"):
-            source += "failure = error"
+            source += "failure = error.with_traceback(None)"
         source += "explain(msg, failure)"
     return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")

@@ -47,9 +47,10 @@ def test_ten_million_inputs(shard: int, capfd: pytest.CaptureFixture[str]) -> No
     with capfd.disabled():  # what a hang leaves behind is to be seen
         result = fuzz.run(shard, INPUTS_PER_SHARD)
     assert result.inputs == result.accepted.total() + result.refused.total() == INPUTS_PER_SHARD
-    assert result.accepted.keys() == fuzz.targets().keys()
+    # Damage is the rule, so a target may have accepted nothing; but each was reached, and refuses.
     for name in fuzz.targets():
         assert result.refused[name], f"{name}: nothing was refused"
+    assert result.accepted.total() > INPUTS_PER_SHARD // 5
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:

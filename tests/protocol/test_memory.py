@@ -7,7 +7,6 @@ top. Measured is what Python allocates; what the codecs' own libraries take is i
 
 from __future__ import annotations
 
-import gc
 import random
 import struct
 import tracemalloc
@@ -53,13 +52,12 @@ from tests.protocol.test_hostile import surely_refused
 MIB = 1 << 20
 SLACK = 2 * MIB
 # Of messages there are hundreds to try: smaller ones, still large enough to be skimmed, and a smaller constant.
-FRAME = 2 * SKIM_ABOVE
+FRAME = SKIM_ABOVE * 5 // 4
 SMALL_SLACK = 64 << 10
 
 
 def peak_of_refusing(decode: Callable[[], Any], *expected: type[Exception]) -> int:
     """Bytes that were allocated at once while `decode` ran, and raised one of these."""
-    gc.collect()
     tracemalloc.start()
     try:
         with pytest.raises(expected):
@@ -163,7 +161,7 @@ def excess_of_refusing(case: Case, make: Callable[[int], Any], count: int) -> fl
     encode, decode = codec(*case).encode, codec(*case).decode
     damage = latest(case, encode(make(8)))
     whole = encode(make(count))
-    assert len(whole) > 1.4 * SKIM_ABOVE
+    assert len(whole) > 1.1 * SKIM_ABOVE
     decode(whole)  # so that all functions are compiled
     raw = damage(whole)
     return (peak_of_refusing(lambda: decode(raw), DecodeError) - SMALL_SLACK) / len(raw)
@@ -208,7 +206,7 @@ def test_arrays_of_tiny_elements(case: Case) -> None:
 def test_every_array_in_larger_frames(case: Case) -> None:
     for route in routes(table(*case)):
         make = partial(minimal, table(*case), route.names)
-        assert excess_of_refusing(case, make, 8 * FRAME // route.size) <= 2, route
+        assert excess_of_refusing(case, make, 16 * FRAME // route.size) <= 2, route
 
 
 def _of_each_kind() -> list[Case]:
@@ -240,7 +238,7 @@ def test_tagged_fields_that_nobody_declared(case: Case) -> None:
     def make(count: int) -> Any:
         return least._replace(tagged=tuple((number, b"") for number in range(1_000, 1_000 + count)))
 
-    assert excess_of_refusing(case, make, FRAME // 2) <= 2
+    assert excess_of_refusing(case, make, FRAME // 3) <= 2
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -248,12 +246,6 @@ def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
     msg = sample(random.Random(str(case)), *case)
     parts = parts_of(case, msg)
     decode = codec(*case).decode
-    for number, part in enumerate(parts):
-        if part.role in ("count", "length", "tags", "size"):
-            for bad in surely_refused(part):
-                raw = joined(parts, number, bad) + bytes(10_000)
-                with pytest.raises(DecodeError):
-                    decode(raw)
     tracemalloc.start()
     try:
         for number, part in enumerate(parts):
