@@ -375,7 +375,7 @@ def test_message_sets_of_tiny_messages(magic: int) -> None:
 @pytest.mark.parametrize("codec_number", SET_CODECS)
 def test_wrappers_of_tiny_messages(codec_number: Compression, magic: int) -> None:
     one = encode_message_set([Record(None, None, (), -1, 1)], magic)
-    inner = _messages(magic, 2 * MIB)
+    inner = _messages(magic, MIB)
     count = len(inner) // len(one)
     nested = _wrapper(codec_number, magic, one)
     for end in (one[:-1] + b"?", one[:-1], nested):
