@@ -367,7 +367,7 @@ def damaged(rng: random.Random, target: Target) -> bytearray:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 _TICK = 5.0
-_BLOCK = 64
+_BLOCK = 16
 _STDERR = 2  # not sys.stderr: it may be one without a file descriptor
 
 
@@ -414,15 +414,17 @@ class Result(NamedTuple):
 def run(seed: int, count: int) -> Result:
     """Feed `count` inputs. Raises Failure for the first promise broken, and Hang."""
     rng = random.Random(seed)
-    chosen = list(targets().values())
-    weights = [target.weight for target in chosen]
+    deck: list[Target] = []
     accepted: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     watch = Watch()
     with watch.on():
         while watch.number < count:
-            # Some inputs of a target at a time: what it needs is then at hand.
-            (target,) = rng.choices(chosen, weights)
+            # Every target in turn, as often as it weighs, and some inputs at a time: what it needs is then at hand.
+            if not deck:
+                deck = [target for target in targets().values() for _ in range(target.weight)]
+                rng.shuffle(deck)
+            target = deck.pop()
             name, verdict, finish = target.name, target.verdict, target.finish
             good = 0
             block = min(_BLOCK, count - watch.number)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from protocol.errors import DecodeError
@@ -22,19 +20,10 @@ def one_target(monkeypatch: pytest.MonkeyPatch) -> list[fuzz.Target]:
 
 
 def test_every_target_in_short(capfd: pytest.CaptureFixture[str]) -> None:
-    rng = random.Random(20260104)
-    for target in fuzz.targets().values():
-        outcomes = {"accepted": 0, "refused": 0}
-        for _ in range(60):
-            raw = target.finish(rng, fuzz.damaged(rng, target))
-            try:
-                outcomes["accepted" if target.verdict(raw) else "refused"] += 1
-            except Exception as error:
-                raise fuzz.Failure(target.name, raw, error) from error
-        assert sum(outcomes.values()) == 60
     with capfd.disabled():
         result = fuzz.run(20260105, 100_000)
     assert result.inputs == result.accepted.total() + result.refused.total() == 100_000
+    assert result.accepted.keys() == fuzz.targets().keys()
     # Neither decoders that refuse everything nor ones that take anything would do.
     assert result.accepted.total() > 20_000
     assert result.refused.total() > 40_000
@@ -48,8 +37,9 @@ def test_ten_million_inputs(shard: int, capfd: pytest.CaptureFixture[str]) -> No
         result = fuzz.run(shard, INPUTS_PER_SHARD)
     assert result.inputs == result.accepted.total() + result.refused.total() == INPUTS_PER_SHARD
     # Damage is the rule, so a target may have accepted nothing; but each was reached, and refuses.
-    for name in fuzz.targets():
-        assert result.refused[name], f"{name}: nothing was refused"
+    # A message of no fields is there whatever the bytes.
+    refusing = {name for name, target in fuzz.targets().items() if b"" not in target.samples or name == "frames"}
+    assert refusing <= {name for name, count in result.refused.items() if count}
     assert result.accepted.total() > INPUTS_PER_SHARD // 5
 
 
