@@ -1,12 +1,13 @@
 # make demo   the main job, end to end: a real broker, the shim, unmodified clients
 # make test   everything, in its short, seeded form        make soak   the full counts (long)
+# make bench  the benchmarks, as ratios of one run
 # make lint   ruff, mypy, import-linter                    make clean  forget the virtual environment
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test soak lint format lock clean
+.PHONY: demo test soak bench lint format lock clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): requirements.lock pyproject.toml
@@ -24,6 +25,9 @@ test: $(INSTALLED)
 
 soak: $(INSTALLED)
 	$(BIN)/python -m tests.soak
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.codec
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

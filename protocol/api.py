@@ -1,20 +1,26 @@
 """One API of the Kafka protocol: its number, its versions, and its messages in each of them."""
 
-from struct import Struct, error, pack_into
+from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
 from protocol.compiler import Buffer, Codec, codec
 from protocol.errors import EncodeError, UnsupportedVersion
-from protocol.headers import RequestHeader, decode_request_header, decode_response_header, encode_request_header
+from protocol.headers import (
+    RequestHeader,
+    ResponseHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+)
 
 Req = TypeVar("Req")
 Resp = TypeVar("Resp")
 
 API_VERSIONS_KEY: Final = 18
 
-_SIZE_BYTES = bytes(4)
+_SIZE = Struct(">i")
 _MAX_FRAME = 2**31 - 1
-_RESPONSE_HEAD = Struct(">ii")
 
 
 class Api(Generic[Req, Resp]):
@@ -107,21 +113,13 @@ class Api(Generic[Req, Resp]):
         """The whole frame: size, request header, body. Raises EncodeError."""
         found = self.request_codec(version)
         header = RequestHeader(self.key, version, correlation_id, client_id)
-        out = bytearray(_SIZE_BYTES + encode_request_header(self.request_header_version(version), header))
-        found.encode_into(msg, out)
-        return _sized(out, self.request)
+        return _framed(found.encode(msg, encode_request_header(self.request_header_version(version), header)), found)
 
     def response_frame(self, version: int, correlation_id: int, msg: Resp) -> bytes:
         """The whole frame: size, response header, body. Raises EncodeError."""
         found = self.response_codec(version)
-        try:
-            out = bytearray(_RESPONSE_HEAD.pack(0, correlation_id))
-        except error:
-            raise EncodeError(f"{correlation_id!r} does not fit", "ResponseHeader.correlation_id") from None
-        if self.response_header_version(version):
-            out.append(0)
-        found.encode_into(msg, out)
-        return _sized(out, self.response)
+        header = ResponseHeader(correlation_id)
+        return _framed(found.encode(msg, encode_response_header(self.response_header_version(version), header)), found)
 
     def _make(self, cls: type[Any], version: int) -> Codec[Any]:
         oldest, newest = self.versions
@@ -130,9 +128,7 @@ class Api(Generic[Req, Resp]):
         return codec(cls, version, self.is_flexible(version))
 
 
-def _sized(out: bytearray, cls: type[Any]) -> bytes:
-    size = len(out) - 4
-    if size > _MAX_FRAME:
-        raise EncodeError(f"the frame takes {size} bytes", cls.__name__)
-    pack_into(">i", out, 0, size)
-    return bytes(out)
+def _framed(payload: bytes, codec: Codec[Any]) -> bytes:
+    if len(payload) > _MAX_FRAME:
+        raise EncodeError(f"the frame takes {len(payload)} bytes", codec.cls.__name__)
+    return _SIZE.pack(len(payload)) + payload

@@ -297,21 +297,21 @@ def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int
 
 
 def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_headers: int) -> list[Record]:
+    records: list[Record] = []
     try:
-        if end - pos > SKIM_ABOVE:
-            _read_records(buf, pos, end, header, max_headers, keep=False)
-        pos, records = _read_records(buf, pos, end, header, max_headers, keep=True)
+        for keep in (False, True) if end - pos > SKIM_ABOVE else (True,):
+            stop, records = _read_records(buf, pos, end, header, max_headers, keep=keep)
+            if stop != end:
+                raise CorruptBatch(f"{end - stop} bytes after the last record", stop)
     except IndexError:
         raise CorruptBatch("record cut off", end) from None
-    if pos != end:
-        raise CorruptBatch(f"{end - pos} bytes after the last record", pos)
     return records
 
 
 def _read_records(
     buf: bytes, pos: int, batch_end: int, header: BatchHeader, max_headers: int, *, keep: bool
 ) -> tuple[int, list[Record]]:
-    # One-byte varints are read in place: lengths below 64 are the rule, and a call costs more than all the rest.
+    # Varints of one and two bytes are read in place: they are the rule, and a call costs more than all the rest.
     # Reading may run past the record's end, even past the batch's: every jump is checked before a slice is made,
     # and where the record really ended is checked at its end.
     records: list[Record] = []
@@ -325,7 +325,11 @@ def _read_records(
         n = buf[pos]
         pos += 1
         if n >= 0x80:
-            n, pos = _varint(buf, start)
+            if (high := buf[pos]) < 0x80:
+                n += (high << 7) - 0x80
+                pos += 1
+            else:
+                n, pos = _varint(buf, start)
         if n & 1:
             raise CorruptBatch("negative record length", start)
         record_end = pos + (n >> 1)
@@ -338,7 +342,11 @@ def _read_records(
         timestamp = base_timestamp
         if n:
             if n >= 0x80:
-                n, pos = _varlong(buf, pos - 1)
+                if (high := buf[pos]) < 0x80:
+                    n += (high << 7) - 0x80
+                    pos += 1
+                else:
+                    n, pos = _varlong(buf, pos - 1)
             timestamp += (n >> 1) ^ -(n & 1)
             if not -_MAX_INT64 - 1 <= timestamp <= _MAX_INT64:
                 raise CorruptBatch("timestamp beyond 64 bits", pos)
@@ -346,7 +354,11 @@ def _read_records(
         n = buf[pos]
         pos += 1
         if n >= 0x80:
-            n, pos = _varint(buf, pos - 1)
+            if (high := buf[pos]) < 0x80:
+                n += (high << 7) - 0x80
+                pos += 1
+            else:
+                n, pos = _varint(buf, pos - 1)
         delta = (n >> 1) ^ -(n & 1)
         if delta <= last_delta:
             raise CorruptBatch(f"offset delta {delta} after {last_delta}", pos)
@@ -355,7 +367,11 @@ def _read_records(
         n = buf[pos]
         pos += 1
         if n >= 0x80:
-            n, pos = _varint(buf, pos - 1)
+            if (high := buf[pos]) < 0x80:
+                n += (high << 7) - 0x80
+                pos += 1
+            else:
+                n, pos = _varint(buf, pos - 1)
         key: bytes | None
         if n & 1:
             if n != 1:
@@ -371,7 +387,11 @@ def _read_records(
         n = buf[pos]
         pos += 1
         if n >= 0x80:
-            n, pos = _varint(buf, pos - 1)
+            if (high := buf[pos]) < 0x80:
+                n += (high << 7) - 0x80
+                pos += 1
+            else:
+                n, pos = _varint(buf, pos - 1)
         value: bytes | None
         if n & 1:
             if n != 1:
@@ -404,7 +424,10 @@ def _read_record_headers(
     buf: bytes, pos: int, record_end: int, max_headers: int, keep: bool
 ) -> tuple[int, tuple[tuple[str, bytes | None], ...], int]:
     start = pos
-    n, pos = _varint(buf, pos)
+    n = buf[pos]
+    pos += 1
+    if n >= 0x80:
+        n, pos = _varint(buf, start)
     count = n >> 1
     if n & 1 or count * _MIN_RECORD_HEADER_SIZE > record_end - pos:
         raise CorruptBatch(f"{count ^ -(n & 1)} headers in {record_end - pos} bytes", start)
@@ -412,7 +435,10 @@ def _read_record_headers(
         raise DecompressedTooLarge(f"{count} headers where {max_headers} more are allowed", start)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        n, pos = _varint(buf, pos)
+        n = buf[pos]
+        pos += 1
+        if n >= 0x80:
+            n, pos = _varint(buf, pos - 1)
         end = pos + (n >> 1)
         if n & 1 or end > record_end:
             raise CorruptBatch("header key length", pos)
@@ -420,7 +446,10 @@ def _read_record_headers(
             key = buf[pos:end].decode()
         except UnicodeDecodeError:
             raise CorruptBatch("header key is not UTF-8", pos) from None
-        n, pos = _varint(buf, end)
+        n = buf[end]
+        pos = end + 1
+        if n >= 0x80:
+            n, pos = _varint(buf, end)
         value: bytes | None = None
         if n != 1:
             end = pos + (n >> 1)
@@ -657,26 +686,60 @@ def _record_parts(
     records: Sequence[Record], base_offset: int, last_offset_delta: int, base_timestamp: int
 ) -> list[bytes]:
     parts: list[bytes] = []
+    small = _ZIGZAG
     last_delta = -1
-    for record in records:
-        delta = record.offset - base_offset
+    for key, value, headers, timestamp, offset in records:
+        delta = offset - base_offset
         if not last_delta < delta <= last_offset_delta:
-            raise ValueError(f"offset {record.offset} in a batch of {base_offset}..{base_offset + last_offset_delta}")
+            raise ValueError(f"offset {offset} in a batch of {base_offset}..{base_offset + last_offset_delta}")
         last_delta = delta
-        timestamp_delta = record.timestamp - base_timestamp
-        if not -_MAX_INT64 - 1 <= timestamp_delta <= _MAX_INT64:
-            raise ValueError(f"timestamp {record.timestamp} in a batch from {base_timestamp} on")
-        body = [b"\x00", _zigzag(timestamp_delta), _zigzag(delta)]
-        body += (_NULL, b"") if record.key is None else (_zigzag(len(record.key)), record.key)
-        body += (_NULL, b"") if record.value is None else (_zigzag(len(record.value)), record.value)
-        body.append(_zigzag(len(record.headers)))
-        for name, content in record.headers:
-            encoded = name.encode()
-            body += (_zigzag(len(encoded)), encoded)
-            body += (_NULL, b"") if content is None else (_zigzag(len(content)), content)
-        parts.append(_zigzag(sum(map(len, body))))
-        parts += body
+        offset_delta = small[delta] if delta < _SMALL else _zigzag(delta)
+        delta = timestamp - base_timestamp
+        if 0 <= delta < _SMALL:
+            timestamp_delta = small[delta]
+        elif -_MAX_INT64 - 1 <= delta <= _MAX_INT64:
+            timestamp_delta = _zigzag(delta)
+        else:
+            raise ValueError(f"timestamp {timestamp} in a batch from {base_timestamp} on")
+        if key is None:
+            key_length = _NULL
+            key = b""
+            size = 1
+        else:
+            n = len(key)
+            key_length = small[n] if n < _SMALL else _zigzag(n)
+            size = n + 1
+        if value is None:
+            value_length = _NULL
+            value = b""
+        else:
+            n = len(value)
+            value_length = small[n] if n < _SMALL else _zigzag(n)
+            size += n
+        tail = _header_bytes(headers) if headers else b"\x00"
+        size += len(timestamp_delta) + len(offset_delta) + len(key_length) + len(value_length) + len(tail)
+        length = small[size] if size < _SMALL else _zigzag(size)
+        parts += (length, b"\x00", timestamp_delta, offset_delta, key_length, key, value_length, value, tail)
     return parts
+
+
+def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
+    """The headers of one record, their count in front."""
+    small = _ZIGZAG
+    n = len(headers)
+    out = bytearray(small[n] if n < _SMALL else _zigzag(n))
+    for name, content in headers:
+        encoded = name.encode()
+        n = len(encoded)
+        out += small[n] if n < _SMALL else _zigzag(n)
+        out += encoded
+        if content is None:
+            out += _NULL
+        else:
+            n = len(content)
+            out += small[n] if n < _SMALL else _zigzag(n)
+            out += content
+    return bytes(out)
 
 
 def encoded_size(records: Sequence[tuple[bytes | None, bytes | None]]) -> int:

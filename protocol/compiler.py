@@ -42,12 +42,8 @@ class Decode(Protocol[T_co]):
     def __call__(self, buf: Buffer, pos: int = 0, /) -> tuple[T_co, int]: ...
 
 
-class EncodeInto(Protocol[T_contra]):
-    def __call__(self, msg: T_contra, out: bytearray, /) -> None: ...
-
-
 class Encode(Protocol[T_contra]):
-    def __call__(self, msg: T_contra, /) -> bytes: ...
+    def __call__(self, msg: T_contra, head: bytes = b"", /) -> bytes: ...
 
 
 class Codec(Generic[T]):
@@ -57,11 +53,11 @@ class Codec(Generic[T]):
     raises DecodeError and nothing else, whatever the bytes. `bytes` are decoded in place, other buffers are copied
     from `pos` on.
 
-    `encode(msg)` gives the bytes; `encode_into(msg, out)` appends them, and leaves `out` as it was when it fails. Both
-    raise EncodeError for a message that this version cannot carry.
+    `encode(msg, head=b"")` gives the bytes, `head` before them. It raises EncodeError for a message that this version
+    cannot carry.
     """
 
-    __slots__ = ("cls", "decode", "decode_source", "encode", "encode_into", "encode_source", "flexible", "version")
+    __slots__ = ("cls", "decode", "decode_source", "encode", "encode_source", "flexible", "version")
 
     def __init__(self, cls: type[T], version: int, flexible: bool) -> None:
         here = table(cast("type[tuple[Any, ...]]", cls), version, flexible)
@@ -69,15 +65,8 @@ class Codec(Generic[T]):
         self.version = version
         self.flexible = flexible
         self.decode_source, decode = _compile_decode(here)
-        self.encode_source, encode_into = _compile_encode(here)
+        self.encode_source, encode = _compile_encode(here)
         self.decode: Decode[T] = decode
-        self.encode_into: EncodeInto[T] = encode_into
-
-        def encode(msg: T) -> bytes:
-            out = bytearray()
-            encode_into(msg, out)
-            return bytes(out)
-
         self.encode: Encode[T] = encode
 
 
@@ -530,7 +519,7 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
                 source += "raise Malformed"
             source += f"return {result}, pos"
         with source.block("except FAILURES as error:"):
-            source += "failure = error"
+            source += "failure = error.with_traceback(None)"
         source += "explain(buf, start, failure)"
     text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
     return text, decode
@@ -714,14 +703,12 @@ def _compile_encode(here: Table) -> tuple[str, Any]:
 
     source.names["explain"] = explain
     source.names["FAILURES"] = _ENCODE_FAILURES
-    with source.block("def encode_into(msg, out):"):
-        source += "target = out"
-        source += "start = len(out)"
+    with source.block('def encode(msg, head=b""):'):
+        source += "out = bytearray()"
         with source.block("try:"):
             writer.fields(here, "msg")
-            source += "return"
+            source += "return head + out"
         with source.block("except FAILURES as error:"):
-            source += "failure = error"
-        source += "del target[start:]"
+            source += "failure = error.with_traceback(None)"
         source += "explain(msg, failure)"
-    return source.function("encode_into", f"<encode {here.cls.__name__} v{here.version}>")
+    return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")

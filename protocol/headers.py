@@ -48,3 +48,8 @@ def encode_request_header(header_version: int, header: RequestHeader) -> bytes:
 def decode_response_header(header_version: int, buf: Buffer, pos: int = 0) -> tuple[ResponseHeader, int]:
     """The header at `pos` (after the frame's size) and the position of the body. Raises DecodeError."""
     return _RESPONSE[header_version].decode(buf, pos)
+
+
+def encode_response_header(header_version: int, header: ResponseHeader) -> bytes:
+    """Raises EncodeError."""
+    return _RESPONSE[header_version].encode(header)

@@ -142,9 +142,7 @@ def encode_key(key: Key) -> bytes:
     """Offset commit keys as type 1, group metadata keys as type 2. Raises EncodeError."""
     if isinstance(key, UnknownKey):
         return key.raw
-    out = bytearray(_KEY_HEADS[type(key)])
-    _codec(type(key), 0).encode_into(key, out)
-    return bytes(out)
+    return _codec(type(key), 0).encode(key, _KEY_HEADS[type(key)])
 
 
 def encode_value(value: Value, version: int | None = None) -> bytes:
@@ -155,9 +153,7 @@ def encode_value(value: Value, version: int | None = None) -> bytes:
         version = version_of(value)
     elif not 0 <= version <= _NEWEST_VALUE:
         raise EncodeError(f"version {version} is not one of 0-{_NEWEST_VALUE}", type(value).__name__)
-    out = bytearray(_INT16.pack(version))
-    _codec(type(value), version).encode_into(value, out)
-    return bytes(out)
+    return _codec(type(value), version).encode(value, _INT16.pack(version))
 
 
 def version_of(value: OffsetCommitValue | GroupMetadataValue) -> int:

@@ -1,21 +1,26 @@
 """Real Kafka brokers from before KRaft, each with a ZooKeeper of its own, and the releases there are jar sets for."""
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from shim.demo.parts import StartFailed, ZooKeeper, free_port, jar_set
+from shim.demo.parts.jars import POM_FOLDERS
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
+from shim.demo.parts.server import Server
 
 KAFKA_0_8: Final = "kafka-0.8.2.2"
 KAFKA_0_10: Final = "kafka-0.10.2.2"
 KAFKA_1: Final = "kafka-1.1.1"
 KAFKA_3: Final = "kafka-3.9.2"  # the last with ZooKeeper mode
 
+POM_FOLDERS.append(Path(__file__).with_name("poms"))
+
 _STARTED = " started (kafka.server.KafkaServer)"
+_POLL_S = 0.05
 
 # Settings that a release does not have yet, or not any more, it warns of and leaves alone.
 _SMALL: Mapping[str, str | int] = {
@@ -30,18 +35,15 @@ _SMALL: Mapping[str, str | int] = {
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 5,
     "transaction.state.log.replication.factor": 1,
+    "zookeeper.session.timeout.ms": 3_000,
 }
 
 
-class LegacyBroker:
-    """One Kafka broker of `release` (one of the four above) on a loopback address, its ZooKeeper included.
+class LegacyBroker(Server):
+    """One Kafka broker of `release` (one of the four above), its ZooKeeper included.
 
-    `folder` keeps everything of it: `server.properties`, `server.log` (its output, appended over restarts), `data/` and
-    `zookeeper/`. Ports and data stay the same over `stop`, `kill` and `start`. As a context manager it is started, and
-    stopped however the block ends. `properties` are server.properties of its own, before all others.
-
-    Starting raises PartsUnavailable (no Java, no jars) and StartFailed (with the tail of the log); nothing is left
-    running then.
+    `folder` keeps everything of it: `server.properties`, `server.log`, `data/` and `zookeeper/`. `properties` are
+    server.properties of its own, before all others. `stop` and `kill` go to its ZooKeeper too.
     """
 
     def __init__(
@@ -56,92 +58,53 @@ class LegacyBroker:
         start_timeout: float = 60.0,
         stop_timeout: float = 15.0,
     ) -> None:
-        self.folder = folder
-        self.release = release
+        super().__init__(folder, host, free_port(host), heap_mb, start_timeout, stop_timeout, release)
+        self.title = f"the {release} broker"
         self.node_id = node_id
-        self.host = host
-        self.port = free_port(host)
         self.zookeeper = ZooKeeper(folder / "zookeeper", host=host)
-        self.heap_mb = heap_mb
-        self.start_timeout = start_timeout
-        self.stop_timeout = stop_timeout
         self._properties = dict(properties or {})
-        self._child: Child | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
+        return self.address
 
     @property
     def data(self) -> Path:
         """The broker's `log.dirs`: one folder per partition."""
         return self.folder / "data"
 
-    @property
-    def log(self) -> Path:
-        """What the broker printed."""
-        return self.folder / "server.log"
-
-    @property
-    def running(self) -> bool:
-        return self._child is not None and self._child.running
-
-    @property
-    def pid(self) -> int:
-        """The process id. Raises RuntimeError when the broker does not run."""
-        if self._child is None or not self._child.running:
-            raise RuntimeError(f"the {self.release} broker is not running")
-        return self._child.pid
-
-    def start(self) -> Self:
-        """Start it, with the data it has; returns when it takes requests. Nothing happens when it runs already."""
-        if self.running:
-            return self
+    def _launched(self) -> Child:
         jars = jar_set(self.release)
         # log4j 1.2 looks for its configuration on the class path.
         jars = dataclasses.replace(jars, jars=(Path(__file__).parent, *jars.jars))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.zookeeper.start()
         try:
-            self.zookeeper.start()
+            self._wait_forgotten()
             command = java_command(jars, "kafka.Kafka", str(self._write_properties()), heap_mb=self.heap_mb)
-            self._child = Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
-            self._child.wait_ready(self.start_timeout)
-        except StartFailed as error:
-            self.kill()
-            raise StartFailed(f"the {self.release} broker at {self.bootstrap_servers}: {error}") from None
+            return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
         except BaseException:
-            self.kill()
+            self.zookeeper.kill()
             raise
-        return self
+
+    def _wait_forgotten(self) -> None:
+        """Wait until ZooKeeper has dropped what the broker registered before a kill: it would not start beside it."""
+        deadline = time.monotonic() + self.start_timeout
+        while "zk_ephemerals_count\t0\n" not in (answer := self.zookeeper.four_letter_word("mntr")):
+            if time.monotonic() > deadline:
+                raise StartFailed(f"{self.title}: it is still registered:\n{answer}")
+            time.sleep(_POLL_S)  # nothing here watches znodes
 
     def stop(self) -> None:
-        """SIGTERM, SIGKILL after `stop_timeout` seconds; then its ZooKeeper's. Nothing when it does not run."""
         try:
-            if self._child is not None:
-                self._child.stop(self.stop_timeout)
+            super().stop()
         finally:
             self.zookeeper.stop()
 
     def kill(self) -> None:
-        """SIGKILL, to its ZooKeeper too. Nothing happens when it does not run."""
         try:
-            if self._child is not None:
-                self._child.kill()
+            super().kill()
         finally:
             self.zookeeper.kill()
-
-    def restart(self) -> None:
-        """`stop`, then `start`: same ports, same data."""
-        self.stop()
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _write_properties(self) -> Path:
         path = self.folder / "server.properties"

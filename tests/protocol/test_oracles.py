@@ -1,7 +1,8 @@
 """Byte-for-byte agreement with codecs that nobody here wrote: kafka-python 3, kio and aiokafka.
 
-Our bytes are decoded by the other side, which must find the same values and give the same bytes back. `FEWER_THAN_TWO`
-is the list of what not at least two of them cover.
+Our bytes are decoded by the other side, which must find the same values and give the same bytes back. Kafka's own Java
+codecs are asked likewise in `tests/protocol_java/test_java.py`. `FEWER_THAN_TWO` is the list of what not at least two
+of them all cover.
 
 kafka-python 3 and kio each read Kafka's own message definitions, with code of their own. aiokafka's schemas were
 written by hand, and share their ancestry with the old ones that kafka-python still carries: those stand in where
@@ -36,6 +37,7 @@ from protocol.schema import ArrayOf, Kind, StructOf, Table, table
 from protocol.wire import ZERO_UUID, Fixed
 from tests.protocol.schemas import API_CASES, Case
 from tests.protocol.strategies import sample
+from tests.protocol_java.oracle import generated_has, kafka_1_has
 
 
 def classes_in(package: Any) -> list[type[Any]]:
@@ -265,52 +267,24 @@ def test_agreement(case: Case) -> None:
             oracle.agrees(case, msg)
 
 
-# What fewer than two oracles cover, so that nobody believes more than is so: by the only one there is, the messages
-# and their versions. The old ones are those that Kafka 4 dropped, and with it the oracles that read its definitions.
-FEWER_THAN_TWO: dict[str, dict[str, list[int]]] = {
-    "none": {
-        "WriteTxnMarkersRequest": [0],
-        "WriteTxnMarkersResponse": [0],
-    },
-    "kio": {
-        "ConsumerGroupDescribeRequest": [0, 1],
-        "ConsumerGroupDescribeResponse": [0, 1],
-        "ConsumerGroupHeartbeatRequest": [0, 1],
-        "ConsumerGroupHeartbeatResponse": [0, 1],
-        "ShareAcknowledgeRequest": [1, 2],
-        "ShareAcknowledgeResponse": [1, 2],
-        "ShareFetchRequest": [1, 2],
-        "ShareFetchResponse": [1, 2],
-    },
-    "hand-written": {
-        "CreateTopicsRequest": [0, 1],
-        "CreateTopicsResponse": [0, 1],
-        "DeleteTopicsRequest": [0],
-        "DeleteTopicsResponse": [0],
-        "DescribeAclsRequest": [0],
-        "DescribeAclsResponse": [0],
-        "DescribeConfigsRequest": [0],
-        "DescribeConfigsResponse": [0],
-        "FetchRequest": [0, 1, 2, 3],
-        "FetchResponse": [0, 1, 2, 3],
-        "ListOffsetsRequest": [0],
-        "ListOffsetsResponse": [0],
-        "OffsetCommitRequest": [0, 1],
-        "OffsetCommitResponse": [0, 1],
-        "OffsetFetchRequest": [0],
-        "OffsetFetchResponse": [0],
-        "OffsetForLeaderEpochRequest": [0, 1],
-        "OffsetForLeaderEpochResponse": [0, 1],
-        "ProduceRequest": [0, 1, 2],
-        "ProduceResponse": [0, 1, 2],
-    },
+# Asked in tests/protocol_java/test_java.py, which proves that they have what is said here.
+JAVA: dict[str, Callable[[Case], bool]] = {
+    "Kafka's generated classes": generated_has,
+    "Kafka 1.1.1": kafka_1_has,
 }
+
+# What fewer than two oracles cover, so that nobody believes more than is so: by the only one there is ("none" where
+# there is none), the messages and their versions. Nothing is left. The generated classes of Kafka 4.3.1 and 3.9.2 cover
+# all there is. Beside them stand, with others or alone: kio for what is newer than kafka-python 3; the hand-written
+# schemas here and those of Kafka 1.1.1 for what Kafka 4 dropped, and for WriteTxnMarkers 0 the latter only.
+FEWER_THAN_TWO: dict[str, dict[str, list[int]]] = {}
 
 
 def test_coverage() -> None:
     found: dict[str, dict[str, list[int]]] = {}
     for case in API_CASES:
         names = [oracle.name for oracle in ORACLES if oracle.has(case)]
+        names += [name for name, has in JAVA.items() if has(case)]
         if len(names) < 2:
             only = found.setdefault(names[0] if names else "none", {})
             only.setdefault(case.cls.__name__, []).append(case.version)

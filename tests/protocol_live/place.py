@@ -108,14 +108,19 @@ class Place:
         return response
 
     def ask_until(
-        self, api: Api[Request, Response], version: int, request: Request, error_of: Callable[[Response], int]
+        self,
+        api: Api[Request, Response],
+        version: int,
+        request: Request,
+        error_of: Callable[[Response], int],
+        expected: ErrorCode = ErrorCode.NONE,
     ) -> Response:
-        """Ask again for as long as the error is one of those that pass by themselves."""
+        """Ask again for as long as the error is one of those that pass by themselves; then it must be `expected`."""
         deadline = time.monotonic() + _TIMEOUT_S
         while (error := error_of(response := self.ask(api, version, request))) in _NOT_YET:
             assert time.monotonic() < deadline, ErrorCode(error).name
             time.sleep(_POLL_S)  # the broker tells nobody when it is ready
-        assert error == 0, ErrorCode(error).name
+        assert error == expected, ErrorCode(error).name
         return response
 
     def advertised(self) -> dict[int, tuple[int, int]]:
@@ -146,7 +151,7 @@ class Place:
 
     def topic_id(self, name: str) -> bytes:
         request = metadata.MetadataRequest((metadata.MetadataRequestTopic(name=name),))
-        (topic,) = self.ask(metadata.API, 12, request).topics
+        (topic,) = self.ask_until(metadata.API, 12, request, lambda answer: answer.topics[0].error_code).topics
         assert topic.topic_id != ZERO_UUID
         return topic.topic_id
 
@@ -197,8 +202,9 @@ class Place:
             reason="a test",
         )
         if version >= 4:  # KIP-394
-            refused = self.ask(join_group.API, version, request)
-            assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            refused = self.ask_until(
+                join_group.API, version, request, lambda response: response.error_code, ErrorCode.MEMBER_ID_REQUIRED
+            )
             assert refused.member_id
             request = request._replace(member_id=refused.member_id)
         answer = self.ask_until(join_group.API, version, request, lambda response: response.error_code)

@@ -17,6 +17,7 @@ from shim.demo.parts.jvm import java_command
 from shim.demo.parts.metadata import cluster_view
 from shim.demo.parts.ports import free_port_range
 from shim.demo.parts.process import Child, StartFailed
+from shim.demo.parts.server import Server
 
 Properties = Mapping[str, str | int | bool]
 
@@ -52,15 +53,11 @@ class Quorum(NamedTuple):
     brokers: int
 
 
-class Broker:
+class Broker(Server):
     """One Kafka broker. Without `quorum` it is its own controller, a whole cluster of one.
 
-    `folder` keeps everything of it: `server.properties`, `server.log` (its output, appended over restarts) and `data/`.
-    Port and data stay the same over `stop`, `kill` and `start`. As a context manager it is started, and stopped however
-    the block ends. `properties` are server.properties of its own, before all others.
-
-    Starting raises PartsUnavailable (no Java, no jars) and StartFailed (with the tail of the log); nothing is left
-    running then.
+    `folder` keeps everything of it: `server.properties`, `server.log` and `data/`. `properties` are server.properties
+    of its own, before all others.
     """
 
     def __init__(
@@ -76,43 +73,22 @@ class Broker:
         stop_timeout: float = 15.0,
         release: str = KAFKA,
     ) -> None:
-        self.folder = folder
+        super().__init__(folder, host, free_port_range(2, host), heap_mb, start_timeout, stop_timeout, release)
+        self.title = f"broker {node_id}"
         self.node_id = node_id
-        self.host = host
-        self.port = free_port_range(2, host)
         # A lone broker, or the one that its cluster made the controller, listens for the quorum at the next port.
         self.quorum = quorum or Quorum(_new_id(), node_id, f"{host}:{self.port + 1}", 1)
-        self.heap_mb = heap_mb
-        self.start_timeout = start_timeout
-        self.stop_timeout = stop_timeout
-        self.release = release
         self._properties = dict(properties or {})
-        self._child: Child | None = None
+        self._record_archive: Path | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
+        return self.address
 
     @property
     def data(self) -> Path:
         """The broker's `log.dirs`: one folder per partition."""
         return self.folder / "data"
-
-    @property
-    def log(self) -> Path:
-        """What the broker printed."""
-        return self.folder / "server.log"
-
-    @property
-    def running(self) -> bool:
-        return self._child is not None and self._child.running
-
-    @property
-    def pid(self) -> int:
-        """The process id. Raises RuntimeError when the broker does not run."""
-        if self._child is None or not self._child.running:
-            raise RuntimeError(f"broker {self.node_id} is not running")
-        return self._child.pid
 
     @property
     def is_controller(self) -> bool:
@@ -128,22 +104,10 @@ class Broker:
         ]
         return [segment for _, segment in sorted(found)]
 
-    def start(self) -> Self:
-        """Start it, with the data it has; returns when it takes requests. Nothing happens when it runs already."""
-        self.launch()
-        self.wait_started()
-        return self
-
-    def launch(self) -> None:
-        """The first half of `start`: the process exists on return, and need not have started. For several at once."""
-        if self.running:
-            return
+    def _launched(self) -> Child:
         jars = jar_set(self.release)
-        made_archive(jars, java_executable(), lambda path: _train(jars, self.release, path))
-        self._launch(jars)
-
-    def _launch(self, jars: JarSet, record_archive: Path | None = None) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._record_archive is None:
+            made_archive(jars, java_executable(), lambda path: _train(self.release, path))
         self._write_properties()
         if not (self.data / "meta.properties").exists():
             self._format(jars)
@@ -153,44 +117,9 @@ class Broker:
             str(self._server_properties),
             heap_mb=self.heap_mb,
             log_level="INFO",
-            record_archive=record_archive,
+            record_archive=self._record_archive,
         )
-        self._child = Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
-
-    def wait_started(self) -> None:
-        """The second half of `start`. Raises StartFailed, and the process is gone then."""
-        assert self._child is not None, "launch comes first"
-        try:
-            self._child.wait_ready(self.start_timeout)
-        except StartFailed as error:
-            self._child.kill()
-            raise StartFailed(f"broker {self.node_id} at {self.bootstrap_servers}: {error}") from None
-        except BaseException:
-            self._child.kill()
-            raise
-
-    def stop(self) -> None:
-        """SIGTERM (a controlled shutdown), SIGKILL after `stop_timeout` seconds; nothing when it does not run."""
-        if self._child is not None:
-            self._child.stop(self.stop_timeout)
-
-    def kill(self) -> None:
-        """SIGKILL. Nothing happens when it does not run."""
-        if self._child is not None:
-            self._child.kill()
-
-    def restart(self) -> None:
-        """`stop`, then `start`: same port, same data."""
-        self.stop()
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
 
     @property
     def _server_properties(self) -> Path:
@@ -234,7 +163,7 @@ class Broker:
         finally:
             child.kill()
         if not in_time or child.returncode != 0:
-            raise StartFailed(f"broker {self.node_id}: {self.data} could not be formatted:\n{child.tail()}")
+            raise StartFailed(f"{self.title}: {self.data} could not be formatted:\n{child.tail()}")
 
 
 class Cluster:
@@ -361,14 +290,12 @@ def _property_text(value: str | int | bool) -> str:
     return text.replace("\\", "\\\\").encode("ascii", "backslashreplace").decode("ascii").replace("\n", "\\n")
 
 
-def _train(jars: JarSet, release: str, archive: Path) -> None:
+def _train(release: str, archive: Path) -> None:
     """Have a throw-away broker write a class data archive as it ends. Raises ArchiveRefused, StartFailed, OSError."""
     with tempfile.TemporaryDirectory(prefix="offset-shim-archive-") as folder:
         broker = Broker(Path(folder), release=release, stop_timeout=60.0)
-        try:
-            broker._launch(jars, record_archive=archive)
-            broker.wait_started()
-        finally:
-            broker.stop()
+        broker._record_archive = archive
+        broker.start()
+        broker.stop()
     if not archive.exists():
         raise ArchiveRefused("the Java runtime wrote none")

@@ -17,12 +17,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from shim.demo.parts.process import spawn
 
 KAFKA = "kafka-4.3.1"
 ZOOKEEPER = "zookeeper-3.9.5"
+
+POM_FOLDERS: list[Traversable] = [files("shim.demo.parts").joinpath("poms")]
+"""Where there is a pom for each jar set, `<name>.xml`; whoever has sets of their own adds a folder."""
 
 _OLDEST_JAVA = 17  # Kafka 4 brokers (KIP-1013)
 _MAVEN_TIMEOUT_S = 900
@@ -81,15 +85,15 @@ def java_release(java: Path) -> str:
 
 
 def jar_set(name: str) -> JarSet:
-    """The jar set `name` (a pom in `poms/`), fetched now when the cache lacks it or holds it in part.
+    """The jar set `name` (of a pom in one of POM_FOLDERS), fetched now when the cache lacks it or holds it in part.
 
     Safe for processes and threads at the same moment, and for a kill at any point. Raises PartsUnavailable when it
     cannot be fetched, and KeyError for a name without a pom.
     """
-    resource = files("shim.demo.parts").joinpath("poms", f"{name}.xml")
-    if not resource.is_file():
+    poms = [found for folder in POM_FOLDERS if (found := folder.joinpath(f"{name}.xml")).is_file()]
+    if not poms:
         raise KeyError(name)
-    pom = resource.read_bytes()
+    pom = poms[0].read_bytes()
     folder = cache_folder() / "jars" / name
     whole = _whole_set(name, folder, pom)
     if whole:

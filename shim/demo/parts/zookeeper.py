@@ -4,13 +4,12 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from shim.demo.parts.jars import ZOOKEEPER, jar_set
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.ports import free_port
 from shim.demo.parts.process import Child, StartFailed
+from shim.demo.parts.server import Server
 
 # Logged once the request pipeline stands; what is sent before may never be answered.
 _STARTED = "PrepRequestProcessor (sid:0) started"
@@ -18,16 +17,14 @@ _POLL_S = 0.05
 _WORD_TIMEOUT_S = 1.0
 
 
-class ZooKeeper:
-    """One ZooKeeper server on a loopback address.
+class ZooKeeper(Server):
+    """One ZooKeeper server.
 
-    `folder` keeps `zoo.cfg`, `zookeeper.log` (its output, appended over restarts) and `data/`. Port and data stay the
-    same over `stop`, `kill` and `start`. As a context manager it is started, and stopped however the block ends.
-    `settings` go into zoo.cfg, before all others.
-
-    Starting raises PartsUnavailable (no Java, no jars) and StartFailed (with the tail of the log); nothing is left
-    running then.
+    `folder` keeps `zoo.cfg`, `zookeeper.log` and `data/`. `settings` go into zoo.cfg, before all others.
     """
+
+    title = "ZooKeeper"
+    log_name = "zookeeper.log"
 
     def __init__(
         self,
@@ -40,43 +37,16 @@ class ZooKeeper:
         stop_timeout: float = 10.0,
         release: str = ZOOKEEPER,
     ) -> None:
-        self.folder = folder
-        self.host = host
-        self.port = free_port(host)
-        self.heap_mb = heap_mb
-        self.start_timeout = start_timeout
-        self.stop_timeout = stop_timeout
-        self.release = release
+        super().__init__(folder, host, free_port(host), heap_mb, start_timeout, stop_timeout, release)
         self._settings = dict(settings or {})
-        self._child: Child | None = None
 
     @property
     def connect_string(self) -> str:
         """`host:port`, without a chroot."""
-        return f"{self.host}:{self.port}"
+        return self.address
 
-    @property
-    def log(self) -> Path:
-        """What the server printed."""
-        return self.folder / "zookeeper.log"
-
-    @property
-    def running(self) -> bool:
-        return self._child is not None and self._child.running
-
-    @property
-    def pid(self) -> int:
-        """The process id. Raises RuntimeError when the server does not run."""
-        if self._child is None or not self._child.running:
-            raise RuntimeError("ZooKeeper is not running")
-        return self._child.pid
-
-    def start(self) -> Self:
-        """Start it, with the data it has; returns when it takes requests. Nothing happens when it runs already."""
-        if self.running:
-            return self
+    def _launched(self) -> Child:
         jars = jar_set(self.release)
-        self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "zoo.cfg"
         settings: dict[str, str | int] = {
             "dataDir": str(self.folder / "data"),
@@ -91,32 +61,7 @@ class ZooKeeper:
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
         main_class = "org.apache.zookeeper.server.ZooKeeperServerMain"
         command = java_command(jars, main_class, str(config), heap_mb=self.heap_mb)
-        self._child = Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
-        try:
-            self._child.wait_ready(self.start_timeout)
-            self._wait_serving()
-        except StartFailed as error:
-            self.kill()
-            raise StartFailed(f"ZooKeeper at {self.connect_string}: {error}") from None
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def stop(self) -> None:
-        """SIGTERM, SIGKILL after `stop_timeout` seconds. Nothing happens when it does not run."""
-        if self._child is not None:
-            self._child.stop(self.stop_timeout)
-
-    def kill(self) -> None:
-        """SIGKILL. Nothing happens when it does not run."""
-        if self._child is not None:
-            self._child.kill()
-
-    def restart(self) -> None:
-        """`stop`, then `start`: same port, same data."""
-        self.stop()
-        self.start()
+        return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
 
     def four_letter_word(self, word: str) -> str:
         """The answer to `ruok`, `srvr`, `mntr` or `wchs`. Raises OSError when none comes within a second."""
@@ -125,16 +70,9 @@ class ZooKeeper:
             with connection.makefile("rb") as answer:
                 return answer.read().decode()
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _wait_serving(self) -> None:
+    def _wait_serving(self, child: Child) -> None:
         """Ask until it serves: its last line about the start comes a moment before, and so does its first `imok`."""
+        super()._wait_serving(child)
         deadline = time.monotonic() + self.start_timeout
         while True:
             try:

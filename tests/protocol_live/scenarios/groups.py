@@ -1,6 +1,7 @@
 """Groups and their offsets, classic and KIP-848."""
 
 import base64
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -257,7 +258,7 @@ def deletes_offsets(place: Place, version: int) -> None:
     assert fetched(place, 7, group, topic) == {}
 
 
-def _consumer(place: Place, version: int) -> tuple[str, str, str]:
+def new_consumer(place: Place, version: int) -> tuple[str, str, str]:
     """A member of a group of the new protocol: its group, its id, the topic that it has partition 0 of."""
     topic, group = place.new_topic(), place.new_group()
     member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=") if version >= 1 else ""
@@ -268,23 +269,30 @@ def _consumer(place: Place, version: int) -> tuple[str, str, str]:
     assert answer.member_id
     assert answer.member_epoch > 0
     assert answer.heartbeat_interval_ms > 0
-    assert answer.assignment is not None
+    # A coordinator that has not heard of the new topic yet assigns nothing at first.
+    joined = request._replace(member_id=answer.member_id, subscribed_topic_names=None)
+    deadline = time.monotonic() + 30.0
+    while answer.assignment is None or not answer.assignment.topic_partitions:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # a member hears of its assignment when it asks
+        waiting = joined._replace(member_epoch=answer.member_epoch)
+        answer = place.ask(consumer_group_heartbeat.API, version, waiting)
+        assert answer.error_code == 0
+        assert answer.member_id == joined.member_id
     ((topic_id, partitions, _),) = answer.assignment.topic_partitions
     assert (topic_id, partitions) == (place.topic_id(topic), (0,))
-    beat = request._replace(
-        member_id=answer.member_id,
+    beat = joined._replace(
         member_epoch=answer.member_epoch,
-        subscribed_topic_names=None,
         topic_partitions=(consumer_group_heartbeat.TopicPartitions(topic_id, (0,)),),
     )
     again = place.ask(consumer_group_heartbeat.API, version, beat)
     assert (again.error_code, again.member_epoch) == (0, answer.member_epoch)
-    return group, answer.member_id, topic
+    return group, joined.member_id, topic
 
 
 @scenario(consumer_group_heartbeat.API)
 def consumers_beat(place: Place, version: int) -> None:
-    group, member_id, _ = _consumer(place, version)
+    group, member_id, _ = new_consumer(place, version)
     late = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group, member_id, 99)
     answer = place.ask(consumer_group_heartbeat.API, version, late)
     assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
@@ -305,7 +313,7 @@ def consumers_beat(place: Place, version: int) -> None:
 
 @scenario(consumer_group_describe.API)
 def describes_consumer_groups(place: Place, version: int) -> None:
-    group, member_id, topic = _consumer(place, 1)
+    group, member_id, topic = new_consumer(place, 1)
     request = consumer_group_describe.ConsumerGroupDescribeRequest((group, "absent"), True)
     answer = place.ask(consumer_group_describe.API, version, request)
     by_id = {found.group_id: found for found in answer.groups}

@@ -169,6 +169,7 @@ class Share(NamedTuple):
     group: str
     member: str
     next_epoch: int
+    topic: str
     topic_id: bytes
     found: share_fetch.PartitionData
     records: list[Record]
@@ -181,12 +182,20 @@ def _share(place: Place, fetch_version: int) -> Share:
     join = ShareGroupHeartbeatRequest(group, member, 0, subscribed_topic_names=(topic,))
     joined = place.ask_until(SHARE_GROUP_HEARTBEAT, 1, join, lambda response: response.error_code)
     assert joined.member_id == member
+    # Before the partition has its state in the share coordinator nobody is assigned it, and ShareFetch answers -1.
+    deadline = time.monotonic() + 30.0
+    while joined.assignment is None or not joined.assignment.topic_partitions:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # a member hears of its assignment when it asks
+        beat = ShareGroupHeartbeatRequest(group, member, joined.member_epoch)
+        joined = place.ask(SHARE_GROUP_HEARTBEAT, 1, beat)
+        assert joined.error_code == 0
+    assert joined.assignment.topic_partitions == ((topic_id, (0,), ()),)
     topics = (share_fetch.FetchTopic(topic_id, (share_fetch.FetchPartition(0, ()),)),)
     opening = share_fetch.ShareFetchRequest(
         group, member, max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics
     )
-    # The group begins at what is the end of the log once its state stands; what is written before goes by.
-    deadline = time.monotonic() + 30.0
+    # The group begins at what is the end of the log when it is first asked for; what is written before goes by.
     for epoch in itertools.count():
         assert time.monotonic() < deadline
         records = some_records(9)
@@ -198,7 +207,7 @@ def _share(place: Place, fetch_version: int) -> Share:
             assert (found_id, found.partition_index, found.error_code) == (topic_id, 0, 0)
             if found.acquired_records:
                 expected = [record._replace(offset=base_offset + record.offset) for record in records]
-                return Share(group, member, epoch + 1, topic_id, found, expected)
+                return Share(group, member, epoch + 1, topic, topic_id, found, expected)
     raise AssertionError("unreachable")
 
 
@@ -209,23 +218,62 @@ def share_fetches(place: Place, version: int) -> None:
     first, last = share.records[0].offset, share.records[-1].offset
     assert [acquired[:3] for acquired in share.found.acquired_records] == [(first, last, 1)]
 
+    def answered(
+        request: share_fetch.ShareFetchRequest, acknowledge_type: int, offset: int = first
+    ) -> share_fetch.PartitionData:
+        """Acknowledge three records from `offset` on, by default those acquired, and fetch on."""
+        batch = share_fetch.AcknowledgementBatch(offset, offset + last - first, (acknowledge_type,))
+        topic = share_fetch.FetchTopic(share.topic_id, (share_fetch.FetchPartition(0, (batch,)),))
+        answer = place.ask(share_fetch.API, version, request._replace(topics=(topic,)))
+        assert (answer.error_code, answer.error_message) == (0, None)
+        assert answer.acquisition_lock_timeout_ms > 0
+        ((found_id, (found,), _),) = answer.responses
+        assert (found_id, found.partition_index, found.error_code) == (share.topic_id, 0, 0)
+        return found
+
+    request = share_fetch.ShareFetchRequest(share.group, share.member, share.next_epoch, max_bytes=0)
+    if version >= 2:  # KIP-1222: nothing can be fetched along with it
+        renewed = answered(request._replace(is_renew_ack=True), 4)
+        assert (renewed.acknowledge_error_code, renewed.acquired_records) == (0, ())
+        request = request._replace(share_session_epoch=request.share_session_epoch + 1)
+    assert place.send(share.topic, 9, as_written(some_records(9), 9)) == last + 1
+    request = request._replace(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, max_records=2, batch_size=2)
+    if version >= 2:  # KIP-1206: a batch can be cut to what was asked for
+        request = request._replace(share_acquire_mode=1)
+    found = answered(request, 1)
+    assert found.acknowledge_error_code == 0
+    until = last + (2 if version >= 2 else 3)
+    assert [acquired[:3] for acquired in found.acquired_records] == [(last + 1, until, 1)]
+    never = answered(request._replace(share_session_epoch=request.share_session_epoch + 1), 1, last + 100)
+    assert never.acknowledge_error_code == ErrorCode.INVALID_REQUEST
+    assert never.acknowledge_error_message
+
 
 @scenario(share_acknowledge.API)
 def share_acknowledges(place: Place, version: int) -> None:
     share = _share(place, 1)
     first, last = share.records[0].offset, share.records[-1].offset
-    batches = (share_acknowledge.AcknowledgementBatch(first, last, (1, 2, 3)),)
 
-    def acknowledged(epoch: int) -> int:
+    def acknowledged(epoch: int, *types: int) -> int:
+        batches = (share_acknowledge.AcknowledgementBatch(first, last, types),)
         partitions = (share_acknowledge.AcknowledgePartition(0, batches),)
         request = share_acknowledge.ShareAcknowledgeRequest(
-            share.group, share.member, epoch, topics=(share_acknowledge.AcknowledgeTopic(share.topic_id, partitions),)
+            share.group,
+            share.member,
+            epoch,
+            is_renew_ack=4 in types,
+            topics=(share_acknowledge.AcknowledgeTopic(share.topic_id, partitions),),
         )
         answer = place.ask(share_acknowledge.API, version, request)
         assert (answer.error_code, answer.error_message) == (0, None)
+        assert (answer.acquisition_lock_timeout_ms > 0) == (version >= 2)
         ((found_id, (found,), _),) = answer.responses
         assert (found_id, found.partition_index) == (share.topic_id, 0)
         return found.error_code
 
-    assert acknowledged(share.next_epoch) == 0
-    assert acknowledged(share.next_epoch + 1) == ErrorCode.INVALID_RECORD_STATE
+    epoch = share.next_epoch
+    if version >= 2:  # KIP-1222
+        assert acknowledged(epoch, 4) == 0
+        epoch += 1
+    assert acknowledged(epoch, 1, 2, 3) == 0
+    assert acknowledged(epoch + 1, 1, 2, 3) == ErrorCode.INVALID_RECORD_STATE

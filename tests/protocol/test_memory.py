@@ -1,0 +1,417 @@
+"""What is refused takes no more memory than twice the frame and a constant, however it was made up.
+
+Frames are as bad as they can be: valid to almost the end, of the tiniest elements there are, so that decoding them
+would make the most objects out of the fewest bytes. For what is compressed, the size allowed once decompressed comes on
+top. Measured is what Python allocates; what the codecs' own libraries take is in `tests.protocol.bomb`.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from protocol import reference
+from protocol.batch_errors import BatchError
+from protocol.batches import (
+    MIN_OBJECT_SIZE,
+    Record,
+    batches,
+    decode_records,
+    encode_batch,
+    encode_records,
+)
+from protocol.compiler import SKIM_ABOVE, codec
+from protocol.compression import Compression, compress
+from protocol.errors import DecodeError
+from protocol.frames import BadFrame, FrameParser
+from protocol.message_sets import decode_message_set, encode_message_set, read_messages
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_value,
+    encode_value,
+)
+from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, table
+from protocol.wire import Blob, Fixed, Text
+from tests.protocol import fuzz
+from tests.protocol.parts import joined, parts_of
+from tests.protocol.schemas import CASES, Case
+from tests.protocol.strategies import sample
+from tests.protocol.test_hostile import surely_refused
+
+MIB = 1 << 20
+SLACK = 2 * MIB
+# Of messages there are hundreds to try: smaller ones, still large enough to be skimmed, and a smaller constant.
+FRAME = SKIM_ABOVE * 5 // 4
+SMALL_SLACK = 64 << 10
+
+
+def peak_of_refusing(decode: Callable[[], Any], *expected: type[Exception]) -> int:
+    """Bytes that were allocated at once while `decode` ran, and raised one of these."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(expected):
+            decode()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+class Route(NamedTuple):
+    """The way from a message to one of its arrays, by field names, and how many bytes an element takes at least."""
+
+    names: tuple[str, ...]
+    size: int
+
+
+def routes(here: Table, before: tuple[str, ...] = ()) -> Iterator[Route]:
+    """The ways to all arrays."""
+    for field in [*here.present, *here.tagged.values()]:
+        names = (*before, field.name)
+        kind = field.kind
+        if isinstance(kind, ArrayOf):
+            yield Route(names, smallest(kind.element, here.version, here.flexible))
+            kind = kind.element
+        if isinstance(kind, StructOf):
+            yield from routes(table(kind.cls, here.version, here.flexible), names)
+
+
+def minimal(here: Table, route: tuple[str, ...] = (), count: int = 0) -> Any:
+    """The smallest message, but for the array at the end of the route: `count` of its smallest elements."""
+    values = dict(here.absent)
+    if here.unknown is not None:
+        values[here.unknown] = ()
+    for field in here.tagged.values():
+        values[field.name] = field.default
+    for field in here.present:
+        values[field.name] = _least(field.kind, here)
+    if route:
+        values[route[0]] = _on_the_way(_field(here, route[0]).kind, here, route[1:], count)
+    return here.cls(**values)
+
+
+def _field(here: Table, name: str) -> Field:
+    return next(field for field in (*here.present, *here.tagged.values()) if field.name == name)
+
+
+def _on_the_way(kind: Kind, here: Table, route: tuple[str, ...], count: int) -> Any:
+    if isinstance(kind, ArrayOf):
+        if not route:
+            return (_least(kind.element, here),) * count
+        return (_on_the_way(kind.element, here, route, count),)
+    assert isinstance(kind, StructOf)
+    return minimal(table(kind.cls, here.version, here.flexible), route, count)
+
+
+def _least(kind: Kind, here: Table) -> Any:
+    match kind:
+        case Fixed(code="16s"):
+            return bytes(16)
+        case Fixed(code=code):
+            # What is no small number is an object when it is decoded.
+            return {"?": True, "d": 0.5, "b": 127}.get(code, 12_345)
+        case Text():
+            return ""
+        case Blob():
+            return b""
+        case ArrayOf():
+            return ()
+        case StructOf(cls=cls):
+            return minimal(table(cls, here.version, here.flexible))
+
+
+Damage = Callable[[bytes], bytes]
+
+
+def damages() -> Iterator[Damage]:
+    """Ways to break a message in its last bytes, or to cut them off."""
+    for size in range(1, 41):
+        yield lambda raw, size=size: raw[:-size]  # type: ignore[misc]
+        yield lambda raw, size=size: raw[:-size] + b"\xff" * size  # type: ignore[misc]
+        yield lambda raw, size=size: raw[:-size] + b"\xff" + raw[len(raw) - size + 1 :]  # type: ignore[misc]
+
+
+def latest(case: Case, raw: bytes) -> Damage:
+    """The damage that is found last."""
+    found: list[tuple[int, int]] = []
+    ways = list(damages())
+    for number, damage in enumerate(ways):
+        try:
+            codec(*case).decode(damage(raw))
+        except DecodeError as error:
+            found.append((error.position, -number))
+    return ways[-max(found)[1]]
+
+
+def excess_of_refusing(case: Case, make: Callable[[int], Any], count: int) -> float:
+    """What refusing a large message takes beyond the constant, as a share of the frame's size."""
+    encode, decode = codec(*case).encode, codec(*case).decode
+    damage = latest(case, encode(make(8)))
+    whole = encode(make(count))
+    assert len(whole) > 1.1 * SKIM_ABOVE
+    decode(whole)  # so that all functions are compiled
+    raw = damage(whole)
+    return (peak_of_refusing(lambda: decode(raw), DecodeError) - SMALL_SLACK) / len(raw)
+
+
+@pytest.fixture
+def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals are not explained: the reference codec's walk, the same code for all, takes long where memory is traced.
+
+    `test_explaining_takes_no_memory` has it.
+    """
+
+    def check(here: Table, buf: bytes, pos: int = 0) -> int:
+        raise DecodeError("refused", pos, here.cls.__name__)
+
+    monkeypatch.setattr(reference, "check", check)
+
+
+def smallest_route(case: Case) -> Route | None:
+    return min(routes(table(*case)), key=lambda route: route.size, default=None)
+
+
+def _distinct(cases: list[Case]) -> list[Case]:
+    """One of those versions whose decoders are the same code."""
+    return list({(case.cls, codec(*case).decode_source): case for case in cases}.values())
+
+
+WITH_ARRAYS = [case for case in CASES if smallest_route(case)]
+
+
+@pytest.mark.usefixtures("unexplained")
+@pytest.mark.parametrize("case", _distinct(WITH_ARRAYS), ids=str)
+def test_arrays_of_tiny_elements(case: Case) -> None:
+    route = smallest_route(case)
+    assert route is not None
+    assert excess_of_refusing(case, partial(minimal, table(*case), route.names), FRAME // route.size) <= 2
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("unexplained")
+@pytest.mark.parametrize("case", WITH_ARRAYS, ids=str)
+def test_every_array_in_larger_frames(case: Case) -> None:
+    for route in routes(table(*case)):
+        make = partial(minimal, table(*case), route.names)
+        assert excess_of_refusing(case, make, 16 * FRAME // route.size) <= 2, route
+
+
+def _of_each_kind() -> list[Case]:
+    """Cases whose smallest elements differ in size, in encoding or in how deep they lie."""
+    found = {}
+    for case in WITH_ARRAYS:
+        route = smallest_route(case)
+        assert route is not None
+        found[case.flexible, route.size, len(route.names)] = case
+    return list(found.values())
+
+
+@pytest.mark.parametrize("case", _of_each_kind(), ids=str)
+def test_explaining_takes_no_memory(case: Case) -> None:
+    route = smallest_route(case)
+    assert route is not None
+    assert excess_of_refusing(case, partial(minimal, table(*case), route.names), FRAME // route.size) <= 2
+
+
+FLEXIBLE = [case for case in CASES if case.flexible]
+# One decoder for tagged fields none of which is declared, and one for each struct that declares some.
+WITH_TAGS = _distinct([case for case in FLEXIBLE if table(*case).tagged]) + FLEXIBLE[:1]
+
+
+@pytest.mark.parametrize("case", WITH_TAGS, ids=str)
+def test_tagged_fields_that_nobody_declared(case: Case) -> None:
+    least = minimal(table(*case))
+
+    def make(count: int) -> Any:
+        return least._replace(tagged=tuple((number, b"") for number in range(1_000, 1_000 + count)))
+
+    assert excess_of_refusing(case, make, FRAME // 3) <= 2
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
+    msg = sample(random.Random(str(case)), *case)
+    parts = parts_of(case, msg)
+    decode = codec(*case).decode
+    tracemalloc.start()
+    try:
+        for number, part in enumerate(parts):
+            if part.role in ("count", "length", "tags", "size"):
+                raw = joined(parts, number, surely_refused(part)[-1]) + bytes(10_000)
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                with pytest.raises(DecodeError):
+                    decode(raw)
+                assert tracemalloc.get_traced_memory()[1] - before < 2 * len(raw) + 100_000
+    finally:
+        tracemalloc.stop()
+
+
+# --- the offsets log -------------------------------------------------------------------------------------------------
+
+
+def test_a_value_with_a_byte_too_many() -> None:
+    group = GroupMetadataValue("consumer", 1, None, None, 0, (MemberMetadata(""),) * 30_000)
+    for version in (3, 4):
+        raw = encode_value(group, version) + b"!"
+        peak = peak_of_refusing(lambda raw=raw: decode_value(GroupMetadataKey("g"), raw), DecodeError)  # type: ignore[misc]
+        assert peak <= 2 * len(raw) + SLACK
+    tags = tuple((number, b"") for number in range(1_000, 100_000))
+    raw = encode_value(OffsetCommitValue(1, tagged=tags), 4) + b"!"
+    peak = peak_of_refusing(lambda: decode_value(OffsetCommitKey("g", "t", 0), raw), DecodeError)
+    assert peak <= 2 * len(raw) + SLACK
+
+
+# --- record batches --------------------------------------------------------------------------------------------------
+
+RECORD_COUNT = 40_000
+HEADER_COUNT = 140_000
+
+
+def _records() -> bytes:
+    return encode_batch(0, [(None, None)] * RECORD_COUNT, 0)
+
+
+def _headers() -> bytes:
+    return encode_records([Record(None, None, (("", None),) * HEADER_COUNT, 0, 0)])
+
+
+def _last_byte(raw: bytes) -> bytes:
+    return raw[:-1] + b"\x7f"
+
+
+def _one_more(raw: bytes) -> bytes:
+    return raw + b"\0"
+
+
+def _one_less(raw: bytes) -> bytes:
+    return raw[:-1]
+
+
+BATCHES: dict[str, tuple[Callable[[], bytes], int]] = {
+    "records": (_records, RECORD_COUNT),
+    "headers": (_headers, HEADER_COUNT + 1),
+}
+BATCH_DAMAGES = {"a number at the end": _last_byte, "a byte too many": _one_more, "a byte too few": _one_less}
+
+
+def _fits(raw: bytes) -> bytes:
+    return fuzz.fitting_batch(fuzz.Careful(0), bytearray(raw))
+
+
+@pytest.mark.parametrize("damage", BATCH_DAMAGES)
+@pytest.mark.parametrize("made_of", BATCHES)
+@pytest.mark.parametrize("codec_number", Compression)
+def test_batches_of_tiny_things(codec_number: Compression, made_of: str, damage: str) -> None:
+    make, objects = BATCHES[made_of]
+    plain = BATCH_DAMAGES[damage](make())
+    raw = fuzz.compressed_batch(codec_number, fuzz.Careful(0), bytearray(plain)) if codec_number else _fits(plain)
+    # Just so much that the limit does not refuse it first, and so much that it does.
+    for max_size in (objects * MIN_OBJECT_SIZE, 2 * MIB) if codec_number else (0,):
+        peak = peak_of_refusing(lambda max_size=max_size: decode_records(raw, 0, max_size), BatchError)  # type: ignore[misc]
+        assert peak <= max_size + 2 * len(raw) + SLACK
+
+
+def test_many_batches_in_a_row() -> None:
+    good = encode_batch(0, [(None, None)], 0)
+    raw = good * (MIB // len(good)) + good[:-1] + b"?"
+    peak = peak_of_refusing(lambda: [None for _ in batches(raw)], BatchError)
+    assert peak <= 2 * len(raw) + SLACK
+
+
+# --- message sets ----------------------------------------------------------------------------------------------------
+
+
+def _messages(magic: int, size: int) -> bytes:
+    one = encode_message_set([Record(None, None, (), -1, 1)], magic)
+    return one * (size // len(one))
+
+
+def _wrapper(codec_number: Compression, magic: int, inner: bytes) -> bytes:
+    value = compress(codec_number, inner)
+    body = struct.pack(">BB", magic, codec_number) + bytes(8 * magic) + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+SET_CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_message_sets_of_tiny_messages(magic: int) -> None:
+    good = _messages(magic, MIB // 2)
+    one = encode_message_set([Record(None, None, (), -1, 1)], magic)
+    broken = {
+        "CRC": one[:-1] + b"?",
+        "magic": one[:16] + b"\2" + one[17:],
+        "a wrapper of what is broken": _wrapper(Compression.GZIP, magic, one[:-1]),
+        "a wrapper of another codec": struct.pack(">qiI", 0, 14 + 8 * magic, 0) + bytes((magic, 4)) + bytes(8 * magic),
+    }
+    last = bytearray(broken["a wrapper of another codec"] + b"\xff" * 8)
+    struct.pack_into(">I", last, 12, zlib.crc32(last[16:]))
+    broken["a wrapper of another codec"] = bytes(last)
+    for name, end in broken.items():
+        raw = good + end
+        peak = peak_of_refusing(lambda raw=raw: decode_message_set(raw), BatchError)  # type: ignore[misc]
+        assert peak <= 2 * len(raw) + SLACK, name
+        if not name.startswith("a wrapper"):
+            peak = peak_of_refusing(lambda raw=raw: read_messages(raw), BatchError)  # type: ignore[misc]
+            assert peak <= 2 * len(raw) + SLACK, name
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec_number", SET_CODECS)
+def test_wrappers_of_tiny_messages(codec_number: Compression, magic: int) -> None:
+    one = encode_message_set([Record(None, None, (), -1, 1)], magic)
+    inner = _messages(magic, MIB)
+    count = len(inner) // len(one)
+    nested = _wrapper(codec_number, magic, one)
+    for end in (one[:-1] + b"?", one[:-1], nested):
+        raw = _wrapper(codec_number, magic, inner + end)
+        for max_size in (max(len(inner), count * MIN_OBJECT_SIZE) + 1000, 2 * MIB):
+            peak = peak_of_refusing(
+                lambda raw=raw, max_size=max_size: decode_message_set(raw, 0, max_size),  # type: ignore[misc]
+                BatchError,
+            )
+            assert peak <= max_size + 2 * len(raw) + SLACK
+    # Wrappers that are sound, and then one that is not.
+    small = _wrapper(codec_number, magic, _messages(magic, 20_000))
+    max_size = 200 * 20_000 * 3
+    raw = small * 200 + _wrapper(codec_number, magic, nested)
+    peak = peak_of_refusing(lambda: decode_message_set(raw, 0, max_size), BatchError)
+    assert peak <= max_size + 2 * len(raw) + SLACK
+
+
+# --- frames ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_huge_frame_that_is_announced() -> None:
+    parser = FrameParser(100 * MIB)
+
+    def feed() -> None:
+        parser.feed(struct.pack(">i", 100 * MIB))
+        for _ in range(64):
+            parser.feed(bytes(1024))
+        raise BadFrame("the connection ends", 0, [])
+
+    assert peak_of_refusing(feed, BadFrame) <= 2 * 64 * 1024 + SLACK
+
+
+def test_many_tiny_frames_and_then_a_bad_one() -> None:
+    raw = struct.pack(">ii", 4, 1) * (MIB // 8) + b"\xff\xff\xff\xff"
+    parser = FrameParser(MIB)
+    peak = peak_of_refusing(lambda: parser.feed(raw), BadFrame)
+    # The frames before it are given out with the exception, so they are there, 37 bytes each and a place in a list.
+    assert peak <= len(raw) // 8 * 60 + SLACK
