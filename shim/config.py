@@ -7,6 +7,7 @@ where a setting is named. Values come from a TOML file (``--config``), then from
 from __future__ import annotations
 
 import difflib
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -49,7 +50,15 @@ def parse_servers(text: str) -> tuple[HostPort, ...]:
 
 
 def _integer(default: int, low: int, high: int, doc: str) -> Any:
-    return field(default=default, metadata={"low": low, "high": high, "doc": doc})
+    return field(default=default, metadata={"kind": int, "low": low, "high": high, "doc": doc})
+
+
+def _number(default: float, low: float, high: float, doc: str) -> Any:
+    return field(default=default, metadata={"kind": float, "low": low, "high": high, "doc": doc})
+
+
+def _boolean(default: bool, doc: str) -> Any:
+    return field(default=default, metadata={"kind": bool, "low": False, "high": True, "doc": doc})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +73,23 @@ class Settings:
     log_flush_offset_checkpoint_interval_ms: int = _integer(
         60_000, 1, INT32_MAX, "How often flushed offsets are noted."
     )
+    log_cleaner_enable: bool = _boolean(True, "Whether the offsets log is compacted while the shim runs.")
+    log_cleaner_backoff_ms: int = _integer(15_000, 0, INT64_MAX, "Pause of the cleaner when nothing is to be cleaned.")
+    log_cleaner_min_cleanable_ratio: float = _number(0.5, 0.0, 1.0, "Share of a log that is dirty when it is cleaned.")
+    log_cleaner_delete_retention_ms: int = _integer(
+        86_400_000, 0, INT64_MAX, "How long tombstones stay after they were first cleaned."
+    )
+    log_cleaner_dedupe_buffer_size: int = _integer(
+        134_217_728, 1, INT64_MAX, "Memory for the keys of one round of cleaning."
+    )
+    log_cleaner_io_max_bytes_per_second: float = _number(
+        sys.float_info.max, 1.0, sys.float_info.max, "Most that the cleaner reads and writes."
+    )
     offset_metadata_max_bytes: int = _integer(4096, 0, INT32_MAX, "Longest metadata string of a commit (UTF-16 units).")
     offsets_commit_timeout_ms: int = _integer(5000, 1, INT32_MAX, "Longest wait for a commit to become durable.")
+    offsets_history_retention_minutes: int = _integer(
+        10_080, 0, INT32_MAX, "How long every commit is kept in the history; 0: there is none."
+    )
     group_min_session_timeout_ms: int = _integer(6000, 1, INT32_MAX, "Shortest session time-out a member may ask for.")
     group_max_session_timeout_ms: int = _integer(1_800_000, 1, INT32_MAX, "Longest session time-out a member may have.")
     group_initial_rebalance_delay_ms: int = _integer(3000, 0, INT32_MAX, "Wait for more members of an empty group.")
@@ -93,7 +117,7 @@ def load_settings(config: Path | None, assignments: Iterable[str]) -> Settings:
     Raises :class:`SettingError` for a file that cannot be read, an unknown name (a near one is suggested) or a value
     of the wrong type or out of range.
     """
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     if config is not None:
         for name, value in _flatten(_read_toml(config)):
             attribute = _attribute(name)
@@ -133,12 +157,21 @@ def _attribute(name: str) -> str:
     raise SettingError(f"unknown setting {name!r}" + (f", did you mean {near[0]}?" if near else ""))
 
 
-def _checked(name: str, value: object) -> int:
-    low, high = _BY_NAME[name].metadata["low"], _BY_NAME[name].metadata["high"]
-    try:
-        number = int(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
-        raise SettingError(f"{name}: {value!r} is not a whole number from {low} to {high}")
+def _checked(name: str, value: object) -> int | float:
+    metadata = _BY_NAME[name].metadata
+    kind, low, high = metadata["kind"], metadata["low"], metadata["high"]
+    number: int | float | None
+    if kind is bool:
+        number = {"true": True, "false": False}.get(str(value).lower())
+        expected = "true or false"
+    else:
+        expected = f"a {'whole ' if kind is int else ''}number from {low} to {high}"
+        try:
+            number = kind(value) if isinstance(value, str) else value if isinstance(value, int | float) else None
+        except ValueError:
+            number = None
+        if isinstance(number, bool) or (kind is int and not isinstance(number, int)):
+            number = None
+    if number is None or not low <= number <= high:
+        raise SettingError(f"{name}: {value!r} is not {expected}")
     return number

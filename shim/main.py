@@ -19,7 +19,7 @@ from shim.api import OFFERED, Services
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
 from shim.log import LogError, OffsetsLog
 from shim.net import CannotListen, Listeners
-from shim.runtime import Clock, Runtime
+from shim.runtime import Clock, Runtime, open_log
 from shim.upstream import Cluster, PortMap, reason_of
 
 log = logging.getLogger("shim")
@@ -98,9 +98,7 @@ async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> 
     """None when the shim is stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
-    opening = asyncio.get_running_loop().run_in_executor(
-        thread, OffsetsLog.open, data_dir, settings.offsets_topic_num_partitions
-    )
+    opening = asyncio.get_running_loop().run_in_executor(thread, open_log, data_dir, settings)
     thread.shutdown(wait=False)
     try:
         if await _first_of(asyncio.shield(opening), stop, []):

@@ -24,8 +24,8 @@ class Shim:
 
     It listens on `listen_port` P and on P + 1 + i for the broker with node id i; ports for ids up to 6 are kept free.
     Ports, data and settings stay the same over `stop`, `kill` and `start`. `settings` are given with `--set`, `args`
-    are further options. The process dies with this one, however that ends; as a context manager it is started, and
-    stopped however the block ends.
+    are further options; `patch` is Python that its process runs before, for what no setting says. The process dies with
+    this one, however that ends; as a context manager it is started, and stopped however the block ends.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Shim:
         listen_port: int | None = None,
         settings: Mapping[str, str | int] | None = None,
         args: Sequence[str] = (),
+        patch: str = "",
         start_timeout: float = _START_TIMEOUT_S,
         stop_timeout: float = _STOP_TIMEOUT_S,
     ) -> None:
@@ -45,6 +46,7 @@ class Shim:
         self.port = listen_port or free_port_range(2 + _HIGHEST_NODE_ID, _HOST)
         self.settings = {**_QUICK, **(settings or {})}
         self.args = tuple(args)
+        self.patch = patch
         self.start_timeout = start_timeout
         self.stop_timeout = stop_timeout
         self._child: Child | None = None
@@ -138,7 +140,7 @@ class Shim:
 
     def _command(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "shim.main", "serve"),
+            *(sys.executable, "-c", f"{self.patch}\nfrom shim.main import cli\ncli()", "serve"),
             *("--bootstrap-servers", self.bootstrap_servers),
             *("--listen", self.bootstrap),
             *("--data-dir", str(self.data_dir)),

@@ -25,12 +25,25 @@ def test_a_file_and_then_set_win_over_the_default(tmp_path: Path) -> None:
     assert settings.group_initial_rebalance_delay_ms == 0
 
 
+def test_numbers_and_switches(tmp_path: Path) -> None:
+    file = tmp_path / "shim.toml"
+    file.write_text("log.cleaner.enable = false\nlog.cleaner.min.cleanable.ratio = 0.25\n")
+    settings = load_settings(file, ["log.cleaner.io.max.bytes.per.second=1e6"])
+    assert (settings.log_cleaner_enable, settings.log_cleaner_min_cleanable_ratio) == (False, 0.25)
+    assert settings.log_cleaner_io_max_bytes_per_second == 1_000_000.0
+    assert load_settings(None, ["log.cleaner.enable=false"]).log_cleaner_enable is False
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("group.max.size", "expected name=value"),
         ("group.max.size=many", "group.max.size: 'many' is not a whole number from 1 to 2147483647"),
         ("group.max.size=0", "group.max.size: '0' is not a whole number"),
+        ("group.max.size=1.5", "group.max.size: '1.5' is not a whole number"),
+        ("log.cleaner.min.cleanable.ratio=2", "'2' is not a number from 0.0 to 1.0"),
+        ("log.cleaner.min.cleanable.ratio=nan", "'nan' is not a number from 0.0 to 1.0"),
+        ("log.cleaner.enable=1", "log.cleaner.enable: '1' is not true or false"),
         ("offset.topic.num.partitions=5", "did you mean offsets.topic.num.partitions"),
         ("group.min.session.timeout.ms=2000000", "is larger than group.max.session.timeout.ms"),
     ],
@@ -77,5 +90,6 @@ def test_every_setting_is_described() -> None:
 def test_the_documentation_lists_every_setting_with_its_default() -> None:
     text = (Path(__file__).parents[1] / "docs" / "settings.md").read_text()
     for name, field in Settings.__dataclass_fields__.items():
-        row = f"| `{name.replace('_', '.')}` | {field.default} | {field.metadata['low']} | {field.metadata['high']} |"
-        assert row in text
+        cells = (field.default, field.metadata["low"], field.metadata["high"])
+        shown = [str(cell).lower() if isinstance(cell, bool) else str(cell) for cell in cells]
+        assert f"| `{name.replace('_', '.')}` | {' | '.join(shown)} |" in text

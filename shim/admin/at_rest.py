@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from shim.log import LogError
-from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import META_NAME, DataDirLock
+from shim.log.checkpoint import TopicPartition
+from shim.log.data_dir import DataDirLock, partitions_in
 from shim.log.files import Files
 from shim.log.shutdown import CLEAN_SHUTDOWN, LOOSE_FLUSH
-
-_PARTITION_FOLDER: Final = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")
 
 
 class DataDir(NamedTuple):
@@ -43,12 +40,8 @@ class DataDir(NamedTuple):
 
 def partition_folders(files: Files, folder: Path) -> dict[TopicPartition, Path]:
     """The folders in here that have the name of a partition, by topic and number."""
-    found = {
-        TopicPartition(match[1], int(match[2])): folder / name
-        for name in files.names(folder)
-        if (match := _PARTITION_FOLDER.fullmatch(name))
-    }
-    return dict(sorted(found.items()))
+    found = sorted(TopicPartition(topic, at) for topic, its in partitions_in(files, folder).items() for at in its)
+    return {at: folder / str(at) for at in found}
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:
@@ -74,17 +67,3 @@ def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
         yield read_data_dir(files, path)
     finally:
         lock.release()
-
-
-def recovery_points(files: Files, data_dir: DataDir) -> dict[TopicPartition, int]:
-    """Raises LogError when the checkpoint is malformed; OSError."""
-    return read_checkpoint(files, data_dir.path / RECOVERY_POINT_CHECKPOINT)
-
-
-def cluster_id_of(files: Files, folder: Path) -> str | None:
-    """Which cluster the data in a folder is of, as its ``meta.properties`` says; None where it does not say."""
-    path = folder / META_NAME
-    if not files.exists(path):
-        return None
-    lines = files.read_file(path).decode("utf-8", "replace").splitlines()
-    return dict(line.partition("=")[::2] for line in lines).get("cluster.id")

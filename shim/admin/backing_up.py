@@ -1,15 +1,17 @@
 """A backup of a data directory, which a shim may be using meanwhile.
 
-Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. All
-that was acknowledged before the backup began is in the files by then, so it is in the backup. A compaction may swap
-segments between two looks: a partition whose closed segments changed meanwhile is done again.
+Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. A
+segment that ends above the recovery point is copied, too: a write that fails may take the roll back that closed it, and
+the file is written to again. All that was acknowledged before the backup began is in the files by then, so it is in the
+backup. A compaction may swap segments between two looks: a partition whose closed segments changed meanwhile is done
+again.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +22,13 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, repla
 from shim.log.data_dir import META_NAME, make_data_dir, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
+from shim.log.handover import recovery_points
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.shutdown import leave_clean
 
 _ATTEMPTS: Final = 20
 _COPY_SIZE: Final = 1 << 20
 _UNFINISHED: Final = ".unfinished"
-
-Link = Callable[[Path, Path], None]
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ def _fill(files: Files, data_dir: DataDir, unfinished: Path) -> tuple[list[Backe
     done = []
     with Ongoing("backing up", total) as ongoing:
         for partition, folder in data_dir.partitions.items():
-            one = _partition(files, partition, folder, unfinished / folder.name)
+            one = _partition(files, data_dir.path, partition, unfinished / folder.name)
             ongoing.advance(one.size)
             done.append(one)
     if files.exists(data_dir.path / META_NAME):
@@ -93,12 +94,13 @@ def _finish(files: Files, unfinished: Path) -> Examination:
     return examination
 
 
-def _partition(files: Files, partition: TopicPartition, source: Path, target: Path) -> BackedUp:
+def _partition(files: Files, data_dir: Path, partition: TopicPartition, target: Path) -> BackedUp:
+    source = data_dir / str(partition)
     for _ in range(_ATTEMPTS):
         files.mkdir(target)
         try:
             done = BackedUp(partition)
-            _copy_partition(files, done, source, target)
+            _copy_partition(files, done, source, target, recovery_points(files, data_dir).get(partition, 0))
         except (_Changed, FileNotFoundError):
             shutil.rmtree(target)
         else:
@@ -106,7 +108,7 @@ def _partition(files: Files, partition: TopicPartition, source: Path, target: Pa
     raise Failed(f"{source} changed {_ATTEMPTS} times while it was copied: try again when it is compacted less")
 
 
-def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path) -> None:
+def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path, recovery_point: int) -> None:
     """Raises _Changed and FileNotFoundError when it is to be done again, CorruptLog."""
     paths = segments_in(files, source)
     if not paths:
@@ -115,17 +117,14 @@ def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path) ->
     # A compaction that broke off is completed in the copy, as at every start.
     closed += _swaps(files, source)
     before = _signature(files, source, closed)
+    ends = {path: int(following.stem) for path, following in pairwise(paths)}
     for path in closed:
         size = size_of(files, path)
-        try:
-            (target / path.name).hardlink_to(path)
-        except FileNotFoundError:
-            raise
-        except OSError:  # another disk, or one that has no links, or too many of this file
+        if ends.get(path, 0) <= recovery_point and _linked(path, target / path.name):
+            done.linked += 1
+        else:
             _copy(files, path, target / path.name, size)
             done.copied += 1
-        else:
-            done.linked += 1
         done.size += size
     end = _sound_end(files, active)
     _copy(files, active, target / active.name, end)
@@ -134,6 +133,17 @@ def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path) ->
     files.sync_directory(target)
     if _signature(files, source, closed) != before:
         raise _Changed
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """False on another disk, or on one that has no links, or no more of this file. Raises FileNotFoundError."""
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _swaps(files: Files, source: Path) -> list[Path]:

@@ -144,11 +144,11 @@ class _SegmentReader:
     def _decoded(self, position: int, raw: bytes) -> Batch | TransactionEnd | None:
         if raw[16] < 2:
             records = decode_message_set(raw).records
-            self._rises(records[0].offset, records[-1].offset)
+            self._rises(position, records[0].offset, records[-1].offset)
             return Batch(self._path, position, len(raw), NO_PRODUCER_ID, records)
         header = read_header(raw)
         check_crc(raw, 0, header)
-        self._rises(header.base_offset, header.last_offset)
+        self._rises(position, header.base_offset, header.last_offset)
         records = records_of(raw, 0, header, MAX_DECOMPRESSED_SIZE)
         if not header.is_control:
             producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
@@ -160,9 +160,9 @@ class _SegmentReader:
                 return TransactionEnd(self._path, position, len(raw), header.producer_id, committed)
         return None
 
-    def _rises(self, first: int, last: int) -> None:
-        if first < self.next_offset:
-            raise BatchError(f"offset {first} after {self.next_offset - 1}", 0)
+    def _rises(self, position: int, first: int, last: int) -> None:
+        if first < self.next_offset:  # the checksum is right: no write that was torn
+            raise CorruptLog(self._path, position, f"offset {first} after {self.next_offset - 1}")
         self.next_offset = last + 1
 
     def _tail(self, position: int, reason: str) -> IgnoredTail:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.offsets_log import UnknownKey, decode_key
-from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.at_rest import DataDir
 from shim.admin.console import Ongoing
 from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
 from shim.log import OFFSETS_TOPIC, LogError
@@ -20,6 +20,7 @@ from shim.log.checkpoint import (
 )
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.files import Files
+from shim.log.handover import recovery_points
 from shim.log.index import IndexBuilder
 
 
@@ -63,7 +64,7 @@ def examine(
     notes: list[str] = []
     points: dict[TopicPartition, int] = {}
     try:
-        points = recovery_points(files, held)
+        points = recovery_points(files, held.path)
     except LogError as malformed:
         path = held.path / RECOVERY_POINT_CHECKPOINT
         damages.append(Damage(path, 0, 0, 0, None, str(malformed)))

@@ -15,13 +15,14 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.at_rest import DataDir
 from shim.admin.console import Ongoing
 from shim.admin.examine import segments_in, size_of
 from shim.admin.walk import Damage, Known, Located, fault_of_offsets, walk
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.files import Files
+from shim.log.handover import recovery_points
 
 
 class TopicPartition(NamedTuple):
@@ -104,7 +105,7 @@ def read_offsets(files: Files, held: DataDir, what: str, partitions: Iterable[in
     missing = held.missing()
     if missing:
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
-    points = recovery_points(files, held)
+    points = recovery_points(files, held.path)
     numbers = None if partitions is None else set(partitions)
     folders = {
         at: folder

@@ -11,13 +11,14 @@ import click
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.partition import partition_for
-from shim.admin.at_rest import DataDir, data_dir_at_rest, recovery_points
+from shim.admin.at_rest import DataDir, data_dir_at_rest
 from shim.admin.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.records_shown import Logged, as_json, as_text, key_of
 from shim.admin.walk import Damage, Known, Located, TornTail, fault_of_batch, walk
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
+from shim.log.handover import recovery_points
 
 
 @click.command("dump")
@@ -46,7 +47,7 @@ def dump_command(
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         chosen = _chosen(held, topic, partitions, groups)
-        points = recovery_points(files, held)
+        points = recovery_points(files, held.path)
         line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text
         damaged = False
         for partition in chosen:

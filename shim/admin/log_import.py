@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import click
 
 from protocol.offsets_log import OffsetCommitKey
-from shim.admin.at_rest import cluster_id_of
 from shim.admin.broker_offsets import Counts, read_broker
 from shim.admin.console import (
     SOMETHING_WRONG,
@@ -32,6 +31,7 @@ from shim.admin.importing import PlannedGroup, import_offsets, plan_for, verify_
 from shim.admin.live_brokers import LiveBrokers
 from shim.admin.live_cluster import LiveCluster
 from shim.config import SettingError, parse_servers
+from shim.log.data_dir import cluster_id_of
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)

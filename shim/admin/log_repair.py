@@ -46,6 +46,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     Only partitions that `log verify` calls damaged are touched. Each is cut at its first damage: what follows is lost
     with it, so that the log is what it was at an earlier time. With --skip only the damaged batches are taken out:
     less is lost, but a group may then have new offsets for some partitions and old ones for others.
+    Bytes between sound batches of which no offset is missing are only taken out, with and without --skip.
 
     A copy of everything that is taken away stays in the partition's folder (*.cut-*). Listed are the keys that may be
     older than what was acknowledged: their consumers would read again what they have read. Have a backup first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 from protocol.batches import BatchError, Record, check_crc, read_header, records_of
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
-from shim.admin.at_rest import DataDir, recovery_points
+from shim.admin.at_rest import DataDir
 from shim.admin.examine import Examination, Examined, segments_in, size_of
 from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
+from shim.log.handover import recovery_points
 
 _LARGEST_SALVAGED: Final = 16 << 20
 
@@ -76,7 +77,7 @@ def plan_repair(files: Files, held: DataDir, examination: Examination, *, skip: 
     """For each partition that is damaged: cut it at the first damage, or, with ``skip``, take out what is damaged and
     keep what follows. Raises OSError."""
     try:
-        points = recovery_points(files, held)
+        points = recovery_points(files, held.path)
     except LogError:  # that, too, is about to be repaired
         points = {}
     plans = [
@@ -120,17 +121,17 @@ def _without_records(
     """Everything in the partition, while the plan is told of the keys in it."""
     newest: dict[bytes, Record] = {}
     lost: dict[bytes, Record] = {}
-    damaged = False
+    cut_off = False
     for found in walk(files, examined.folder, known, fault_for(examined.partition.topic)):
         if isinstance(found, Located):
             batch = found.batch
-            into = lost if damaged and not skip else newest
+            into = lost if cut_off and not skip else newest
             into |= {record.key: record for record in batch.records if record.key is not None}
             header = batch.header
             yield _Batch(found.path, Kept(batch.position, batch.end, header.base_offset, header.next_offset))
             continue
-        if isinstance(found, Damage) and found.path.suffix == ".log":
-            damaged = True
+        if isinstance(found, Damage) and found.path.suffix == ".log" and not found.is_litter:
+            cut_off = True
             records, are_right = _salvaged(files, found)
             if not are_right:
                 plan.unknown.append((found.offset, found.next_offset))
@@ -181,25 +182,48 @@ def _is_known_key(record: Record) -> bool:
 
 
 def _cut(files: Files, plan: PartitionPlan, paths: list[Path], found: list[_Batch | Damage | TornTail]) -> None:
-    damage = next((each for each in found if isinstance(each, Damage)), None)
-    if damage is None:  # a damaged swap was all there was
-        plan.end_offset = _end_of(found)
+    damage = next((each for each in found if isinstance(each, Damage) and not each.is_litter), None)
+    before = found if damage is None else found[: found.index(damage)]
+    segments = _littered(before)
+    if damage is None:
+        plan.rewritten = list(segments.values())
+        plan.end_offset = max(_end_of(found), int(paths[-1].stem) if paths else 0)
         return
-    before = found[: found.index(damage)]
     kept = [each.kept for each in before if isinstance(each, _Batch) and each.path == damage.path]
     if damage.path in paths:
         at = paths.index(damage.path)
-        segment = SegmentPlan(damage.path, int(damage.path.stem), kept)
+        segment = segments.pop(damage.path, None) or SegmentPlan(damage.path, int(damage.path.stem))
+        segment.kept = kept
         size = size_of(files, damage.path)
         if damage.position < size:
-            segment.taken = [(damage.position, size)]
+            segment.taken.append((damage.position, size))
         plan.end_offset = kept[-1].next_offset if kept else segment.base_offset
-        plan.rewritten = [segment]
+        plan.rewritten = [*segments.values(), segment]
         plan.aside += paths[at + 1 :]
     else:
         plan.end_offset = 0
         plan.rewritten = [SegmentPlan(damage.path, 0, is_new=True)]
         plan.aside += paths
+
+
+def _littered(found: Sequence[_Batch | Damage | TornTail]) -> dict[Path, SegmentPlan]:
+    """The segments with bytes in them that only have to be taken out."""
+    segments: dict[Path, SegmentPlan] = {}
+    for each in found:
+        if isinstance(each, Damage) and each.is_litter:
+            segment = segments.setdefault(each.path, SegmentPlan(each.path, int(each.path.stem)))
+            segment.taken.append((each.position, each.end))
+    _keep(segments, found)
+    return segments
+
+
+def _keep(segments: dict[Path, SegmentPlan], found: Sequence[_Batch | Damage | TornTail]) -> None:
+    """What is sound of these segments is kept; a torn tail is taken."""
+    for each in found:
+        if isinstance(each, _Batch) and each.path in segments:
+            segments[each.path].kept.append(each.kept)
+        elif isinstance(each, TornTail) and each.path in segments:
+            segments[each.path].taken.append((each.position, each.end))
 
 
 def _end_of(found: Iterable[_Batch | Damage | TornTail]) -> int:
@@ -218,10 +242,6 @@ def _skip(files: Files, plan: PartitionPlan, paths: list[Path], found: list[_Bat
                 segments[each.path] = SegmentPlan(each.path, int(each.path.stem), is_new=is_new)
             if each.end > each.position:
                 segments[each.path].taken.append((each.position, each.end))
-    for each in found:
-        if isinstance(each, _Batch) and each.path in segments:
-            segments[each.path].kept.append(each.kept)
-        elif isinstance(each, TornTail) and each.path in segments:
-            segments[each.path].taken.append((each.position, each.end))
+    _keep(segments, found)
     plan.rewritten = list(segments.values())
     plan.end_offset = max(_end_of(found), int(paths[-1].stem) if paths else 0)

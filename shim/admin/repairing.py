@@ -63,7 +63,6 @@ def _repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: 
     # The newest first, so that no segment is ever missing between two others.
     following = [path for path in plan.aside if path.suffix == ".log"]
     copies += [_put_aside(files, path) for path in sorted(following, reverse=True)]
-    files.sync_directory(plan.folder)
     if plan.is_missing:
         files.sync_directory(held.path)
     return copies
@@ -154,7 +153,7 @@ def _bytes_of(files: Files, fd: int, kept: Kept) -> Iterator[bytes]:
 def _make_active(files: Files, plan: PartitionPlan) -> None:
     """An empty last segment where the log ends now: one that was closed may have gaps, and is not written to again."""
     followed = any(path.suffix == ".log" for path in plan.aside)
-    is_closed = followed and any(segment.kept for segment in plan.rewritten)
+    is_closed = followed and bool(plan.rewritten[-1].kept)
     path = plan.folder / segment_name(plan.end_offset)
     if (is_closed or plan.is_missing) and not files.exists(path):
         files.close(files.create(path))

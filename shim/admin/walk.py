@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from protocol.batches import UnsupportedBatch
+from protocol.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from protocol.errors import DecodeError
 from protocol.offsets_log import decode_key, decode_value
 from shim.log import OFFSETS_TOPIC, CorruptLog
@@ -29,6 +29,11 @@ class Damage(NamedTuple):
     ``offset``: the first one that is in doubt. ``next_offset``: where the log goes on, None when that is not known
     (behind the last sound batch of the last segment).
     """
+
+    @property
+    def is_litter(self) -> bool:
+        """Whether no offset is missing there: bytes that do not belong into the file, and have displaced nothing."""
+        return self.offset == self.next_offset and self.path.suffix == ".log" and self.end > self.position
 
     path: Path
     position: int
@@ -126,6 +131,14 @@ class _Segment:
             else:
                 if batch is None:
                     break
+                if self._next_base is not None and batch.header.next_offset > self._next_base:
+                    reason = (
+                        f"it ends at offset {batch.header.next_offset}, the next segment begins at {self._next_base}"
+                    )
+                    if not (yield from self._past(BadBytes(batch.position, reason, intact=True))):
+                        return
+                    batches = self._batches(gaps=True)
+                    continue
                 yield from self._release()
                 self._held, self._held_due = batch, self._due
                 self._position, self._due = batch.end, batch.header.next_offset
@@ -167,7 +180,7 @@ class _Segment:
             return True
         yield from self._release()
         self._position = bad.position
-        if len(follows) > 1 and follows[0].header.base_offset > self._due:
+        if self._next_base is None and len(follows) > 1 and follows[0].header.base_offset > self._due:
             # Two batches agree: their offsets are right, and others are missing before them.
             base_offset = follows[0].header.base_offset
             yield self._damage(bad.position, bad.position, self._due, base_offset, bad.reason)
@@ -176,6 +189,8 @@ class _Segment:
         if self._is_torn(bad, resume):
             yield TornTail(self._path, bad.position, self._size, self._due, bad.reason)
             return False
+        while resume is not None and not self._may_be_right(bad.position, resume):
+            resume = find_sound_batch(self._files, self._fd, resume + 1, self._size, self._due)
         if resume is None:
             yield self._damage(bad.position, self._size, self._due, self._next_base, bad.reason)
             return False
@@ -201,6 +216,15 @@ class _Segment:
         except (BadBytes, UnsupportedBatch):
             return
 
+    def _may_be_right(self, damaged_from: int, position: int) -> bool:
+        """Whether the sound batch there can have the offsets that it says: no CRC covers its base offset."""
+        size = int.from_bytes(self._files.read_at(self._fd, 4, position + 8), "big") + LENGTH_OVERHEAD
+        header = read_header(self._files.read_at(self._fd, size, position))
+        if self._next_base is not None:
+            return header.next_offset <= self._next_base
+        # In the active segment there are no gaps, and no record is smaller than a byte.
+        return header.base_offset - self._due <= position - damaged_from
+
     def _is_torn(self, bad: BadBytes, resume: int | None) -> bool:
         """Whether recovery would take it for a torn write (:mod:`shim.log.recovery`, :mod:`shim.log.torn_tail`)."""
         recovery_point, clean, loose = self._known
@@ -223,12 +247,8 @@ class _Segment:
             yield from self._release()
         else:
             reason = f"the segment ends here at offset {self._due}, the next one begins at {next_base}"
-            if self._due > next_base and self._held is not None:
-                held, self._held = self._held, None
-                yield self._damage(held.position, held.end, self._held_due, next_base, reason)
-            else:
-                yield from self._release()
-                yield self._damage(self._size, self._size, self._due, next_base, reason)
+            yield from self._release()
+            yield self._damage(self._size, self._size, self._due, next_base, reason)
 
 
 # --- what can be wrong with a sound batch ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from shim.coordinator.offset_fetch import offset_fetch
 from shim.coordinator.outcome import Caller, Key, Outcome, Ticket, Value
 from shim.coordinator.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
 from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.snapshot import StateDump, restore_state
 from shim.coordinator.state import PartitionState
 from shim.coordinator.sync_group import sync_group
 
@@ -67,6 +68,29 @@ class GroupCoordinator:
         """Apply a record of the log; None is a tombstone. Raises TypeError for a value of another key's kind."""
         self._state.replay(key, value)
 
+    def begin_dump(self) -> StateDump:
+        """What the records replayed so far, and those of all outcomes, have made, to be had as bytes."""
+        return StateDump(self._state)
+
+    def dump(self) -> bytes:
+        """All of :meth:`begin_dump` at once."""
+        dump = self.begin_dump()
+        while dump.step():
+            pass
+        return b"".join(dump.pieces())
+
+    def restore(self, dump: bytes | bytearray | memoryview) -> None:
+        """In place of replaying those records, on a new object; later records are replayed after it.
+
+        Raises DecodeError for anything that is no dump: this object is of no more use then.
+        """
+        restore_state(self._state, dump)
+
+    @property
+    def offset_count(self) -> int:
+        """How many offsets there are, of all groups."""
+        return len(self._state.offsets)
+
     def loaded(self, now: int) -> None:
         """To be called once, after the last record of the log: the sessions of restored members begin."""
         decision = Decision(self._state, now)
@@ -110,7 +134,7 @@ class GroupCoordinator:
     ) -> Outcome:
         """OffsetCommit, versions 0-10; topic ids (version 10) have been given their names, which records hold."""
         decision = Decision(self._state, now)
-        offset_commit(decision, version, request, ticket)
+        offset_commit(decision, caller, version, request, ticket)
         return decision.outcome
 
     # -- reads

@@ -4,6 +4,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from shim.coordinator.group import Group, Member, Parked
+from shim.coordinator.history import HistoryRecord
 from shim.coordinator.outcome import Key, Outcome, Response, Ticket, Value
 from shim.coordinator.state import PartitionState
 
@@ -11,12 +12,13 @@ from shim.coordinator.state import PartitionState
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("now", "outcome", "state")
+    __slots__ = ("history", "now", "outcome", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
         self.now = now
-        self.outcome = Outcome([], [])
+        self.history: list[HistoryRecord] = []
+        self.outcome = Outcome([], [], self.history)
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""

@@ -42,6 +42,10 @@ class DumpReader:
             self._at += error.start - size
             self.fail(f"no UTF-8: {error.reason}")
 
+    def rest(self) -> memoryview:
+        """All that is left, in place."""
+        return self.take(len(self._dump) - self._at)
+
     def end(self) -> None:
         """Nothing may follow."""
         if self._at != len(self._dump):

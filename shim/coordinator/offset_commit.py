@@ -11,7 +11,8 @@ from protocol.messages.offset_commit import (
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.group import Group, GroupState
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.history import OffsetHistoryKey, OffsetHistoryValue
+from shim.coordinator.outcome import Caller, Ticket
 
 _GROUP_ID_NOT_FOUND_FROM = 9
 _INT64_MAX = 2**63 - 1
@@ -21,14 +22,20 @@ _RECORD_SIZE = 80
 _UTF8_MAX = 4
 
 
-def offset_commit(decision: Decision, version: int, request: OffsetCommitRequest, ticket: Ticket) -> None:
+def offset_commit(
+    decision: Decision, caller: Caller, version: int, request: OffsetCommitRequest, ticket: Ticket
+) -> None:
     """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large.
 
     The group id may be "", as old simple consumers have it.
     """
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
-    if error is ErrorCode.NONE and _records_size(request) > decision.state.settings.commit_max_bytes:
+    with_history = decision.state.settings.offsets_history_retention_minutes > 0
+    if (
+        error is ErrorCode.NONE
+        and _records_size(request, caller if with_history else None) > decision.state.settings.commit_max_bytes
+    ):
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
         decision.renew_session(group.members[request.member_id])
@@ -39,6 +46,8 @@ def offset_commit(decision: Decision, version: int, request: OffsetCommitRequest
             partition_error = error
             if error is ErrorCode.NONE:
                 partition_error = _commit(decision, request, topic.name, partition)
+            if with_history and partition_error is ErrorCode.NONE:
+                _remember(decision, caller, request)
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
     decision.answer(ticket, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
@@ -85,11 +94,37 @@ def _commit(
     return ErrorCode.NONE
 
 
-def _records_size(request: OffsetCommitRequest) -> int:
-    """At most so many bytes do the records of a commit take: each repeats the group and its topic, so that a small
-    request can make a large batch.
+def _remember(decision: Decision, caller: Caller, request: OffsetCommitRequest) -> None:
+    """Have the offset that was just committed in the history."""
+    key, value = decision.outcome.records[-1]
+    assert isinstance(key, OffsetCommitKey)
+    assert isinstance(value, OffsetCommitValue)
+    decision.history.append(
+        (
+            OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),
+            OffsetHistoryValue(
+                offset=value.offset,
+                leader_epoch=value.leader_epoch,
+                metadata=value.metadata,
+                commit_timestamp=value.commit_timestamp,
+                generation_id=request.generation_id_or_member_epoch,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                client_id=caller.client_id,
+                client_host=caller.client_host,
+            ),
+        )
+    )
+
+
+def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> int:
+    """At most so many bytes do the records of a commit take, in the larger of the two logs: each repeats the group and
+    its topic, and in the history who committed, so that a small request can make a large batch.
     """
     group_size = len(request.group_id.encode("utf-8", "surrogatepass"))
+    if remembered is not None:
+        who = (*remembered, request.member_id, request.group_instance_id or "")
+        group_size += _UTF8_MAX * sum(map(len, who))
     size = 0
     for topic in request.topics:
         record_size = _RECORD_SIZE + group_size + len(topic.name.encode("utf-8", "surrogatepass"))

@@ -5,7 +5,7 @@ bytes that are allowed, all included; `python -m benchmarks.offset_table` measur
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 from struct import Struct
 from typing import Final
 
@@ -24,11 +24,12 @@ _LENGTH: Final = Struct("<I")
 class OffsetTable:
     """Committed offsets by group, topic and partition (any int32)."""
 
-    __slots__ = ("_count", "_groups")
+    __slots__ = ("_count", "_dumping", "_groups")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicOffsets]] = {}
         self._count = 0
+        self._dumping: TableDump | None = None
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """The committed offset, or None."""
@@ -41,6 +42,8 @@ class OffsetTable:
 
         Raises ValueError or struct.error, with nothing changed, for a number that its type on the wire cannot hold.
         """
+        if self._dumping is not None:
+            self._dumping.keep(group)
         topics = self._groups.get(group)
         offsets = topics.get(topic) if topics is not None else None
         if offsets is not None:
@@ -53,6 +56,8 @@ class OffsetTable:
 
     def delete(self, group: str, topic: str, partition: int) -> None:
         """Forget the committed offset; nothing happens when there is none."""
+        if self._dumping is not None:
+            self._dumping.keep(group)
         topics = self._groups.get(group)
         offsets = topics.get(topic) if topics is not None else None
         if topics is None or offsets is None or not offsets.delete(partition):
@@ -84,22 +89,26 @@ class OffsetTable:
     def __len__(self) -> int:
         return self._count
 
-    def dump(self) -> list[bytes]:
-        """The whole table as bytes, in pieces that belong one after the other.
+    def groups(self) -> KeysView[str]:
+        """The groups that have any offset."""
+        return self._groups.keys()
 
-        It is the table as it was at the call: what is set or deleted later does not show. Nothing in the bytes tells
-        whether one of them was changed; a checksum is for whoever keeps them.
+    def dump(self) -> list[bytes]:
+        """The whole table as bytes, in pieces that belong one after the other; see :meth:`begin_dump`."""
+        dump = TableDump(self._groups, self._count)
+        while dump.step():
+            pass
+        return dump.pieces()
+
+    def begin_dump(self) -> "TableDump":
+        """A dump of the table as it is now, made in steps; what is set or deleted between them does not show.
+
+        One at a time: the dump that was begun before is brought to its end.
         """
-        pieces = [_HEAD.pack(_MAGIC, _VERSION, len(self._groups), self._count)]
-        names: dict[str, bytes] = {}
-        for group, topics in self._groups.items():
-            pieces += (_name(group), _LENGTH.pack(len(topics)))
-            for topic, offsets in topics.items():
-                name = names.get(topic)
-                if name is None:
-                    name = names[topic] = _name(topic)
-                pieces += (name, offsets.dump())
-        return pieces
+        while self._dumping is not None and self._dumping.step():
+            pass
+        self._dumping = TableDump(self._groups, self._count)
+        return self._dumping
 
     @classmethod
     def restore(cls, raw: bytes | bytearray | memoryview) -> "OffsetTable":
@@ -124,6 +133,50 @@ class OffsetTable:
         if table._count != count:
             dump.fail(f"{table._count} offsets instead of {count}")
         return table
+
+
+class TableDump:
+    """A dump in the making, a group at a time.
+
+    Nothing in the bytes tells whether one of them was changed; a checksum is for whoever keeps them.
+    """
+
+    __slots__ = ("_done", "_head", "_names", "_pending")
+
+    def __init__(self, groups: dict[str, dict[str, TopicOffsets]], count: int) -> None:
+        self._head = _HEAD.pack(_MAGIC, _VERSION, len(groups), count)
+        self._pending = dict(groups)
+        self._done = dict.fromkeys(groups, b"")  # in the table's order
+        self._names: dict[str, bytes] = {}
+
+    def step(self) -> bool:
+        """Dump one more group. False when there is none left."""
+        if self._pending:
+            self._keep(*self._pending.popitem())
+        return bool(self._pending)
+
+    def keep(self, group: str) -> None:
+        """The group is about to be changed: if it is not dumped yet, it is dumped now."""
+        topics = self._pending.pop(group, None)
+        if topics is not None:
+            self._keep(group, topics)
+
+    def _keep(self, group: str, topics: dict[str, TopicOffsets]) -> None:
+        names = self._names
+        pieces = [_name(group), _LENGTH.pack(len(topics))]
+        for topic, offsets in topics.items():
+            name = names.get(topic)
+            if name is None:
+                name = names[topic] = _name(topic)
+            pieces += (name, offsets.dump())
+        self._done[group] = b"".join(pieces)
+
+    def pieces(self) -> list[bytes]:
+        """All of it, in pieces that belong one after the other. Once, after the last step: nothing is left here."""
+        if self._pending:
+            raise RuntimeError("the dump is not at its end")
+        done, self._done = self._done, {}
+        return [self._head, *done.values()]
 
 
 def _name(text: str) -> bytes:

@@ -1,5 +1,6 @@
 """What goes into the coordinator beside a request, and what comes out: records to append and answers to give."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from protocol.messages.heartbeat import HeartbeatResponse
@@ -8,6 +9,7 @@ from protocol.messages.leave_group import LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from shim.coordinator.history import HistoryRecord
 
 Ticket: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""
@@ -34,7 +36,9 @@ class Outcome(NamedTuple):
     `records` belong together in one record batch, in this order; the coordinator has applied them already.
     `answers` are due once the records, and those of all earlier outcomes, are durable. They may be to this
     request, to parked ones, or both; a request that gets none here is parked.
+    `history` becomes durable together with the records; nothing is ever replayed from it.
     """
 
     records: list[Record]
     answers: list[tuple[Ticket, Response]]
+    history: Sequence[HistoryRecord] = ()

@@ -24,12 +24,15 @@ from shim.coordinator.settings import CoordinatorSettings
 class PartitionState:
     """Groups, offsets and deadlines of one offsets partition."""
 
-    __slots__ = ("deadlines", "groups", "new_uuid", "offsets", "settings")
+    __slots__ = ("deadlines", "groups", "new_uuid", "offsets", "recorded", "settings")
 
     def __init__(self, settings: CoordinatorSettings, new_uuid: Callable[[], str]) -> None:
         self.settings = settings
         self.new_uuid = new_uuid
         self.groups: dict[str, Group] = {}
+        self.recorded: dict[str, GroupMetadataValue | None] = {}
+        """The groups that the log knows, in the order in which it makes them: the last record of each; None of a simple
+        group, which is known by its offsets only."""
         self.offsets = OffsetTable()
         self.deadlines: Deadlines[Deadline] = Deadlines()
 
@@ -41,7 +44,7 @@ class PartitionState:
             case OffsetCommitKey(), None:
                 self.offsets.delete(key.group, key.topic, key.partition)
             case GroupMetadataKey(), GroupMetadataValue():
-                self._restore_group(key.group, value)
+                self.restore_group(key.group, value)
             case GroupMetadataKey(), None:
                 self._delete_group(key.group)
             case _:
@@ -49,8 +52,8 @@ class PartitionState:
 
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         # Offsets of a group without a record of its own make a simple group: Empty, without a protocol type.
-        if key.group not in self.groups:
-            self.groups[key.group] = Group(key.group)
+        if key.group not in self.recorded:
+            self.restore_group(key.group, None)
         self.offsets.set(
             key.group,
             key.topic,
@@ -60,10 +63,14 @@ class PartitionState:
             ),
         )
 
-    def _restore_group(self, group_id: str, value: GroupMetadataValue) -> None:
+    def restore_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        """Make the group what its last record says; None where there is none, and only offsets make the group."""
+        self.recorded[group_id] = value
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)
+        if value is None:
+            return
         members = {m.member_id: restored_member(group, value.protocol, m) for m in value.members}
         for gone in [member for member_id, member in group.members.items() if member_id not in members]:
             if gone.join is not None or gone.sync is not None:
@@ -89,6 +96,7 @@ class PartitionState:
         group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
 
     def _delete_group(self, group_id: str) -> None:
+        self.recorded.pop(group_id, None)
         group = self.groups.pop(group_id, None)
         if group is None:
             return
@@ -100,7 +108,7 @@ class PartitionState:
         # Deleting a group writes the tombstones of its offsets first. A tombstone of the group alone is written when
         # the group changes its protocol (KIP-848): its offsets live on and must go on being served.
         if self.offsets.has_offsets(group_id):
-            self.groups[group_id] = Group(group_id)
+            self.restore_group(group_id, None)
 
 
 def restored_member(group: Group, protocol_name: str | None, metadata: MemberMetadata) -> Member:

@@ -12,13 +12,15 @@ clean: until then the next round takes it for dirty again.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
+from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
 from shim.log.compaction import OffsetMap, cleaned_batch, group_segments
 from shim.log.errors import LogError
@@ -47,9 +49,19 @@ class CleanerSettings:
     min_cleanable_ratio: float = 0.5
     delete_retention_ms: int = 24 * 3600 * 1000
     dedupe_buffer_size: int = 128 << 20
-    io_max_bytes_per_second: float = math.inf
+    io_max_bytes_per_second: float = sys.float_info.max
     segment_bytes: int = 100 << 20
     segment_index_bytes: int = 10 << 20
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(
+            min_cleanable_ratio=settings.log_cleaner_min_cleanable_ratio,
+            delete_retention_ms=settings.log_cleaner_delete_retention_ms,
+            dedupe_buffer_size=settings.log_cleaner_dedupe_buffer_size,
+            io_max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+            segment_bytes=settings.offsets_topic_segment_bytes,
+        )
 
 
 class CleanablePartition(Protocol):

@@ -149,5 +149,6 @@ def cleaned_batch(
 
 
 def _empty_batch(header: BatchHeader) -> bytes:
+    """A batch without records that spans the same offsets."""
     attributes = header.attributes & ~_DELETE_HORIZON
     return rewrite_batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP), ())

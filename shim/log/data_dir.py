@@ -44,13 +44,21 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
     Raises LogError when it belongs to another one: offsets mean nothing, or the wrong thing, anywhere else.
     """
     path = data_dir / META_NAME
-    if files.exists(path):  # its name is durable: opening the directory synced it, whoever made it
-        lines = files.read_file(path).decode().splitlines()
-        owner = dict(line.partition("=")[::2] for line in lines).get("cluster.id")
-        if owner != cluster_id:
-            raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
+    if not files.exists(path):
+        replace_file(files, path, f"version=1\ncluster.id={cluster_id}\n".encode())
         return
-    replace_file(files, path, f"version=1\ncluster.id={cluster_id}\n".encode())
+    owner = cluster_id_of(files, data_dir)  # durable: opening the directory synced the name, whoever made it
+    if owner != cluster_id:
+        raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
+
+
+def cluster_id_of(files: Files, folder: Path) -> str | None:
+    """Which cluster the data in a folder (the shim's, or a broker's) is of; None where it does not say."""
+    path = folder / META_NAME
+    if not files.exists(path):
+        return None
+    lines = files.read_file(path).decode("utf-8", "replace").splitlines()
+    return dict(line.partition("=")[::2] for line in lines).get("cluster.id")
 
 
 class DataDirLock:
@@ -95,7 +103,7 @@ def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: in
 
     Raises LogError when the directory holds another number of partitions, or when one of them is missing.
     """
-    found = _partitions_in(files, data_dir).get(topic, set())
+    found = partitions_in(files, data_dir).get(topic, set())
     folders = [data_dir / f"{topic}-{partition}" for partition in range(num_partitions)]
     count = max(found, default=-1) + 1
     created = 0 in found and bool(segment_base_offsets(files, data_dir / f"{topic}-0"))
@@ -122,10 +130,11 @@ def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: in
 
 def has_other_topics(files: Files, data_dir: Path, topics: Collection[str]) -> bool:
     """Whether there are partitions of topics that are not among these."""
-    return not _partitions_in(files, data_dir).keys() <= set(topics)
+    return not partitions_in(files, data_dir).keys() <= set(topics)
 
 
-def _partitions_in(files: Files, data_dir: Path) -> dict[str, set[int]]:
+def partitions_in(files: Files, data_dir: Path) -> dict[str, set[int]]:
+    """By topic the partitions that have a folder in here."""
     found: dict[str, set[int]] = {}
     for entry in files.names(data_dir):
         if match := _PARTITION_NAME.fullmatch(entry):

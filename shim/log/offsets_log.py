@@ -178,10 +178,15 @@ class OffsetsLog:
                 written.append((write, log))
         synced = [(write.partition, log) for write, log in written if write.partition not in failed and log.must_sync]
         failed |= self._flusher.sync(synced)
-        for write, log in written:
-            # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
-            if write.partition not in failed:
-                log.acknowledge(write.timestamp_ms)
+        # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
+        done = [(log, write.timestamp_ms) for write, log in written if write.partition not in failed]
+        rolled = any(log.has_rolled for log, _ in done)
+        for log, timestamp_ms in done:
+            log.acknowledge(timestamp_ms)
+        if rolled:
+            # So that a recovery point is in the newest segment before anything in there that was flushed is
+            # acknowledged: were that file to vanish, the one before it would look like the end of a sound log.
+            self._note_recovery_points()
         return failed
 
     def _prepared(
@@ -219,12 +224,15 @@ class OffsetsLog:
         failed = self._flusher.flush(due)
         if self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
-            try:
-                self._handover.note()
-            except OSError as error:  # what was noted before is as true as it was
-                _logger.warning("%s: recovery points not noted, trying again later: %s", self._data_dir, error)
+            self._note_recovery_points()
         unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
         return Maintained(failed, min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval))
+
+    def _note_recovery_points(self) -> None:
+        try:
+            self._handover.note()
+        except OSError as error:  # what was noted before is as true as it was
+            _logger.warning("%s: recovery points not noted, trying again later: %s", self._data_dir, error)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class PartitionLog:
         self._rolled: list[Segment] = []
         self._newest_base = 0
         self._closed = ClosedSegments(files, folder)
+        # Held while a flush between writes is under way, and while a recovery begins.
+        self._flush_lock = threading.Lock()
 
     @property
     def log_end_offset(self) -> int:
@@ -118,6 +121,11 @@ class PartitionLog:
         return self._active
 
     @property
+    def has_rolled(self) -> bool:
+        """Whether the write under way has begun a new segment."""
+        return bool(self._rolled)
+
+    @property
     def must_sync(self) -> bool:
         """Whether what was written has to be synced before it is acknowledged."""
         return self._ends.unsynced_records >= self._settings.flush_interval_messages
@@ -141,7 +149,7 @@ class PartitionLog:
 
     def flush(self) -> None:
         """As :meth:`sync`, between writes, under a loose flush policy. Nothing while a recovery is due or under way."""
-        with self._closed.files_lock:  # no recovery begins meanwhile
+        with self._flush_lock:  # no recovery begins meanwhile
             if self._recovered:
                 self.sync()
 
@@ -172,7 +180,7 @@ class PartitionLog:
         return self._recover(self._recovery, Start(start_offset, anchor))
 
     def _give_up(self) -> None:
-        with self._closed.files_lock:
+        with self._flush_lock, self._closed.files_lock:
             self._recovered = False
             self._recovery += 1
             self._closed.know(None)

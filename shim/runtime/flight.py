@@ -22,6 +22,24 @@ class Ticket(Protocol):
 Record = tuple[bytes, bytes | None]
 
 
+class PartitionRecords:
+    """What is to be written to one partition: record sets, one for each decision, of offsets and of their history."""
+
+    __slots__ = ("count", "history", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: list[list[Record]] = []
+        self.history: list[list[Record]] = []
+        self.count = 0
+        """Records of the offsets."""
+
+    def add(self, offsets: list[Record], history: list[Record]) -> None:
+        self.offsets.append(offsets)
+        self.count += len(offsets)
+        if history:
+            self.history.append(history)
+
+
 class Flight:
     """Records of all partitions that become durable together, and the answers held until they are.
 
@@ -32,18 +50,21 @@ class Flight:
     __slots__ = ("_answers", "_timer", "over", "records", "timed_out")
 
     def __init__(self) -> None:
-        self.records: dict[int, list[list[Record]]] = {}
+        self.records: dict[int, PartitionRecords] = {}
         self.timed_out = False
         self.over = asyncio.Event()
         """Set when the log has let go of the records, written or not."""
         self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def append(self, partition: int, records: list[Record], timeout_seconds: float) -> None:
+    def append(self, partition: int, records: list[Record], history: list[Record], timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)
-        self.records.setdefault(partition, []).append(records)
+        of_partition = self.records.get(partition)
+        if of_partition is None:
+            of_partition = self.records[partition] = PartitionRecords()
+        of_partition.add(records, history)
 
     def hold(self, partition: int, ticket: Ticket, response: Any) -> None:
         if self.timed_out:

@@ -1,9 +1,9 @@
 """Drives the coordinators of all offsets partitions and their log: load, decide, append, hold, answer, expire.
 
 Everything here runs on the event loop but the log's own calls, which block: writes run in one thread, recoveries in
-another, so that reading one partition back holds up no other's writes. A request goes: decision (the coordinator
-applies its records to its state) → records into the next flight → flight written and flushed → answer. While one
-flight is being written, the next one fills: that is how commits share a flush.
+another, so that reading one partition back holds up no other's writes; snapshots and compaction have threads, too. A
+request goes: decision (the coordinator applies its records to its state) → records into the next flight → flight
+written and flushed → answer. While one flight is being written, the next one fills: that is how commits share a flush.
 
 A ticket is in exactly one place until it is told: with its partition (``waiting``) from the moment the coordinator is
 asked, then in a flight while its answer is held. So whatever a decision that breaks off has done to the coordinator's
@@ -14,22 +14,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from protocol.errors import DecodeError, ErrorCode
-from protocol.offsets_log import UnknownKey, decode_key, decode_value, encode_key, encode_value
+from protocol.errors import ErrorCode
+from protocol.offsets_log import encode_key, encode_value
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, Outcome, Value
+from shim.coordinator import HISTORY_TOPIC, CoordinatorSettings, GroupCoordinator, Outcome, encode_history
 from shim.log import LogError, OffsetsLog, PartitionWrite
+from shim.log.cleaning import CleaningStats
+from shim.log.files import Files
+from shim.runtime.cleaning import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Record, Ticket
+from shim.runtime.loading import Loader
+from shim.runtime.snapshots import End, Snapshots
 
 log = logging.getLogger(__name__)
 
 RELOAD_RETRY_SECONDS = 1.0
+
+LAST_SNAPSHOTS_SECONDS = 4.0
+"""How long snapshots are still begun at the end."""
 
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 
@@ -37,11 +45,13 @@ Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 class Partition:
     """One offsets partition as the runtime sees it."""
 
-    __slots__ = ("coordinator", "due", "number", "timer", "unavailable", "waiting")
+    __slots__ = ("coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.coordinator: GroupCoordinator | None = None
+        # The one that was there at the stop, as long as all that it has decided is in the log or on its way there.
+        self.last: GroupCoordinator | None = None
         # What a request gets while there is no coordinator to decide it.
         self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         # Whom the coordinator has been asked for and has not answered: parked requests, and the one being decided.
@@ -64,15 +74,29 @@ class Decided(NamedTuple):
     """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
 
     records: list[Record]
+    history: list[Record]
     answers: list[tuple[Ticket, Any]]
+
+
+class Written(NamedTuple):
+    """``failed``: as the log gives it. ``ends``: where the logs end of the partition of which a snapshot is taken."""
+
+    failed: dict[int, OSError]
+    ends: list[End] | None
 
 
 class Runtime:
     """Owns every offsets partition of one data directory."""
 
-    def __init__(self, offsets_log: OffsetsLog, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, offsets_log: OffsetsLog, settings: Settings, clock: Clock, *, files: Files | None = None
+    ) -> None:
+        """The log has the topics that the settings ask for: :func:`shim.runtime.topics.open_log` opens it so.
+
+        ``files``: the log's own, if they are not the usual ones.
+        """
+        files = files or Files()
         self._log = offsets_log
-        self._coordinator_settings = CoordinatorSettings.of(settings)
         self._commit_timeout = settings.offsets_commit_timeout_ms / 1000
         self._clock = clock
         self._partitions = [Partition(number) for number in range(settings.offsets_topic_num_partitions)]
@@ -84,6 +108,14 @@ class Runtime:
         self._reloads: set[asyncio.Task[None]] = set()
         self._admitting = False
         self._stopping = False
+        self._all_written = False
+        self._maintain_at = 0
+        self._maintain_timer: asyncio.TimerHandle | None = None
+        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), files, lambda: self._stopping)
+        self._snapshots = Snapshots(offsets_log, files)
+        self._snapshots.when_done(self._wake.set)
+        self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def num_partitions(self) -> int:
@@ -101,42 +133,35 @@ class Runtime:
     async def load(self) -> None:
         """Read every partition back, each served from then on; :meth:`stop` ends it early.
 
-        Raises :class:`shim.log.LogError` and :class:`OSError`.
+        The largest come last, so that most are served soon. From then on the log is cleaned, too. Raises
+        :class:`shim.log.LogError` and :class:`OSError`.
         """
-        for partition in self._partitions:
+        self._loop = asyncio.get_running_loop()
+        numbers = range(len(self._partitions))
+        sizes = await self._loop.run_in_executor(self._recoverer, lambda: [self._loader.size(n) for n in numbers])
+        progress = self._loader.progress
+        progress.expect(sizes)
+        for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
             if self._stopping:
                 return
-            await self._load(partition)
+            from_snapshot = await self._load(partition)
+            progress.loaded(sizes[partition.number], from_snapshot=from_snapshot)
+        self._cleaning.start()
 
-    async def _load(self, partition: Partition) -> None:
+    async def _load(self, partition: Partition) -> bool:
+        """Whether it was from a snapshot."""
         loop = asyncio.get_running_loop()
-        coordinator = await loop.run_in_executor(self._recoverer, self._replayed, partition.number)
+        loaded = await loop.run_in_executor(self._recoverer, self._loader.load, partition.number)
+        from_snapshot = loaded.snapshot_offset > 0
         if self._stopping:
-            return
+            return from_snapshot
+        coordinator = loaded.coordinator
         coordinator.loaded(self._clock.now())
         partition.coordinator = coordinator
+        self._snapshots.loaded(partition.number, *loaded)
+        self._wake.set()
         self._arm(partition)
-
-    def _replayed(self, number: int) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self._coordinator_settings)
-        for record in self._log.recover(number):
-            if self._stopping:  # nobody will ask for what is read
-                break
-            try:
-                key = decode_key(record.key)
-                if isinstance(key, UnknownKey):
-                    log.warning(
-                        "__consumer_offsets-%d offset %d: key type %d skipped", number, record.offset, key.version
-                    )
-                    continue
-                value = cast(Value | None, decode_value(key, record.value))
-            except DecodeError as error:
-                # The batch's CRC is right: this is what was once written, and skipping it could lose a commit.
-                raise LogError(
-                    f"__consumer_offsets-{number} offset {record.offset}: the record cannot be decoded: {error}"
-                ) from error
-            coordinator.replay(key, value)
-        return coordinator
+        return from_snapshot
 
     # -- requests
 
@@ -185,7 +210,7 @@ class Runtime:
         for ticket, _ in decided.answers:
             del partition.waiting[ticket]
         if decided.records:
-            self._next.append(number, decided.records, self._commit_timeout)
+            self._next.append(number, decided.records, decided.history, self._commit_timeout)
             self._wake.set()
         _tell(decided.answers, number, self._flight_of(number) if hold or decided.records else None)
         self._arm(partition)
@@ -225,26 +250,72 @@ class Runtime:
 
     async def run(self) -> None:
         """Write flights until :meth:`stop`, and then those that are left."""
-        loop = asyncio.get_running_loop()
-        while True:
-            if not self._next.records:
-                if self._stopping:
-                    return
+        while not (self._stopping and not self._next.records):
+            if self._clock.now() >= self._maintain_at:
+                await self._maintain()
+                continue
+            if not (self._next.records or self._snapshots.due):
                 self._wake.clear()
                 await self._wake.wait()
                 continue
             flight = self._flying = self._next
             self._next = Flight()
-            now = self._clock.now()
-            writes = [PartitionWrite(number, record_sets, now) for number, record_sets in flight.records.items()]
-            failures = await loop.run_in_executor(self._writer, self._log.write, writes)
+            failed = await self._hand_over(flight)
             self._flying = None
             flight.close()
-            for number, error in failures.items():
-                log.error("__consumer_offsets-%d: write failed: %s", number, error)
-            self._forget([self._partitions[number] for number in failures], flight)
-            for number in list(flight.records):
+            self._failed(failed, flight)
+            for number, records in list(flight.records.items()):
                 flight.landed(number)
+                self._snapshots.written(number, self._partitions[number].coordinator, records.count)
+        self._all_written = True
+
+    async def _hand_over(self, flight: Flight) -> dict[int, OSError]:
+        """Have the flight written, and begin a snapshot where one is due. Gives the partitions whose write failed."""
+        now = self._clock.now()
+        writes = []
+        for number, records in flight.records.items():
+            writes.append(PartitionWrite(number, records.offsets, now))
+            if records.history:
+                writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
+        taking = self._snapshots.begin(lambda number: self._partitions[number].coordinator)
+        of_snapshot = taking.number if taking is not None else None
+        loop = asyncio.get_running_loop()
+        failed, ends = await loop.run_in_executor(self._writer, self._write, writes, of_snapshot)
+        if taking is not None and not taking.landed.done():
+            taking.landed.set_result(ends)
+        return failed
+
+    def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
+        """In the thread that writes."""
+        failed = self._log.write(writes) if writes else {}
+        if of_snapshot is None or of_snapshot in failed:
+            return Written(failed, None)
+        return Written(failed, self._snapshots.ends_of(of_snapshot))
+
+    async def _maintain(self) -> None:
+        """What the log has to do by itself, and when it is next to be asked."""
+        loop = asyncio.get_running_loop()
+        now = self._clock.now()
+        failed, self._maintain_at = await loop.run_in_executor(self._writer, self._log.maintain, now)
+        if self._maintain_timer is not None:
+            self._maintain_timer.cancel()
+        # One more millisecond, as for deadlines: it would find nothing due.
+        self._maintain_timer = loop.call_later((self._maintain_at - now + 1) / 1000, self._wake.set)
+        self._failed(failed, None)
+
+    def _failed(self, failed: Mapping[int, OSError], flight: Flight | None) -> None:
+        for number, error in failed.items():
+            log.error("__consumer_offsets-%d: write failed: %s", number, error)
+        self._forget([self._partitions[number] for number in failed], flight)
+
+    def _cleaned(self, stats: CleaningStats) -> None:
+        """In the cleaner's thread."""
+        if self._loop is not None and not self._stopping:
+            self._loop.call_soon_threadsafe(self._compacted, stats.partition.partition, stats.end_offset)
+
+    def _compacted(self, number: int, end_offset: int) -> None:
+        self._snapshots.compacted(number, end_offset)
+        self._wake.set()
 
     # -- after a failure
 
@@ -260,6 +331,7 @@ class Runtime:
         lost: list[Ticket] = []
         for partition in partitions:
             number = partition.number
+            partition.last = None
             if partition.coordinator is not None:
                 log.error("__consumer_offsets-%d: reloading the partition from disk", number)
                 lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -299,7 +371,12 @@ class Runtime:
     def stop(self) -> None:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
-        parked = [ticket for partition in self._partitions for ticket in partition.retire(ErrorCode.NOT_COORDINATOR)]
+        self._cleaning.stop()
+        parked = []
+        for partition in self._partitions:
+            if partition.coordinator is not None:
+                partition.last = partition.coordinator
+            parked += partition.retire(ErrorCode.NOT_COORDINATOR)
         for ticket in parked:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
         self._wake.set()
@@ -307,16 +384,28 @@ class Runtime:
     async def close(self, timeout_seconds: float) -> None:
         """Close the log, after :meth:`stop`, and when :meth:`run` has returned or been given up.
 
+        Where it has returned, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most.
+
         Raises TimeoutError when the disk does not let go of the log's threads by then. Python waits for its threads at
         exit, so only ``os._exit`` ends the process after that.
         """
         for task in self._reloads:
             task.cancel()
+        if self._maintain_timer is not None:
+            self._maintain_timer.cancel()
+        self._snapshots.stop()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_seconds):
-            await loop.run_in_executor(self._recoverer, _nothing)
+            await loop.run_in_executor(self._recoverer, self._cleaning.join)
+            await self._snapshots.ended()
+        if self._all_written:
+            last = [(each.number, each.last) for each in self._partitions if each.last is not None]
+            async with asyncio.timeout(LAST_SNAPSHOTS_SECONDS + timeout_seconds):
+                await loop.run_in_executor(self._writer, self._snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
+        async with asyncio.timeout(timeout_seconds):
             # In the writer's own thread: behind the write that it may still be at.
             await loop.run_in_executor(self._writer, self._log.close)
+        self._snapshots.shutdown()
         self._recoverer.shutdown()
         self._writer.shutdown()
 
@@ -324,10 +413,11 @@ class Runtime:
 def _decided(partition: Partition, outcome: Outcome) -> Decided:
     """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
     records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
+    history: list[Record] = [encode_history(record) for record in outcome.history]
     answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
         raise RuntimeError("two answers to one request")
-    return Decided(records, answers)
+    return Decided(records, history, answers)
 
 
 def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:
@@ -336,7 +426,3 @@ def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: 
             ticket.answer(response)
         else:
             flight.hold(partition_number, ticket, response)
-
-
-def _nothing() -> None:
-    pass

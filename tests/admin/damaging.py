@@ -37,9 +37,11 @@ class Place(NamedTuple):
     records: list[Record]
 
 
-def log_of(commits: Sequence[tuple[int, int]], settings: LogSettings = SMALL) -> LostFiles:
+def log_of(
+    commits: Sequence[tuple[int, int]], settings: LogSettings = SMALL, files_type: type[LostFiles] = LostFiles
+) -> LostFiles:
     """Commits of one group, for (partition, offset), two a batch; the log is closed in good order."""
-    files = LostFiles()
+    files = files_type()
     offsets_log = OffsetsLog.open(DATA_DIR, 1, settings=settings, files=files)
     assert not list(offsets_log.recover(0))
     for number, (partition, offset) in enumerate(commits):

@@ -16,11 +16,12 @@ from tests.admin.broker_groups import (
     fetch,
     simple_groups,
 )
-from tests.admin.running import log, plainly, served
+from tests.admin.running import commit_record, log, plainly, served, write_log
 from tests.legacy.parts import KAFKA_0_10, KAFKA_3, LegacyBroker
 from tests.protocol_live.place import Place
 
 HOUR_MS = 3_600_000
+UNDECIDED = "a transaction that has not ended may change this"
 # offsets.topic.compression.codec
 SNAPPY, LZ4, ZSTD = 2, 3, 4
 
@@ -38,8 +39,8 @@ def fill(place: Place, *, transactions: bool, deletes: bool) -> Served:
         delete_group(place, groups[1])
     if transactions:
         committed, aborted, left_open, mixed = (place.new_group() for _ in range(4))
-        for group in (aborted, left_open):
-            commit(place, group, topics[0], 5)
+        commit(place, aborted, topics[0], 5)
+        commit(place, left_open, topics[0], 5, text=UNDECIDED)
         end(place, commit_in_transaction(place, committed, topics[0], 100), committed=True)
         end(place, commit_in_transaction(place, aborted, topics[0], 200), committed=False)
         # The one that was written last wins, although the transaction ends later.
@@ -55,6 +56,50 @@ def fill(place: Place, *, transactions: bool, deletes: bool) -> Served:
         assert found[mixed, topics[1], 0][0] == 301
     assert len(found) >= 20
     return found
+
+
+def import_live_and_compare(place: Place, tmp_path: Path, expected: Served) -> None:
+    """Of the groups without a transaction that has not ended: its offsets nobody can tell yet."""
+    undecided = {group for (group, _, _), (_, _, text) in expected.items() if text == UNDECIDED}
+    wanted = {at: its for at, its in expected.items() if at[0] not in undecided}
+    chosen = [option for group in sorted({at[0] for at in wanted}) for option in ("--group", group)]
+    data_dir = tmp_path / "live"
+    result = log("import", "--data-dir", data_dir, "--from-bootstrap", f"127.0.0.1:{place.port}", *chosen, "--json")
+    assert result.status == 0, result.stderr
+    assert plainly(served(data_dir)) == wanted
+    assert result.json["verified"] is True
+
+
+def export_live(place: Place, tmp_path: Path) -> Served:
+    """A new group, one that is there with other offsets, and one that has a member; what the cluster serves then."""
+    bootstrap = f"127.0.0.1:{place.port}"
+    topic = place.new_topic()
+    new, present, busy = place.new_group(), place.new_group(), place.new_member().group
+    for other in (topic, second := place.new_topic()):
+        commit(place, present, other, 1)
+    data_dir = tmp_path / "to-export"
+    records = [
+        (group, commit_record(group, topic, 0, 500 + at, leader_epoch=at, metadata="live"))
+        for at, group in enumerate((new, present, busy))
+    ]
+    write_log(data_dir, records, partitions=2)
+    before = fetch(place, [new, present, busy])
+    dry = log("export", "--data-dir", data_dir, "--to-bootstrap", bootstrap, "--dry-run", "--json")
+    assert fetch(place, [new, present, busy]) == before
+    done = log("export", "--data-dir", data_dir, "--to-bootstrap", bootstrap, "--json")
+    for result, written in ((dry, "would be written"), (done, "written")):
+        assert result.status == 1
+        outcomes = {each["group"]: each["outcome"] for each in result.json["groups"]}
+        assert outcomes == {new: written, present: "refused", busy: "refused"}
+    assert fetch(place, [new]) == {(new, topic, 0): (500, 0, "live")}
+    assert fetch(place, [present, busy]) == {at: its for at, its in before.items() if at[0] != new}
+
+    chosen = ["--group", new, "--group", present, "--replace"]
+    result = log("export", "--data-dir", data_dir, "--to-bootstrap", bootstrap, *chosen, "--json")
+    assert result.status == 0, result.stderr
+    assert {each["group"]: each["outcome"] for each in result.json["groups"]} == {new: "unchanged", present: "written"}
+    assert fetch(place, [present]) == {(present, topic, 0): (501, 1, "live")}, f"{second} is deleted there, too"
+    return fetch(place, [new, present])
 
 
 def import_and_compare(broker_data: Path, tmp_path: Path, expected: Served, **counts: int) -> None:
@@ -84,6 +129,7 @@ def test_a_0_10_2_brokers_message_sets(tmp_path: Path) -> None:
     broker = LegacyBroker(tmp_path / "broker", KAFKA_0_10, properties=settings)
     with broker, Place(broker.port, KAFKA_0_10) as place:
         expected = fill(place, transactions=False, deletes=False)
+        import_live_and_compare(place, tmp_path, expected)
     assert SNAPPY in codecs_in(broker.data)
     import_and_compare(broker.data, tmp_path, expected, partitions=5)
 
@@ -93,6 +139,7 @@ def test_a_3_9_brokers_files(tmp_path: Path) -> None:
     broker = LegacyBroker(tmp_path / "broker", KAFKA_3, properties=settings)
     with broker, Place(broker.port, KAFKA_3) as place:
         expected = fill(place, transactions=True, deletes=True)
+        import_live_and_compare(place, tmp_path, expected)
     assert LZ4 in codecs_in(broker.data)
     import_and_compare(broker.data, tmp_path, expected, open=1, aborted=1)
 
@@ -101,6 +148,8 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker", properties={"offsets.topic.compression.codec": ZSTD})
     with broker, Place(broker.port, broker.release) as place:
         expected = fill(place, transactions=True, deletes=True)
+        import_live_and_compare(place, tmp_path, expected)
+        expected |= export_live(place, tmp_path)
     assert ZSTD in codecs_in(broker.data)
     import_and_compare(broker.data, tmp_path, expected, open=1, aborted=1)
 

@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path) -> Path:
         ("one", commit_record("one", "t", 0, 11, leader_epoch=4)),
         ("one", commit_record("one", "t", 1, 5, expire_timestamp=TIMESTAMP + 9)),
         ("one", commit_record("one", "t", 1, None)),
-        ("four", commit_record("four", "t", 2, 1, metadata="\udc80")),
+        ("another", commit_record("another", "t", 2, 1, metadata="\udc80")),
         ("one", METADATA_RECORD),
         ("one", (b"\x00\x05\x00\x01g", b"\x00\x00")),
     ]
@@ -68,9 +68,9 @@ def test_every_record_and_field(data_dir: Path) -> None:
     }
     by_key = {json.dumps(each["key"]): each["value"] for each in found}
     assert by_key['{"type": 1, "group": "one", "topic": "t", "partition": 1}'] is None
-    four = by_key['{"type": 1, "group": "four", "topic": "t", "partition": 2}']
-    assert isinstance(four, dict)
-    assert four["metadata"] == "\udc80"
+    another = by_key['{"type": 1, "group": "another", "topic": "t", "partition": 2}']
+    assert isinstance(another, dict)
+    assert another["metadata"] == "\udc80"
     assert by_key['{"type": 5, "raw": "AAUAAWc="}'] == {"raw": "AAA="}
     metadata = by_key['{"type": 2, "group": "one"}']
     assert isinstance(metadata, dict)
@@ -96,12 +96,12 @@ def test_the_state_is_the_newest_of_each_key(data_dir: Path) -> None:
 
 
 def test_only_what_was_asked_for(data_dir: Path) -> None:
-    here, there = partition_for("one", 2), partition_for("four", 2)
+    here, there = partition_for("one", 2), partition_for("another", 2)
     assert here != there
     of_one = lines(log("dump", "--data-dir", data_dir, "--partition", str(here), "--json"))
     assert {each["partition"] for each in of_one} == {here}
-    assert lines(log("dump", "--data-dir", data_dir, "--partition", str(here), "--group", "four", "--json")) == []
-    (only,) = lines(log("dump", "--data-dir", data_dir, "--group", "four", "--json"))
+    assert lines(log("dump", "--data-dir", data_dir, "--partition", str(here), "--group", "another", "--json")) == []
+    (only,) = lines(log("dump", "--data-dir", data_dir, "--group", "another", "--json"))
     assert only["partition"] == there
     assert log("dump", "--data-dir", data_dir, "--partition", "2").status == 2
 

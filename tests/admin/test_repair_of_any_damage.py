@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shim.admin
+from shim.log import LogError
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.shutdown import CLEAN_SHUTDOWN
@@ -26,7 +30,9 @@ from tests.admin.damaging import (
     repaired,
 )
 from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.sync_sites import CallPath, Site, sites, watching
 
+FOLDER_OF_ADMIN = Path(shim.admin.__file__).parent
 LEADER_EPOCH = range(12, 16)  # of a batch: no CRC covers it, and nobody reads it
 
 commits = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 999)), min_size=1, max_size=20)
@@ -98,31 +104,113 @@ def test_a_missing_segment(done: list[tuple[int, int]], data: st.DataObject, ski
 @pytest.mark.parametrize("power_fails", [False, True], ids=["killed", "without power"])
 def test_a_repair_that_breaks_off_can_be_begun_again(skip: bool, power_fails: bool) -> None:
     for seed in range(60):
-        rng = random.Random(seed)
-        done = [(rng.randrange(3), rng.randrange(999)) for _ in range(rng.randrange(3, 16))]
-        hit, at = rng.random(), rng.randrange(16, 60)
-        whole, _ = damaged(done, hit, at)
-        repaired(whole, skip=skip)
-        expected = records(whole)
-        calls = whole.calls
+        repair_that_breaks_off(seed, skip=skip, power_fails=power_fails)
 
-        files, written = damaged(done, hit, at)
-        files.crash_at = rng.randrange(written, calls)
+
+def repair_that_breaks_off(
+    seed: int, *, skip: bool, power_fails: bool, files_type: type[LostFiles] = LostFiles
+) -> None:
+    """At any call, or right after the last one; what was taken away is kept all the same."""
+    rng = random.Random(seed)
+    done = [(rng.randrange(3), rng.randrange(999)) for _ in range(rng.randrange(3, 16))]
+    scene = Scene(
+        done, rng.random(), rng.randrange(16, 60), missing_folder=rng.random() < 0.1, compacted=rng.random() < 0.5
+    )
+    whole, _ = scene.made(files_type)
+    repaired(whole, skip=skip)
+    expected = records(whole)
+    calls = whole.calls
+
+    files, written = scene.made(files_type)
+    before = files.content()
+    files.crash_at = rng.choice((rng.randrange(written, calls), calls))
+    if files.crash_at < calls:
         with pytest.raises(PowerFailure):
             repaired(files, skip=skip)
         files = files.after_power_failure() if power_fails else files.after_kill()
+    else:
         repaired(files, skip=skip)
-        assert records(files) == expected, seed
-        assert opens(files) == expected
+        files = files.after_power_failure() if power_fails else files.after_kill()
+        assert examined(files).all_damages == [], seed
+    repaired(files, skip=skip)
+    assert records(files) == expected, seed
+    files = files.after_power_failure() if power_fails else files.after_kill()
+    check_copies(before, files.content())
+    assert opens(files) == expected
 
 
-def damaged(done: list[tuple[int, int]], hit: float, at: int) -> tuple[LostFiles, int]:
-    """The same every time; and how many calls it took."""
-    files = log_of(done)
-    place = places(files)[int(hit * len(done))]
-    byte = files.content()[place.path][place.position + at]
-    overwrite(files, place.path, place.position + at, bytes((byte ^ 0x55,)))
-    return files, files.calls
+class Scene(NamedTuple):
+    """A log with one byte damaged, and perhaps a partition without its folder; the same every time."""
+
+    commits: list[tuple[int, int]]
+    hit: float
+    at: int
+    missing_folder: bool
+    compacted: bool
+
+    def made(self, files_type: type[LostFiles]) -> tuple[LostFiles, int]:
+        """And how many calls it took."""
+        files = log_of(self.commits, files_type=files_type)
+        if self.compacted:
+            compact(files)
+            files.sync_directory(FOLDER)  # else the swap's last step may be undone, and with it the damage
+        found = places(files)
+        place = found[int(self.hit * len(found))]
+        byte = files.content()[place.path][place.position + self.at]
+        overwrite(files, place.path, place.position + self.at, bytes((byte ^ 0x55,)))
+        if self.missing_folder:  # of the partition below this one
+            files.mkdir(DATA_DIR / "topic-1")
+            files.close(files.create(DATA_DIR / "topic-1" / segment_name(0)))
+            files.sync_directory(DATA_DIR / "topic-1")
+            files.sync_directory(DATA_DIR)
+        return files, files.calls
+
+
+def check_copies(before: dict[Path, bytes], after: dict[Path, bytes]) -> None:
+    """Every byte that is not in its segment any more is in a copy beside it."""
+    copies = b"".join(content for path, content in after.items() if ".log.cut-" in path.name)
+    for path, content in before.items():
+        if path.suffix == ".log":
+            now = after.get(path, b"")
+            for position, header in batches_or_damage(content):
+                raw = content[position : position + header]
+                assert raw in now or raw in copies, f"{path}: the bytes from {position} on are gone"
+
+
+def batches_or_damage(content: bytes) -> Iterator[tuple[int, int]]:
+    """Where each batch begins, and its size, as its own length says; the rest, where that cannot be."""
+    position = 0
+    while position < len(content):
+        size = 12 + int.from_bytes(content[position + 8 : position + 12], "big", signed=True)
+        if not 61 <= size <= len(content) - position:
+            size = len(content) - position
+        yield position, size
+        position += size
+
+
+REPAIR_SITES = sites(frozenset({"backing_up", "exporting"}), FOLDER_OF_ADMIN)
+
+
+@pytest.mark.parametrize("site", REPAIR_SITES, ids=str)
+def test_no_sync_of_a_repair_can_be_left_out(site: Site) -> None:
+    paths: set[CallPath] = set()
+    for seed in range(60):
+        watched = watching(folder=FOLDER_OF_ADMIN)
+        repair_that_breaks_off(seed, skip=seed % 2 == 0, power_fails=True, files_type=watched)
+        paths |= watched.seen
+    through = sorted(path for path in paths if (path.module, path.line) == (site.module, site.line))
+    assert through, "nothing that is tested here comes by this sync"
+    for path in through:
+        assert any(loses(path, seed) for seed in range(600)), f"not missed: {path}"
+
+
+def loses(path: CallPath, seed: int) -> bool:
+    try:
+        ignoring = watching(path, FOLDER_OF_ADMIN)
+        repair_that_breaks_off(seed, skip=seed % 2 == 0, power_fails=True, files_type=ignoring)
+    except (AssertionError, LogError, OSError):
+        return True
+    return False
 
 
 def test_a_tail_that_was_synced_and_is_gone() -> None:

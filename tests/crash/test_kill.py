@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -86,8 +87,15 @@ async def test_killed_again_and_again_every_acknowledged_offset_is_served(
         assert all(committer.history.number for committer in groups), "a group that never committed"
         await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it goes on after the last kill
         shim.stop()
-        assert len(await asyncio.to_thread(read_by_kafka, segments(shim))) > acknowledged
-    print(f"{KILLS} kills, {acknowledged} acknowledged commits, {consuming.committed} of the consumer")
+        assert await asyncio.to_thread(read_by_kafka, segments(shim))
+    told = shim.log()
+    compactions, snapshots = told.count(": compacted offsets "), len(re.findall(r"\([1-9]\d* from snapshots\)", told))
+    assert compactions > KILLS
+    assert snapshots > KILLS / 4, "starts from a snapshot"
+    print(
+        f"{KILLS} kills, {acknowledged} acknowledged commits, {consuming.committed} of the consumer, "
+        f"{compactions} compactions, {snapshots} starts from snapshots"
+    )
 
 
 def segments(shim: Shim) -> list[Path]:

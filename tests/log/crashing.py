@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from protocol.batches import CorruptBatch, batches
-from shim.log import batching, index
+from shim.log import batching, flush, index
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
@@ -30,8 +30,12 @@ RecordSet = list[tuple[bytes, bytes | None]]
 
 @contextmanager
 def small_sizes() -> Iterator[None]:
-    """Batches and index entries at sizes that a test reaches."""
-    with mock.patch.object(batching, "MAX_BATCH_BYTES", 150), mock.patch.object(index, "INTERVAL_BYTES", 150):
+    """Batches and index entries at sizes that a test reaches; one sync after the other, so that the seed decides."""
+    with (
+        mock.patch.object(batching, "MAX_BATCH_BYTES", 150),
+        mock.patch.object(index, "INTERVAL_BYTES", 150),
+        mock.patch.object(flush, "_SIDE_BY_SIDE_FROM", 1 << 30),
+    ):
         yield
 
 

@@ -97,6 +97,19 @@ class FaultyFiles(Files):
         super().rename(source, target)
 
 
+class NeverSyncedFiles(FaultyFiles):
+    """For thousands of starts and writes of which none is about what a crash leaves."""
+
+    def fdatasync(self, fd: int) -> None:
+        self._call("fdatasync", self.open_files[fd])
+
+    def fsync(self, fd: int) -> None:
+        self._call("fsync", self.open_files[fd])
+
+    def sync_directory(self, path: Path) -> None:
+        self._call("sync_directory", path)
+
+
 class FillingFiles(FaultyFiles):
     """A disk with room for ``room`` more bytes: a write takes what fits, the next fails with ENOSPC."""
 

@@ -69,15 +69,3 @@ def crashed(data_dir: Path, recovery_point: int | None = None) -> None:
         note.unlink(missing_ok=True)
     else:
         note.write_text(f"0\n1\n{OFFSETS_TOPIC} 0 {recovery_point}\n")
-
-
-def contents(data_dir: Path) -> dict[Path, bytes]:
-    """Of the partition's folder."""
-    return {path: path.read_bytes() for path in sorted(folder_of(data_dir).iterdir())}
-
-
-def put_back(contents: dict[Path, bytes]) -> None:
-    for path in next(iter(contents)).parent.iterdir():
-        path.unlink()
-    for path, content in contents.items():
-        path.write_bytes(content)

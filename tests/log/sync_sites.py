@@ -1,4 +1,4 @@
-"""Where the log syncs, and a disk on which one of these places does nothing."""
+"""Where the log (or another room) syncs, and a disk on which one of these places does nothing."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class CallPath(NamedTuple):
     callers: tuple[str, str]
 
 
-def sites(left_out: frozenset[str]) -> list[Site]:
-    """Every call of a sync in the log's source, but for the modules left out."""
+def sites(left_out: frozenset[str], folder: Path = FOLDER) -> list[Site]:
+    """Every call of a sync in a room's source, but for the modules left out."""
     found = []
-    for path in sorted(FOLDER.glob("*.py")):
+    for path in sorted(folder.glob("*.py")):
         if path.stem in left_out or path.stem == "files":
             continue
         for function in ast.walk(ast.parse(path.read_text())):
@@ -57,6 +57,7 @@ def sites(left_out: frozenset[str]) -> list[Site]:
 class WatchedFiles(LostFiles):
     """Notes who syncs; the sync that is ``ignored`` is not made, and reports success."""
 
+    folder: ClassVar[Path]
     seen: ClassVar[set[CallPath]]
     ignored: ClassVar[CallPath | None]
 
@@ -74,7 +75,7 @@ class WatchedFiles(LostFiles):
 
     def _counts(self, frame: FrameType) -> bool:
         source = Path(frame.f_code.co_filename)
-        if source.parent != FOLDER:
+        if source.parent != self.folder:
             return True
         callers: list[str] = []
         outer = frame.f_back
@@ -86,9 +87,10 @@ class WatchedFiles(LostFiles):
         return path != self.ignored
 
 
-def watching(ignored: CallPath | None = None) -> type[WatchedFiles]:
+def watching(ignored: CallPath | None = None, folder: Path = FOLDER) -> type[WatchedFiles]:
     class Watching(WatchedFiles):
         seen: ClassVar[set[CallPath]] = set()
 
     Watching.ignored = ignored
+    Watching.folder = folder
     return Watching

@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import re
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, pairwise
@@ -27,7 +26,6 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
-from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, CleaningStats, CleaningStopped, Pace
@@ -38,7 +36,8 @@ from shim.log.files import Files
 from shim.log.segment import Segment, SoundBatch
 from shim.log.swap import finish_swap
 from tests.log.faulty_files import FaultyFiles
-from tests.log_format.dump import Dumped, told_by_kafka, told_by_us
+from tests.log_format.dump import Dumped
+from tests.log_format.dump import dumped as dumped_by_kafka
 
 NOW = 1_700_000_000_000
 RETENTION = 24 * 3600 * 1000
@@ -866,15 +865,8 @@ def committed(folder: Folder) -> None:
 
 
 def dumped(folder: Folder) -> list[Dumped]:
-    """What DumpLogSegments finds in the closed segments; asserts that our own reader finds the same."""
-    paths = [segment.path for segment in folder.closed_segments()]
-    names = ",".join(map(str, paths))
-    told = java_tool(DUMP_LOG_SEGMENTS, "--offsets-decoder", "--deep-iteration", "--files", names).stdout
-    # At the end, of compacted segments as of Kafka's own: where offsets are not consecutive.
-    batches_and_records, _, _ = told.partition("\nNon-consecutive offsets in ")
-    found = told_by_kafka(re.sub(r"Log starting offset: \d+", "", batches_and_records))
-    assert found == {str(path): told_by_us(path) for path in paths}
-    return list(found.values())
+    """What DumpLogSegments finds in the closed segments."""
+    return list(dumped_by_kafka([segment.path for segment in folder.closed_segments()]).values())
 
 
 @pytest.mark.parametrize("segment_bytes", [1, 1 << 20], ids=["apart", "merged"])

@@ -146,8 +146,21 @@ LIVES = 20
 
 
 def test_crashes_at_any_call() -> None:
+    crashes, swaps = _crashes(SEEDS)
+    assert crashes > 1000
+    assert swaps > 1000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first_seed", range(1_000, 11_000, 1_000))
+def test_many_crashes_at_any_call(first_seed: int) -> None:
+    assert _crashes(range(first_seed, first_seed + 1_000)) > (10_000, 10_000)
+
+
+def _crashes(seeds: range) -> tuple[int, int]:
+    """How many there were, and how many swaps."""
     crashes = swaps = 0
-    for seed in SEEDS:
+    for seed in seeds:
         lives = Lives(seed)
         try:
             lives.run(LIVES)
@@ -155,8 +168,7 @@ def test_crashes_at_any_call() -> None:
             raise AssertionError(f"seed {seed}") from failure
         crashes += lives.crashes
         swaps += lives.swaps
-    assert crashes > 1000
-    assert swaps > 1000
+    return crashes, swaps
 
 
 def _sync_calls() -> list[tuple[str, int]]:
@@ -210,8 +222,12 @@ def _fails(seed: int, files: type[LostFiles]) -> bool:
 ALWAYS = CleanerSettings(min_cleanable_ratio=0.0)
 
 
-def opened(data_dir: Path, files: Files, segment_bytes: int = 100) -> OffsetsLog:
-    log = OffsetsLog.open(data_dir, 1, settings=LogSettings(segment_bytes=segment_bytes), files=files)
+STRICT = LogSettings(segment_bytes=100)
+LOOSE = LogSettings(segment_bytes=100, flush_interval_messages=1000, flush_interval_ms=10)
+
+
+def opened(data_dir: Path, files: Files, settings: LogSettings = STRICT) -> OffsetsLog:
+    log = OffsetsLog.open(data_dir, 1, settings=settings, files=files)
     assert list(log.recover(0)) == []
     return log
 
@@ -303,14 +319,19 @@ HELD = pytest.mark.parametrize(
 
 
 @HELD
-def test_appends_and_rolls_go_on_wherever_a_round_is(tmp_path: Path, method: str, ending: str) -> None:
+@pytest.mark.parametrize("settings", [STRICT, LOOSE], ids=["strict", "loose"])
+def test_appends_rolls_and_flushes_go_on_wherever_a_round_is(
+    tmp_path: Path, settings: LogSettings, method: str, ending: str
+) -> None:
     files = HeldFiles()
-    log = opened(tmp_path, files)
+    log = opened(tmp_path, files, settings)
     append(log, *"abcabcab")
     files.hold(method, ending)
     step = Step(Cleaner(tmp_path, log.partition_logs(), ALWAYS, files=files))
     assert files.held.wait(20)
     append(log, *"xyzab")
+    assert log.maintain(1_000_000).failed == {}
+    assert log.partition_log(0).recovery_point == 13
     files.go_on.set()
     assert step.ended() is not None
     assert offsets_in(log) == [*range(4, 8), *range(8, 13)]

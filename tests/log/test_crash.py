@@ -16,8 +16,8 @@ from tests.log.sync_sites import CallPath, Site, sites, watching
 
 LIVES = 4
 SEEDS_FOR_A_PROOF = 1_500
-ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "swap"})
-"""Modules whose syncs the cleaner's own tests are about."""
+ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "snapshot", "swap"})
+"""Modules with tests of their own."""
 
 
 @pytest.fixture(autouse=True)

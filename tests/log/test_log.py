@@ -15,7 +15,7 @@ from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
-from tests.log.faulty_files import FaultyFiles, FillingFiles
+from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 
 NOW = 1_767_225_600_123
 PARTITIONS = 6
@@ -107,7 +107,7 @@ def test_one_write_is_one_batch_and_one_sync_a_partition(log: OffsetsLog, data_d
 def test_round_trip(writes: list[dict[int, list[RecordSet]]], tmp_path_factory: pytest.TempPathFactory) -> None:
     data_dir = tmp_path_factory.mktemp("log")
     expected: dict[int, list[tuple[bytes, bytes | None]]] = {0: [], 1: [], 2: []}
-    log = OffsetsLog.open(data_dir, 3)
+    log = OffsetsLog.open(data_dir, 3, files=NeverSyncedFiles())
     for partition in expected:
         assert recovered(log, partition) == []
     for entry in writes:
@@ -117,7 +117,7 @@ def test_round_trip(writes: list[dict[int, list[RecordSet]]], tmp_path_factory: 
     for reader in (log, None):
         if reader is None:
             log.close()
-            log = OffsetsLog.open(data_dir, 3)
+            log = OffsetsLog.open(data_dir, 3, files=NeverSyncedFiles())
         for partition, records in expected.items():
             found = recovered(log, partition)
             assert [(r.key, r.value) for r in found] == records

@@ -14,7 +14,7 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.errors import CorruptLog, LogError
 from shim.log.offsets_log import OffsetsLog
 from shim.log.shutdown import CLEAN_SHUTDOWN
-from tests.log.faulty_files import FaultyFiles, FillingFiles
+from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 from tests.log.test_log import NOW, on_disk, one, recovered, segment, write
 from tests.protocol.test_batches import with_field
 
@@ -35,9 +35,9 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recover(data_dir: Path, contents: bytes, files: FaultyFiles | None = None) -> int:
+def recover(data_dir: Path, contents: bytes) -> int:
     """Recovers a log that holds these bytes, writes on, and reads all again. Gives how many records were recovered."""
-    files = files or FaultyFiles()
+    files = NeverSyncedFiles()
     crashed_with(data_dir, contents)
     log = OffsetsLog.open(data_dir, 1, files=files)
     try:

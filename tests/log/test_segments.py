@@ -12,6 +12,7 @@ import pytest
 from protocol.batches import batches
 from shim.config import Settings
 from shim.log import active
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import index_name, segment_base_offsets
 from shim.log.errors import LogError
 from shim.log.files import Files
@@ -104,11 +105,18 @@ def test_the_order_of_a_roll(tmp_path: Path) -> None:
     files.calls.clear()
     append(log, (b"k", bytes(200)))
     old, new = segment_of(tmp_path, 0), segment_of(tmp_path, 1)
+    note = tmp_path / RECOVERY_POINT_CHECKPOINT
+    unfinished = note.with_name(f"{note.name}.tmp")
     assert [call for call in files.calls if call[1].suffix != ".index"] == [
         ("fdatasync", old),
         ("create", new),
         ("sync_directory", folder_of(tmp_path)),
         ("pwrite", new),
+        ("create", unfinished),
+        ("pwrite", unfinished),
+        ("fdatasync", unfinished),
+        ("rename", note),
+        ("sync_directory", tmp_path),
     ]
     log.close()
     assert files.open_files == {}

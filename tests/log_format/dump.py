@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.batches import BatchHeader, batches, records_of
 from protocol.consumer import TopicPartition, decode_assignment, decode_subscription
@@ -22,7 +22,12 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from shim.demo.parts.tools import dump_offsets_log
+from shim.demo.parts.jars import KAFKA
+from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
+from tests.legacy.parts import KAFKA_3
+
+TOOLS: Final = {KAFKA: DUMP_LOG_SEGMENTS, KAFKA_3: "kafka.tools.DumpLogSegments"}
+"""By release: where its DumpLogSegments is."""
 
 _BATCH = re.compile(
     r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*position: (\d+) CreateTime: (\d+) size: (\d+) "
@@ -50,7 +55,9 @@ class Dumped(NamedTuple):
 def told_by_kafka(dump: str) -> dict[str, Dumped]:
     """By segment."""
     told: dict[str, Dumped] = {}
-    for line in dump.splitlines():
+    # At the end, of compacted segments as of Kafka's own: where offsets are not consecutive.
+    batches_and_records, _, _ = dump.partition("\nNon-consecutive offsets in ")
+    for line in batches_and_records.splitlines():
         if line.startswith("Dumping "):
             current = told[line.removeprefix("Dumping ")] = Dumped([], [])
         elif line.startswith("baseOffset:"):
@@ -64,7 +71,7 @@ def told_by_kafka(dump: str) -> dict[str, Dumped]:
             payload = None if value == "<DELETE>" else json.loads(value)
             current.records.append(LoggedRecord(int(offset), int(timestamp), json.loads(key), payload))
         else:
-            assert re.fullmatch(r"Log starting offset: 0|", line), f"the tool says more than it should: {line}"
+            assert re.fullmatch(r"Log starting offset: \d+|", line), f"the tool says more than it should: {line}"
     return told
 
 
@@ -166,13 +173,20 @@ def _user_data(raw: bytes | None) -> str | None:
     return None if raw is None else b64encode(raw).decode()
 
 
-def read_by_kafka(segments: Sequence[Path]) -> list[LoggedRecord]:
-    """The records of these segments as DumpLogSegments tells them; asserts that our reader finds the same in each."""
-    kafkas = told_by_kafka(dump_offsets_log(*segments))
+def dumped(segments: Sequence[Path], release: str = KAFKA) -> dict[Path, Dumped]:
+    """What DumpLogSegments of this release tells of these segments; asserts that our reader finds the same in each."""
+    names = ",".join(map(str, segments))
+    told = java_tool(TOOLS[release], "--offsets-decoder", "--deep-iteration", "--files", names, release=release)
+    kafkas = told_by_kafka(told.stdout)
     assert list(kafkas) == [str(segment) for segment in segments]
     for segment, theirs in zip(segments, kafkas.values(), strict=True):
         ours = told_by_us(segment)
         assert theirs.batches == ours.batches
         for their_record, our_record in zip(theirs.records, ours.records, strict=True):
             assert their_record == our_record, f"DumpLogSegments: {their_record}\n our own reader: {our_record}"
-    return [record for dumped in kafkas.values() for record in dumped.records]
+    return dict(zip(segments, kafkas.values(), strict=True))
+
+
+def read_by_kafka(segments: Sequence[Path], release: str = KAFKA) -> list[LoggedRecord]:
+    """The records of these segments, checked as :func:`dumped` does."""
+    return [record for each in dumped(segments, release).values() for record in each.records]

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from protocol.errors import ErrorCode
-from shim.log import OffsetsLog, PartitionWrite
+from shim.coordinator import HISTORY_TOPIC
+from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 
 WAIT_SECONDS = 10.0
@@ -27,10 +28,11 @@ class HeldLog(OffsetsLog):
     files: FaultyFiles
 
     @classmethod
-    def at(cls, data_dir: Path, num_partitions: int) -> Self:
+    def at(cls, data_dir: Path, num_partitions: int, *, log_settings: LogSettings | None = None) -> Self:
         history: list[object] = []
         files = RecordingFiles(history)
-        log = cls.open(data_dir, num_partitions, files=files)
+        topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
+        log = cls.open(data_dir, num_partitions, topics=topics, settings=log_settings, files=files)
         log.files, log.history, log.writes = files, history, []
         log._released = threading.Semaphore(0)
         log._begun = asyncio.Semaphore(0)

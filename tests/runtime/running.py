@@ -17,6 +17,7 @@ from protocol.messages.offset_commit import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import Caller
+from shim.log import LogSettings
 from shim.runtime import Clock, Runtime
 from tests.coordinator.driving import subscription
 from tests.runtime.held_log import WAIT_SECONDS, HeldLog, Teller
@@ -101,8 +102,8 @@ class Running:
 async def running(data_dir: Path, settings: Settings | None = None, *, admitted: bool = True) -> AsyncIterator[Running]:
     """A runtime that has loaded its log and writes; at the end it is stopped, and every write let through."""
     settings = settings or Settings(offsets_topic_num_partitions=PARTITIONS)
-    log = HeldLog.at(data_dir, settings.offsets_topic_num_partitions)
-    runtime = Runtime(log, settings, Clock())
+    log = HeldLog.at(data_dir, settings.offsets_topic_num_partitions, log_settings=LogSettings.of(settings))
+    runtime = Runtime(log, settings, Clock(), files=log.files)
     if admitted:
         runtime.admit()
     await runtime.load()

@@ -7,6 +7,7 @@ import errno
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from shim.runtime import Clock, Runtime, Ticket
 from tests.coordinator.driving import subscription
 from tests.runtime.held_log import WAIT_SECONDS, Answered, HeldLog, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
+
+WITHOUT_HISTORY = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_history_retention_minutes=0)
 
 
 def error_in(response: OffsetCommitResponse) -> int:
@@ -76,7 +79,7 @@ def broken_decision(*_: object) -> Outcome:
 
 
 async def test_a_commit_is_answered_after_the_sync_and_not_before(tmp_path: Path) -> None:
-    async with running(tmp_path) as shim:
+    async with running(tmp_path, WITHOUT_HISTORY) as shim:
         commit = shim.commit("g", 7)
         await shim.log.write_begun()
         assert not commit.told
@@ -87,7 +90,7 @@ async def test_a_commit_is_answered_after_the_sync_and_not_before(tmp_path: Path
 
 
 async def test_commits_that_come_during_a_write_share_the_next_one(tmp_path: Path) -> None:
-    async with running(tmp_path) as shim:
+    async with running(tmp_path, WITHOUT_HISTORY) as shim:
         first = shim.commit(shim.group_in(0), 1)
         await shim.log.write_begun()
         later = [shim.commit(shim.group_in(0, n), n, name=f"later {n}") for n in range(1, 6)]
@@ -447,7 +450,7 @@ async def test_a_reload_holds_up_no_other_partitions_writes(tmp_path: Path) -> N
 
 
 async def test_while_the_disk_hangs_refused_commits_are_not_decided(tmp_path: Path) -> None:
-    settings = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_commit_timeout_ms=30)
+    settings = replace(WITHOUT_HISTORY, offsets_commit_timeout_ms=30)
     async with running(tmp_path, settings) as shim:
         first = shim.commit("g", 1)
         await shim.log.write_begun()

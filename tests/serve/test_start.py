@@ -157,16 +157,17 @@ def test_a_record_that_cannot_be_decoded(tmp_path: Path) -> None:
 
 
 SLOW_LOAD = """
-import threading, sys
-import shim.runtime.runtime as runtime
-real, first = runtime.decode_key, threading.Event()
-def decode_key(key):
-    if not first.is_set():
-        first.set()
-        print("loading", flush=True)
-    threading.Event().wait(0.02)
-    return real(key)
-runtime.decode_key = decode_key
+import threading
+from shim.log.partition import PartitionLog
+real, first = PartitionLog.recover, threading.Event()
+def recover(self, *args):
+    for record in real(self, *args):
+        if not first.is_set():
+            first.set()
+            print("loading", flush=True)
+        threading.Event().wait(0.02)
+        yield record
+PartitionLog.recover = recover
 """
 
 

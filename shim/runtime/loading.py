@@ -1,0 +1,171 @@
+"""Reading partitions back: from a snapshot where there is one, and from the log behind it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, cast
+
+from protocol.errors import DecodeError
+from protocol.offsets_log import UnknownKey
+from protocol.replay import RecordDecoder
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, Value
+from shim.log import OFFSETS_TOPIC, LogError, LoggedRecord, OffsetsLog
+from shim.log.files import Files
+from shim.log.partition import PartitionLog
+from shim.log.snapshot import Snapshot, is_anchored, newest_snapshot, remove_snapshot
+
+log = logging.getLogger(__name__)
+
+_PROGRESS_EVERY_S: Final = 1.0
+_LOOK_EVERY: Final = 64  # records
+
+
+class Loaded(NamedTuple):
+    """A partition's coordinator, and how many records were replayed, from which offset on (0: without a snapshot)."""
+
+    coordinator: GroupCoordinator
+    replayed: int
+    snapshot_offset: int
+
+
+class Progress:
+    """Tells how far the loading is, at most once a second."""
+
+    def __init__(self) -> None:
+        self._begun = self._told = time.monotonic()
+        self._partitions = self._bytes = self._records = 0
+        self._done = self._done_bytes = self._from_snapshots = 0
+
+    def expect(self, sizes: Iterable[int]) -> None:
+        """Partitions of so many bytes are to be loaded."""
+        self._begun = self._told = time.monotonic()
+        for size in sizes:
+            self._partitions += 1
+            self._bytes += size
+
+    def replayed(self, records: int) -> None:
+        self._records += records
+        now = time.monotonic()
+        if now - self._told >= _PROGRESS_EVERY_S and self._done < self._partitions:
+            self._told = now
+            log.info(
+                "loading: %d of %d partitions, %d of %d MiB, %d records replayed, %d a second",
+                self._done,
+                self._partitions,
+                self._done_bytes >> 20,
+                self._bytes >> 20,
+                self._records,
+                self._records / (now - self._begun),
+            )
+
+    def loaded(self, size: int, *, from_snapshot: bool) -> None:
+        self._done += 1
+        self._from_snapshots += from_snapshot
+        self._done_bytes += size
+        self.replayed(0)
+        if self._done == self._partitions:
+            seconds = time.monotonic() - self._begun
+            log.info(
+                "loaded %d partitions (%d from snapshots), %d records replayed, in %.1f s",
+                *(self._done, self._from_snapshots, self._records, seconds),
+            )
+
+
+class Loader:
+    """Blocking; one thread calls it."""
+
+    def __init__(
+        self, offsets_log: OffsetsLog, settings: CoordinatorSettings, files: Files, stopped: Callable[[], bool]
+    ) -> None:
+        """``stopped`` says whether nobody will ask any more for what is read."""
+        self._log = offsets_log
+        self._settings = settings
+        self._files = files
+        self._stopped = stopped
+        self._others = sorted({p.topic_partition.topic for p in offsets_log.partition_logs()} - {OFFSETS_TOPIC})
+        self.progress = Progress()
+
+    def load(self, number: int) -> Loaded:
+        """The partition as the disk has it; its logs of all topics take writes then.
+
+        Raises LogError, OSError.
+        """
+        loaded = self._load(number)
+        for topic in self._others:
+            self._read_over(number, topic)
+        return loaded
+
+    def size(self, number: int) -> int:
+        """Bytes of the partition's folder, nearly: what loading it will take longer for."""
+        folder = self._log.partition_log(number).folder
+        return sum(path.stat().st_size for path in folder.iterdir())
+
+    def _load(self, number: int) -> Loaded:
+        partition = self._log.partition_log(number)
+        while True:
+            snapshot = newest_snapshot(self._files, partition.folder)
+            coordinator = self._restored(snapshot)
+            if snapshot is None or coordinator is None:
+                coordinator = GroupCoordinator(self._settings)
+                return Loaded(coordinator, self._replay(coordinator, number, self._log.recover(number)), 0)
+            offset = snapshot.offset
+            records = self._log.recover(number, start_offset=offset, anchor=snapshot.anchor.position)
+            replayed = self._replay(coordinator, number, records)
+            if self._stopped() or self._goes_with(snapshot, partition):
+                return Loaded(coordinator, replayed, offset)
+            # What the recovery found, or did, has changed the log before that offset.
+            log.warning("%s is not used: the log does not hold what it is of", snapshot.path)
+            remove_snapshot(self._files, snapshot.path)
+
+    def _restored(self, snapshot: Snapshot | None) -> GroupCoordinator | None:
+        if snapshot is None:
+            return None
+        coordinator = GroupCoordinator(self._settings)
+        try:
+            coordinator.restore(snapshot.payload)
+        except DecodeError as error:
+            log.warning("%s is not used: %s", snapshot.path, error)
+            remove_snapshot(self._files, snapshot.path)
+            return None
+        return coordinator
+
+    def _goes_with(self, snapshot: Snapshot, partition: PartitionLog) -> bool:
+        return partition.log_end_offset >= snapshot.offset and is_anchored(self._files, partition.folder, snapshot)
+
+    def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
+        replay, decode = coordinator.replay, RecordDecoder().decode
+        count = told = 0
+        for offset, _, raw_key, raw_value in records:
+            if count - told >= _LOOK_EVERY or not count:
+                if self._stopped():
+                    break
+                self.progress.replayed(count - told)
+                told = count
+            count += 1
+            try:
+                key, value = decode(raw_key, raw_value)
+            except DecodeError as error:
+                # The batch's CRC is right: this is what was once written, and skipping it could lose a commit.
+                raise LogError(
+                    f"__consumer_offsets-{number} offset {offset}: the record cannot be decoded: {error}"
+                ) from error
+            if isinstance(key, UnknownKey):
+                log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, offset, key.version)
+            else:
+                replay(key, cast(Value | None, value))
+        self.progress.replayed(count - told)
+        return count
+
+    def _read_over(self, number: int, topic: str) -> None:
+        """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""
+        partition = self._log.partition_log(number, topic=topic)
+        snapshot = newest_snapshot(self._files, partition.folder)
+        start, anchor = (snapshot.offset, snapshot.anchor.position) if snapshot is not None else (_NO_RECORD, None)
+        for _ in self._log.recover(number, topic=topic, start_offset=start, anchor=anchor):
+            if self._stopped():
+                return
+
+
+_NO_RECORD: Final = 2**63 - 1

@@ -1,0 +1,198 @@
+"""`log backup`: a data directory like the one that it was made of, whatever goes on meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+
+from shim.admin.backing_up import back_up
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log.cleaner import Cleaner
+from shim.log.cleaning import CleanerSettings
+from shim.log.files import Files
+from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
+from tests.log.faulty_files import FaultyFiles
+from tests.log.test_cleaner import Killed, MortalFiles
+
+SMALL = LogSettings(segment_bytes=1000)
+ALWAYS = CleanerSettings(min_cleanable_ratio=0.0)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    write_log(path, [("g", commit_record("g", f"topic-{n % 5}", 0, n)) for n in range(60)], settings=SMALL)
+    return path
+
+
+def contents(data_dir: Path) -> dict[Path, bytes]:
+    return {path.relative_to(data_dir): path.read_bytes() for path in sorted(data_dir.rglob("*")) if path.is_file()}
+
+
+def opened(data_dir: Path, files: Files | None = None) -> OffsetsLog:
+    offsets_log = OffsetsLog.open(data_dir, 1, settings=SMALL, files=files)
+    assert all(offsets_log.recover(0))
+    return offsets_log
+
+
+def commit(offsets_log: OffsetsLog, offset: int) -> bool:
+    record = commit_record("g", f"topic-{offset % 5}", 0, offset)
+    return not offsets_log.write([PartitionWrite(0, [[record]], TIMESTAMP)])
+
+
+def test_it_holds_the_same_and_stays_as_it_is(data_dir: Path, tmp_path: Path) -> None:
+    target = tmp_path / "backup"
+    result = log("backup", "--data-dir", data_dir, target, "--json")
+    assert result.status == 0, result.stderr
+    (partition,) = result.json["partitions"]
+    assert partition["linked"] > 3
+    assert (partition["copied"], partition["records"], partition["end_offset"]) == (1, 60, 60)
+    assert served(target) == served(data_dir)
+    assert log("verify", "--data-dir", target, "--json").json["clean_shutdown"] is True
+
+    before = contents(target)
+    offsets_log = opened(data_dir)
+    for offset in range(60, 90):
+        assert commit(offsets_log, offset)
+    assert Cleaner(data_dir, offsets_log.partition_logs(), ALWAYS).step(TIMESTAMP) is not None
+    offsets_log.close()
+    assert contents(target) == before
+    before = contents(data_dir)
+    offsets_log = opened(target)
+    for offset in range(1000, 1030):
+        assert commit(offsets_log, offset)
+    assert Cleaner(target, offsets_log.partition_logs(), ALWAYS).step(TIMESTAMP) is not None
+    offsets_log.close()
+    assert contents(data_dir) == before
+
+
+def test_where_there_is_something_nothing_is_done(data_dir: Path, tmp_path: Path) -> None:
+    target = tmp_path / "backup"
+    target.mkdir()
+    result = log_in_a_process("backup", "--data-dir", data_dir, target)
+    assert result.status == 2
+    assert result.stderr == f"Error: {target}: File exists\n"
+    assert list(target.iterdir()) == []
+
+
+def test_a_damaged_log_is_not_backed_up(data_dir: Path, tmp_path: Path) -> None:
+    closed = sorted(data_dir.glob("*/*.log"))[1]
+    raw = bytearray(closed.read_bytes())
+    raw[100] ^= 1
+    closed.write_bytes(raw)
+    result = log("backup", "--data-dir", data_dir, tmp_path / "backup")
+    assert result.status == 1
+    assert f"{closed.name} is damaged at byte" in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"data"}
+
+
+def test_a_disk_without_links(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_self: Path, _target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    (partition,) = log("backup", "--data-dir", data_dir, tmp_path / "backup", "--json").json["partitions"]
+    assert partition["linked"] == 0
+    assert served(tmp_path / "backup") == served(data_dir)
+
+
+def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
+    """The newest offset of the topic that is committed to last is never older than what had been acknowledged."""
+    offsets_log = opened(data_dir)
+    acknowledged = 59
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        nonlocal acknowledged
+        try:
+            while not stop.is_set():
+                assert commit(offsets_log, acknowledged + 1)
+                acknowledged += 1
+        except BaseException as failure:
+            failures.append(failure)
+
+    def clean() -> None:
+        try:
+            cleaner = Cleaner(data_dir, offsets_log.partition_logs(), ALWAYS)
+            while not stop.is_set():
+                cleaner.step(TIMESTAMP)
+                stop.wait(0.02)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=write), threading.Thread(target=clean)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(8):
+            before = acknowledged
+            target = tmp_path / f"backup-{number}"
+            done, examination = back_up(Files(), data_dir, target)
+            assert [one.partition.partition for one in done] == [0]
+            assert examination.all_damages == []
+            (committed,) = served(target).values()
+            assert max(its.offset for its in committed.values()) >= before
+            assert len(committed) == 5
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        offsets_log.close()
+    assert failures == []
+    assert acknowledged > 100
+
+
+def test_a_roll_that_is_taken_back_does_not_change_a_backup(data_dir: Path, tmp_path: Path) -> None:
+    """The segment that it closed is written to again."""
+    files = FaultyFiles()
+    offsets_log = opened(data_dir, files)
+    offset = 60
+    while len(offsets_log.partition_log(0).closed_segments()) < 8:
+        assert commit(offsets_log, offset)
+        offset += 1
+    target = tmp_path / "backup"
+
+    def back_up_and_fail(path: Path) -> None:
+        if path.suffix != ".log":
+            return
+        files.heal()
+        back_up(Files(), data_dir, target)
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    newest = max(data_dir.glob("*/*.log"))
+    while max(data_dir.glob("*/*.log")) == newest:  # up to the write that rolls
+        files.faults["create"] = lambda path: files.faults.update(
+            {"pwrite": back_up_and_fail} if path.suffix == ".log" else {}
+        )
+        if not commit(offsets_log, offset):
+            break
+        offset += 1
+    assert target.exists()
+    before = contents(target)
+    assert all(offsets_log.recover(0))
+    assert max(data_dir.glob("*/*.log")) == newest
+    assert commit(offsets_log, 10_000)
+    offsets_log.close()
+    assert contents(target) == before
+    assert (target / "__consumer_offsets-0" / newest.name).stat().st_ino != newest.stat().st_ino
+    assert log("verify", "--data-dir", target).status == 0
+
+
+def test_a_compaction_that_broke_off_is_completed_in_the_copy(data_dir: Path, tmp_path: Path) -> None:
+    before = served(data_dir)
+    files = MortalFiles()
+    offsets_log = opened(data_dir, files)
+    files.dies_after_rename = True
+    with pytest.raises(Killed):
+        Cleaner(data_dir, offsets_log.partition_logs(), ALWAYS, files=files).step(TIMESTAMP)
+    assert list(data_dir.glob("*/*.swap"))
+    files.at = 1 << 30
+    files.dies_after_rename = False
+    assert log("backup", "--data-dir", data_dir, tmp_path / "backup").status == 0
+    assert not list(tmp_path.glob("backup/*/*.swap"))
+    assert served(tmp_path / "backup") == before
+    offsets_log.close()

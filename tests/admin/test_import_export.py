@@ -1,0 +1,298 @@
+"""`log import` and `log export` between data directories, by the files that brokers keep."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.batches import encode_batch
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+from protocol.partition import partition_for
+from shim.admin import exporting, importing
+from shim.admin.exporting import export_to_folders, verify_export
+from shim.admin.group_offsets import GroupOffsets, TopicPartition, offset_commit_value
+from shim.coordinator.offsets import CommittedOffset
+from shim.log import LogError, OffsetsLog
+from tests.admin.running import TIMESTAMP, commit_record, log, served, write_log
+from tests.log.lost_files import LostFiles
+from tests.log.sync_sites import Site, sites, watching
+
+GROUPS = ["one", "two", "another", "ones", "grüppe", "x" * 200]
+FAR_MS = 1 << 60
+SEGMENT = f"{0:020d}.log"
+
+Contents = dict[Path, bytes]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Every group with offsets of every kind; some are overwritten, some deleted."""
+    path = tmp_path / "data"
+    records = []
+    for number, group in enumerate(GROUPS):
+        fields: list[dict[str, Any]] = [
+            {"leader_epoch": number},
+            {"metadata": 'ö"\n\0' * 50},
+            {"expire_timestamp": FAR_MS},
+            {},
+        ]
+        for partition, its in enumerate(fields):
+            records.append((group, commit_record(group, "t", partition, 1)))
+            records.append((group, commit_record(group, "t", partition, 100 * number + partition, **its)))
+        records.append((group, commit_record(group, "deleted", 0, 5)))
+        records.append((group, commit_record(group, "deleted", 0, None)))
+        records.append((group, commit_record(group, f"topic-{number}", 7, 2**63 - 1)))
+    records.append(("gone", commit_record("gone", "t", 0, 1)))
+    records.append(("gone", commit_record("gone", "t", 0, None)))
+    write_log(path, records, partitions=3)
+    return path
+
+
+@pytest.fixture
+def exported(data_dir: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "exported"
+    result = log("export", "--data-dir", data_dir, "--to-folder", target, "--partitions", "5")
+    assert result.status == 0, result.stderr
+    assert result.stdout.endswith("6 groups, 30 offsets; read back: all there\n")
+    return target
+
+
+def contents(path: Path) -> Contents:
+    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_out_and_in_again(data_dir: Path, exported: Path, tmp_path: Path) -> None:
+    target = tmp_path / "imported"
+    result = log("import", "--data-dir", target, "--from-folder", exported, "--partitions", "7", "--json")
+    assert result.status == 0, result.stderr
+    assert served(target) == served(data_dir)
+    assert {each["outcome"] for each in result.json["groups"]} == {"new"}
+    assert result.json["verified"] is True
+    assert len(list(target.glob("__consumer_offsets-*"))) == 7
+    again = log("import", "--data-dir", target, "--from-folder", exported, "--json")
+    assert {each["outcome"] for each in again.json["groups"]} == {"unchanged"}
+
+
+def test_every_group_is_where_a_broker_looks_for_it(exported: Path) -> None:
+    assert sorted(path.name for path in exported.iterdir()) == [f"__consumer_offsets-{p}" for p in range(5)]
+    for group in GROUPS:
+        holders = [path for path in exported.iterdir() if group.encode() in (path / SEGMENT).read_bytes()]
+        expected = f"__consumer_offsets-{partition_for(group, 5)}"
+        assert expected in [path.name for path in holders]
+
+
+def test_only_what_was_asked_for(data_dir: Path, tmp_path: Path) -> None:
+    target, exported = tmp_path / "imported", tmp_path / "exported"
+    some = ["--group", "one", "--group", "another"]
+    assert log("export", "--data-dir", data_dir, "--to-folder", exported, *some).status == 0
+    whole = served(data_dir)
+    assert log("import", "--data-dir", target, "--from-folder", exported, "--group", "one").status == 0
+    assert served(target) == {"one": whole["one"]}
+    assert log("import", "--data-dir", target, "--from-folder", exported).status == 0
+    assert served(target) == {group: whole[group] for group in ("one", "another")}
+    result = log("import", "--data-dir", target, "--from-folder", exported, "--group", "two")
+    assert (result.status, result.stderr) == (2, "Error: no offsets there of two\n")
+    result = log("export", "--data-dir", data_dir, "--to-folder", exported / "2", "--group", "gone")
+    assert (result.status, result.stderr) == (2, f"Error: {data_dir} holds no offsets of gone\n")
+
+
+def test_a_dry_run_writes_nothing(data_dir: Path, exported: Path, tmp_path: Path) -> None:
+    before = contents(tmp_path)
+    result = log("import", "--data-dir", tmp_path / "new", "--from-folder", exported, "--dry-run")
+    assert result.status == 0
+    assert result.stdout.endswith("6 groups, 30 offsets; nothing was written\n")
+    assert log("import", "--data-dir", data_dir, "--from-folder", exported, "--dry-run").status == 0
+    assert log("export", "--data-dir", data_dir, "--to-folder", tmp_path / "2", "--dry-run").status == 0
+    after = contents(tmp_path)
+    after.pop(data_dir / ".lock", None)
+    before.pop(data_dir / ".lock", None)
+    assert after == before
+
+
+def test_a_group_that_is_here_is_refused_unless_it_is_to_be_replaced(exported: Path, tmp_path: Path) -> None:
+    target = tmp_path / "here"
+    member = GroupMetadataValue("consumer", 1, "range", "m", 5, (MemberMetadata("m"),))
+    records = [
+        ("one", commit_record("one", "t", 0, 1)),
+        ("one", commit_record("one", "stale", 0, 1)),
+        ("mine", commit_record("mine", "t", 0, 1)),
+        ("two", (encode_key(GroupMetadataKey("two")), encode_value(member))),
+    ]
+    write_log(target, records, partitions=2)
+    before = served(target)
+    result = log("import", "--data-dir", target, "--from-folder", exported)
+    assert result.status == 2
+    assert "nothing was written: there are other offsets, or members, of one, two here already" in result.stderr
+    assert served(target) == before
+
+    result = log("import", "--data-dir", target, "--from-folder", exported, "--replace", "--json")
+    assert result.status == 0
+    outcomes = {each["group"]: (each["outcome"], each["deleted"]) for each in result.json["groups"]}
+    assert (outcomes["one"], outcomes["two"]) == (("replaced", 1), ("replaced", 0))
+    after = served(target)
+    assert TopicPartition("stale", 0) not in after["one"]
+    assert after["mine"] == before["mine"]
+    assert after["one"][TopicPartition("t", 1)].metadata == 'ö"\n\0' * 50
+
+
+def test_offsets_of_another_cluster_are_refused(exported: Path, tmp_path: Path) -> None:
+    target = tmp_path / "here"
+    offsets_log = OffsetsLog.open(target, 1)
+    offsets_log.claim("A")
+    offsets_log.close()
+    (exported / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=B\n")
+    result = log("import", "--data-dir", target, "--from-folder", exported)
+    assert result.status == 2
+    assert "is of cluster A, the offsets are of B" in result.stderr
+    assert log("import", "--data-dir", target, "--from-folder", exported, "--any-cluster").status == 0
+    assert log("import", "--data-dir", tmp_path / "new", "--from-folder", exported).status == 0
+    assert "cluster.id=B" in (tmp_path / "new" / "meta.properties").read_text()
+
+
+def test_what_a_broker_would_not_serve_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "broker" / f"__consumer_offsets-{partition_for('one', 5)}"
+    folder.mkdir(parents=True)
+    stranger = next(group for group in GROUPS if partition_for(group, 5) != partition_for("one", 5))
+    batches = b""
+    for offset, (key, value) in enumerate(
+        [
+            commit_record("one", "t", 0, 7),
+            commit_record("one", "expired", 0, 8, expire_timestamp=TIMESTAMP),
+            commit_record(stranger, "t", 0, 9),
+            (b"\x00\x05\x00\x01g", b"\x00\x00"),
+        ]
+    ):
+        batches += encode_batch(offset * 10, [(key, value)], TIMESTAMP)  # with the gaps that a cleaner leaves
+    (folder / SEGMENT).write_bytes(batches + batches[:40])
+    source: list[str | Path] = ["--from-folder", folder.parent, "--source-partitions", "5", "--json"]
+    result = log("import", "--data-dir", tmp_path / "data", *source)
+    assert result.status == 0, result.stderr
+    ((group, committed),) = served(tmp_path / "data").items()
+    assert group == "one"
+    assert {at.topic: its.offset for at, its in committed.items()} == {"t": 7}
+    counts = result.json["source"]
+    assert (counts["expired"], counts["misplaced"], counts["unknown_keys"]) == (1, 1, {"5": 1})
+    (tail,) = counts["ignored_tails"]
+    assert (tail["position"], tail["size"]) == (len(batches), 40)
+
+
+@pytest.mark.parametrize("at", [70, 20])
+def test_damage_is_refused(exported: Path, tmp_path: Path, at: int) -> None:
+    path = max(exported.glob("*/*.log"), key=lambda path: path.stat().st_size)
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(bytes(raw) + encode_batch(10_000, [commit_record("one", "t", 0, 1)], TIMESTAMP))
+    result = log("import", "--data-dir", tmp_path / "new", "--from-folder", exported)
+    assert result.status == 1
+    assert f"{path} is damaged at byte 0" in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_offset_that_falls_is_no_torn_write(exported: Path, tmp_path: Path) -> None:
+    path = max(exported.glob("*/*.log"), key=lambda path: path.stat().st_size)
+    raw = path.read_bytes()
+    path.write_bytes(raw + encode_batch(0, [commit_record("one", "t", 0, 1)], TIMESTAMP))
+    result = log("import", "--data-dir", tmp_path / "new", "--from-folder", exported)
+    assert result.status == 1
+    assert f"{path} is damaged at byte {len(raw)}: offset 0 after" in result.stderr
+
+
+def test_nothing_is_taken_out_of_a_damaged_log(data_dir: Path, tmp_path: Path) -> None:
+    path = max(data_dir.glob("*/*.log"), key=lambda path: path.stat().st_size)
+    raw = bytearray(path.read_bytes())
+    raw[70] ^= 1
+    path.write_bytes(raw)
+    result = log("export", "--data-dir", data_dir, "--to-folder", tmp_path / "exported")
+    assert result.status == 1
+    assert f"{path} is damaged at byte 0" in result.stderr
+    assert not (tmp_path / "exported").exists()
+
+
+def test_folders_that_are_there_are_left_alone(data_dir: Path, exported: Path) -> None:
+    before = contents(exported)
+    result = log("export", "--data-dir", data_dir, "--to-folder", exported)
+    assert result.status == 2
+    assert "File exists" in result.stderr
+    assert contents(exported) == before
+
+
+def test_one_source_or_target_is_wanted(data_dir: Path, tmp_path: Path) -> None:
+    for args in (["import"], ["import", "--from-folder", tmp_path, "--from-bootstrap", "h:1"], ["export"]):
+        result = log(*args, "--data-dir", data_dir)
+        assert result.status == 2
+        assert "give either" in result.stderr
+
+
+def test_a_difference_is_told(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the write not what was asked for, reading back would show it."""
+
+    def wrong(committed: CommittedOffset) -> OffsetCommitValue:
+        value = original(committed)
+        return value._replace(offset=value.offset - 1) if value.offset == 100 * GROUPS.index("two") else value
+
+    original = offset_commit_value
+    monkeypatch.setattr(importing, "offset_commit_value", wrong)
+    result = log("import", "--data-dir", tmp_path / "new", "--from-folder", exported)
+    assert result.status == 1
+    assert "group two t-0: expected" in result.stderr
+    assert "1 difference when read back" in result.stdout
+
+
+# --- an export survives a power failure ------------------------------------------------------------------------------
+
+FOLDER_OF_ADMIN = Path(exporting.__file__).parent
+EXPORT_SITES = [site for site in sites(frozenset(), FOLDER_OF_ADMIN) if site.module == "exporting"]
+
+
+@pytest.fixture
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "_BATCH_SIZE", 300)
+    monkeypatch.setattr(exporting, "_SEGMENT_SIZE", 1000)
+
+
+def survives(seeds: range, files_type: type[LostFiles] = LostFiles) -> bool:
+    return all(is_there_after_a_power_failure(seed, files_type) for seed in seeds)
+
+
+def is_there_after_a_power_failure(seed: int, files_type: type[LostFiles]) -> bool:
+    offsets = GroupOffsets()
+    for group in GROUPS:
+        for partition in range(10):
+            offsets.set(OffsetCommitKey(group, "t", partition), CommittedOffset(partition, -1, "", TIMESTAMP))
+    files = files_type(rng=random.Random(seed))
+    files.mkdir(Path("/disk"))
+    files.sync_directory(Path("/"))
+    target = Path("/disk/exported")
+    export_to_folders(files, target, offsets, GROUPS, 3)
+    try:
+        problems = verify_export(files.after_power_failure(), target, offsets, GROUPS, 3)
+    except (LogError, OSError):
+        return False
+    return not any(problems.values())
+
+
+@pytest.mark.usefixtures("_small_segments")
+def test_an_export_is_durable() -> None:
+    assert survives(range(20))
+
+
+@pytest.mark.usefixtures("_small_segments")
+@pytest.mark.parametrize("site", EXPORT_SITES, ids=str)
+def test_no_sync_of_an_export_can_be_left_out(site: Site) -> None:
+    watched = watching(folder=FOLDER_OF_ADMIN)
+    assert survives(range(1), watched)
+    through = [path for path in watched.seen if (path.module, path.line) == (site.module, site.line)]
+    assert through, "nothing that is tested here comes by this sync"
+    for path in through:
+        assert not survives(range(50), watching(path, FOLDER_OF_ADMIN)), f"not missed: {path}"

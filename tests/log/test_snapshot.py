@@ -1,0 +1,367 @@
+"""Snapshots: only believed while they go with the log, whatever happened to either; never an error."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.batches import encode_batch
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log.cleaner import Cleaner
+from shim.log.cleaning import CleanerSettings
+from shim.log.files import Files
+from shim.log.snapshot import (
+    Anchor,
+    Snapshot,
+    is_anchored,
+    last_batch,
+    newest_snapshot,
+    snapshot_name,
+    write_snapshot,
+)
+from tests.log.faulty_files import FaultyFiles
+from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.rolled import NOW, SMALL, append, closed, fill, folder_of, opened, segment_of
+
+FILES = Files()
+LARGE = LogSettings()
+PAYLOAD = (b"what the records ", b"have made")
+
+
+def taken(log: OffsetsLog, files: Files = FILES) -> Snapshot:
+    """A snapshot of all that is in the log."""
+    partition = log.partition_log(0)
+    anchor = last_batch(files, partition)
+    assert anchor is not None
+    write_snapshot(files, partition.folder, log.log_end_offset(0), anchor, PAYLOAD)
+    found = newest_snapshot(files, partition.folder)
+    assert found is not None
+    return found
+
+
+def read_on(log: OffsetsLog, snapshot: Snapshot) -> list[bytes]:
+    """Keys of the records behind the snapshot."""
+    return [record.key for record in log.recover(0, start_offset=snapshot.offset, anchor=snapshot.anchor.position)]
+
+
+def names(data_dir: Path) -> list[str]:
+    return [name for name in FILES.names(folder_of(data_dir)) if "snapshot" in name]
+
+
+def test_what_is_written_is_read_and_the_log_goes_on_behind_it(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 5)
+    snapshot = taken(log)
+    assert bytes(snapshot.payload) == b"".join(PAYLOAD)
+    assert snapshot.offset == log.log_end_offset(0)
+    later = fill(log, 2)
+    log.close()
+    log = OffsetsLog.open(tmp_path, 1)
+    assert read_on(log, snapshot) == [key for key, _ in later]
+    append(log, (b"goes on", b""))
+    log.close()
+
+
+class CountingFiles(Files):
+    def __init__(self) -> None:
+        self.bytes_read = 0
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        data = super().pread(fd, size, position)
+        self.bytes_read += len(data)
+        return data
+
+
+def test_with_a_snapshot_only_what_is_behind_it_is_read(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    for number in range(160):
+        append(log, (b"%d" % number, bytes(50_000)))
+    snapshot = taken(log)
+    append(log, (b"behind", b""))
+    log.close()
+    files = CountingFiles()
+    log = OffsetsLog.open(tmp_path, 1, files=files)
+    assert read_on(log, snapshot) == [b"behind"]
+    assert files.bytes_read < snapshot.anchor.position / 2
+    log.close()
+
+
+@pytest.mark.parametrize("size", [1, 200, 8_000, 9_000, 300_000, 3 << 20])
+def test_the_last_batch_is_found_from_behind(tmp_path: Path, size: int) -> None:
+    log = opened(tmp_path, LARGE)
+    rng = random.Random(size)
+    for _ in range(3):
+        # Bytes that look like heads of batches, also like whole ones of these offsets.
+        lookalike = encode_batch(log.log_end_offset(0), [(b"k", b"v")], NOW)
+        append(log, (b"key", rng.choices([b"\x02" * size, lookalike + rng.randbytes(size)])[0]))
+        before = segment_of(tmp_path, 0).stat().st_size
+    append(log, (b"last", (b"\x02" * 16 + lookalike) * (size // 90 + 1)))
+    end = segment_of(tmp_path, 0).stat().st_size
+    anchor = last_batch(FILES, log.partition_log(0))
+    assert anchor is not None
+    assert (anchor.segment, anchor.position, anchor.size, anchor.base_offset) == (0, before, end - before, 3)
+    log.close()
+
+
+def test_an_empty_log_has_none_and_a_rolled_one_has_it_in_its_last_segment(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    assert last_batch(FILES, log.partition_log(0)) is None
+    fill(log, 12)
+    assert closed(log)
+    snapshot = taken(log)
+    assert snapshot.anchor.segment == closed(log)[-1].next_offset
+    assert is_anchored(FILES, folder_of(tmp_path), snapshot)
+    log.close()
+
+
+def test_the_newer_takes_the_place_of_the_older(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    older = taken(log)
+    fill(log, 2)
+    newer = taken(log)
+    assert newer.offset > older.offset
+    assert names(tmp_path) == [newer.path.name]
+    log.close()
+
+
+Harm = Callable[[OffsetsLog, Snapshot], None]
+
+
+def flip(at: int) -> Harm:
+    def harm(_: OffsetsLog, snapshot: Snapshot) -> None:
+        raw = bytearray(snapshot.path.read_bytes())
+        raw[at] ^= 1
+        snapshot.path.write_bytes(raw)
+
+    return harm
+
+
+def cut_to(size: int) -> Harm:
+    def harm(_: OffsetsLog, snapshot: Snapshot) -> None:
+        snapshot.path.write_bytes(snapshot.path.read_bytes()[:size])
+
+    return harm
+
+
+def renamed(_: OffsetsLog, snapshot: Snapshot) -> None:
+    snapshot.path.rename(snapshot.path.with_name(snapshot_name(snapshot.offset + 1)))
+
+
+def kafkas(_: OffsetsLog, snapshot: Snapshot) -> None:
+    """A broker has files of this name, too."""
+    snapshot.path.write_bytes(b"\x00\x01\x23\x45\x67\x89\x00\x00\x00\x00")
+
+
+def older_log(log: OffsetsLog, snapshot: Snapshot) -> None:
+    segment = log.partition_log(0).folder / f"{snapshot.anchor.segment:020d}.log"
+    segment.write_bytes(segment.read_bytes()[: snapshot.anchor.position])
+
+
+def other_log(log: OffsetsLog, snapshot: Snapshot) -> None:
+    """Restored from an older copy, and written on: other records of the same size at the same place."""
+    segment = log.partition_log(0).folder / f"{snapshot.anchor.segment:020d}.log"
+    other = encode_batch(snapshot.anchor.base_offset, [(b"key-0", b"value 9"), (b"key-1", b"value 9")], NOW)
+    raw = bytearray(segment.read_bytes())
+    assert len(other) == snapshot.anchor.size
+    raw[snapshot.anchor.position :] = other
+    segment.write_bytes(raw)
+
+
+def segment_gone(log: OffsetsLog, snapshot: Snapshot) -> None:
+    (log.partition_log(0).folder / f"{snapshot.anchor.segment:020d}.log").unlink()
+
+
+HARM: dict[str, Harm] = {
+    "magic": flip(0),
+    "version": flip(5),
+    "checksum": flip(6),
+    "offset": flip(17),
+    "anchor": flip(30),
+    "payload": flip(-1),
+    "empty": cut_to(0),
+    "half a head": cut_to(30),
+    "half a payload": cut_to(-4),
+    "another name": renamed,
+    "of a broker": kafkas,
+    "log restored from an older copy": older_log,
+    "log restored and written on": other_log,
+    "segment gone": segment_gone,
+}
+
+
+@pytest.mark.parametrize("harm", HARM.values(), ids=HARM.keys())
+def test_one_that_is_not_whole_or_does_not_go_with_the_log_is_not_used_and_goes(
+    tmp_path: Path, harm: Harm, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    snapshot = taken(log)
+    harm(log, snapshot)
+    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert names(tmp_path) == []
+    (line,) = caplog.messages
+    assert "is not used" in line
+    log.close()
+
+
+def test_every_bit_counts(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    path = taken(log).path
+    sound = path.read_bytes()
+    for bit in range(8 * len(sound)):
+        raw = bytearray(sound)
+        raw[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(raw)
+        assert newest_snapshot(FILES, folder_of(tmp_path)) is None, f"bit {bit}"
+    path.write_bytes(sound)
+    assert newest_snapshot(FILES, folder_of(tmp_path)) is not None
+    log.close()
+
+
+def test_an_older_one_is_used_where_the_newer_cannot_be(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    older = taken(log)
+    kept = older.path.read_bytes()
+    fill(log, 2)
+    newer = taken(log)
+    older.path.write_bytes(kept)
+    flip(-1)(log, newer)
+    found = newest_snapshot(FILES, folder_of(tmp_path))
+    assert found is not None
+    assert found.offset == older.offset
+    assert names(tmp_path) == [older.path.name]
+    log.close()
+
+
+def test_a_compaction_that_moves_the_anchor_takes_the_snapshot_with_it(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    for number in range(20):
+        append(log, (b"the same", b"value %d" % number))
+    in_closed = taken(log)
+    for number in range(20):
+        append(log, (b"the same", b"value %d" % number))
+    assert closed(log)[-1].base_offset >= in_closed.anchor.segment
+    cleaner = Cleaner(tmp_path, log.partition_logs(), CleanerSettings(min_cleanable_ratio=0.0))
+    assert cleaner.step(NOW) is not None
+    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    before = len(closed(log))
+    while len(closed(log)) == before:
+        append(log, (b"the same", b"until a segment begins"))
+    in_active = taken(log)
+    append(log, (b"behind", b""))
+    cleaner = Cleaner(tmp_path, log.partition_logs(), CleanerSettings(min_cleanable_ratio=0.0))
+    assert cleaner.step(NOW) is not None
+    log.close()
+    log = OffsetsLog.open(tmp_path, 1, settings=SMALL)
+    found = newest_snapshot(FILES, folder_of(tmp_path))
+    assert found is not None
+    assert found.offset == in_active.offset
+    assert read_on(log, found) == [b"behind"]
+    log.close()
+
+
+@pytest.mark.parametrize("method", ["create", "pwrite", "fdatasync", "rename", "sync_directory"])
+def test_one_that_cannot_be_written_leaves_the_older(tmp_path: Path, method: str) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    older = taken(log)
+    fill(log, 2)
+    files = FaultyFiles()
+    files.fail(method, errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        taken(log, files)
+    assert older.path.exists()
+    files.heal()
+    assert not files.open_files
+    assert taken(log, files).offset > older.offset
+    assert len(names(tmp_path)) == 1, "what was begun is gone"
+    log.close()
+
+
+def test_an_unfinished_one_is_removed(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    (folder_of(tmp_path) / f"{snapshot_name(7)}.tmp").write_bytes(b"half")
+    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert names(tmp_path) == []
+    log.close()
+
+
+DATA_DIR = Path("/disk/data")
+
+
+class SlowLearner(LostFiles):
+    """Two snapshots, one after the other, on a disk that crashes at any call."""
+
+    def life(self) -> list[int]:
+        """The offsets of the snapshots that were written to their end."""
+        done: list[int] = []
+        try:
+            log = OffsetsLog.open(DATA_DIR, 1, files=self)
+            list(log.recover(0))
+            for number in range(2):
+                records = [(b"key %d" % number, b"x" * 100)]
+                assert log.write([PartitionWrite(0, [records], NOW)]) == {}
+                folder, offset = log.partition_log(0).folder, log.log_end_offset(0)
+                anchor = last_batch(self, log.partition_log(0))
+                assert anchor is not None
+                write_snapshot(self, folder, offset, anchor, (b"payload of ", b"%d" % offset * 30))
+                done.append(offset)
+            log.close()
+        except PowerFailure:
+            pass
+        return done
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "power failure"])
+def test_a_crash_at_any_call_leaves_the_older_or_the_newer_one(killed: bool) -> None:
+    crashes = 0
+    for crash_at in range(400):
+        for seed in range(6):
+            files = SlowLearner(rng=random.Random(seed))
+            files.mkdir(Path("/disk"))
+            files.sync_directory(Path("/"))
+            files.crash_at = crash_at
+            done = files.life()
+            if files.calls < crash_at:
+                assert len(done) == 2
+                assert crashes > 100
+                return
+            crashes += 1
+            after = files.after_kill() if killed else files.after_power_failure()
+            folder = DATA_DIR / "__consumer_offsets-0"
+            if not after.exists(folder / f"{0:020d}.log"):
+                assert not done
+                continue
+            found = newest_snapshot(after, folder)
+            if found is None:
+                assert not done, "a snapshot that was durable is lost"
+                continue
+            assert found.offset >= max(done, default=0)
+            assert bytes(found.payload) == b"payload of " + b"%d" % found.offset * 30
+            log = OffsetsLog.open(DATA_DIR, 1, files=after)
+            behind = [record.offset for record in log.recover(0, start_offset=found.offset)]
+            assert log.log_end_offset(0) >= found.offset
+            assert behind == list(range(found.offset, log.log_end_offset(0)))
+            log.close()
+    raise AssertionError("it never came to its end")
+
+
+def test_an_anchor_beyond_the_file_is_none(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    snapshot = taken(log)
+    for anchor in (
+        snapshot.anchor._replace(position=1 << 60),
+        snapshot.anchor._replace(size=1 << 40),
+        snapshot.anchor._replace(size=0),
+        Anchor(1 << 50, 0, 61, 0, 0),
+    ):
+        assert not is_anchored(FILES, folder_of(tmp_path), snapshot._replace(anchor=anchor))
+    log.close()

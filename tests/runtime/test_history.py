@@ -1,0 +1,248 @@
+"""The history: every commit, beside the offsets, in the same flight; and only for as long as is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.errors import DecodeError, ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from shim.config import Settings
+from shim.coordinator import HISTORY_TOPIC, Caller, CoordinatorSettings, decode_history, encode_history
+from shim.coordinator.history import OffsetHistoryKey, OffsetHistoryValue
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.runtime import open_log
+from tests.coordinator.driving import START, Driven
+from tests.runtime.held_log import WAIT_SECONDS
+from tests.runtime.running import CALLER, TOPIC, Running, offset_in, running
+from tests.runtime.test_runtime import WITHOUT_HISTORY, error_in, served_again
+
+ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10)
+
+
+def remembered(log: OffsetsLog, number: int = 0) -> list[tuple[OffsetHistoryKey, OffsetHistoryValue] | None]:
+    return [
+        decode_history(record.key, record.value)
+        for batch in log.partition_log(number, topic=HISTORY_TOPIC).read()
+        for record in batch.records
+        if record.key is not None
+    ]
+
+
+def offsets_remembered(log: OffsetsLog) -> list[int]:
+    return [record[1].offset for record in remembered(log) if record is not None]
+
+
+async def test_every_commit_is_there_with_who_made_it(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(100)
+        first = shim.commit("g", 7)
+        await first.result()
+        await shim.commit("g", 3).result()
+        await shim.commit("h", 4).result()
+        (oldest, back, other) = remembered(shim.log)
+        assert oldest is not None
+        key, value = oldest
+        assert key == OffsetHistoryKey("g", TOPIC, 0, key.time)
+        assert value == OffsetHistoryValue(7, -1, "", key.time, -1, "", None, *CALLER)
+        assert back is not None
+        assert other is not None
+        assert (back[1].offset, other[0].group) == (3, "h")
+        assert key.time <= back[0].time <= other[0].time
+
+
+async def test_offsets_and_their_history_are_one_write(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        commit = shim.commit("g", 7)
+        await shim.log.write_begun()
+        ((offsets, history),) = shim.log.writes
+        assert (offsets.topic, history.topic) == (OFFSETS_TOPIC, HISTORY_TOPIC)
+        assert (len(offsets.records), len(history.records)) == (1, 1)
+        assert not commit.told
+        shim.log.release()
+        assert error_in(await commit.result()) == ErrorCode.NONE
+        assert shim.log.history[:2] == ["synced", "synced"], "before the answer"
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, HISTORY_TOPIC])
+async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: str) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(100)
+        assert error_in(await shim.commit("g", 1).result()) == ErrorCode.NONE
+        shim.log.files.fail(call, errno.EIO, topic)
+        assert await shim.commit("g", 2).result() is ErrorCode.NOT_COORDINATOR
+        shim.log.files.heal()
+        assert offset_in(await served_again(shim, "g")) == 1
+        assert offsets_remembered(shim.log) == [1]
+        assert error_in(await shim.commit("g", 3).result()) == ErrorCode.NONE
+        assert offsets_remembered(shim.log) == [1, 3]
+    async with running(tmp_path, ONE) as shim:
+        assert offset_in(await shim.fetch("g").result()) == 3
+        assert offsets_remembered(shim.log) == [1, 3]
+
+
+async def test_none_is_kept_where_none_is_asked_for(tmp_path: Path) -> None:
+    async with running(tmp_path, WITHOUT_HISTORY) as shim:
+        shim.log.release(100)
+        assert error_in(await shim.commit("g", 1).result()) == ErrorCode.NONE
+        assert all(not remembered(shim.log, number) for number in range(3))
+
+
+def test_the_topic_is_there_where_a_history_is_or_was(tmp_path: Path) -> None:
+    def topics(retention: int) -> set[str]:
+        settings = Settings(offsets_topic_num_partitions=2, offsets_history_retention_minutes=retention)
+        log = open_log(tmp_path, settings)
+        found = {partition.topic_partition.topic for partition in log.partition_logs()}
+        log.close()
+        return found
+
+    assert topics(0) == {OFFSETS_TOPIC}
+    assert topics(1) == {OFFSETS_TOPIC, HISTORY_TOPIC}
+    assert topics(0) == {OFFSETS_TOPIC, HISTORY_TOPIC}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():  # noqa: ASYNC110  # other threads make it true
+            await asyncio.sleep(0.01)
+
+
+async def filled(shim: Running) -> None:
+    shim.log.release(1_000)
+    for offset in range(20):
+        assert error_in(await shim.commit("g", offset).result()) == ErrorCode.NONE
+
+
+async def test_what_is_too_old_goes_and_the_offsets_stay(tmp_path: Path) -> None:
+    small = replace(ONE, offsets_topic_segment_bytes=300, log_cleaner_enable=False)
+    async with running(tmp_path, small) as shim:
+        await filled(shim)
+        await asyncio.sleep(0.05)
+        assert offsets_remembered(shim.log) == list(range(20))
+    async with running(tmp_path, replace(small, offsets_history_retention_minutes=0)) as shim:
+        # What is in the active segment stays, as in Kafka.
+        await until(lambda: len(offsets_remembered(shim.log)) < 4)
+        assert offset_in(await shim.fetch("g").result()) == 19
+        offsets = shim.log.partition_log(0)
+        assert len([record for batch in offsets.read() for record in batch.records]) == 20
+
+
+async def test_the_history_is_never_compacted(tmp_path: Path) -> None:
+    small = replace(ONE, offsets_topic_segment_bytes=300)
+    async with running(tmp_path, small) as shim:
+        await filled(shim)
+        offsets = shim.log.partition_log(0)
+        await until(lambda: len([record for batch in offsets.read() for record in batch.records]) < 10)
+        assert offsets_remembered(shim.log) == list(range(20))
+    async with running(tmp_path, small) as shim:
+        assert offset_in(await shim.fetch("g").result()) == 19
+        assert offsets_remembered(shim.log) == list(range(20))
+
+
+# -- what the coordinator puts into it
+
+
+def history_of(d: Driven, request: OffsetCommitRequest, caller: Caller = CALLER, version: int = 8) -> list[object]:
+    outcome = d.coordinator.offset_commit(d.now, caller, version, request, d.ticket())
+    (_, response), *_ = outcome.answers
+    assert isinstance(response, OffsetCommitResponse)
+    accepted = [p for t in response.topics for p in t.partitions if p.error_code == ErrorCode.NONE]
+    assert len(outcome.records) == len(outcome.history) == len(accepted)
+    return list(outcome.history)
+
+
+def test_a_members_commit_says_which_member_and_generation() -> None:
+    d = Driven()
+    ticket = d.ask_join(instance="i", version=7)
+    d.advance(3_000)
+    joined = d.joined(ticket)
+    d.ask_sync(joined.member_id, joined.generation_id, {}, instance="i")
+    partitions = (
+        OffsetCommitRequestPartition(0, 5, 2, committed_metadata="m"),
+        OffsetCommitRequestPartition(1, 6, committed_metadata="x" * 4097),
+        OffsetCommitRequestPartition(2, 7, commit_timestamp=12),
+    )
+    request = OffsetCommitRequest(
+        "g", joined.generation_id, joined.member_id, "i", topics=(OffsetCommitRequestTopic("t", partitions=partitions),)
+    )
+    who = (joined.generation_id, joined.member_id, "i", "consumer-1", "/10.0.0.7")
+    assert history_of(d, request, Caller("consumer-1", "/10.0.0.7")) == [
+        (OffsetHistoryKey("g", "t", 0, d.now), OffsetHistoryValue(5, 2, "m", d.now, *who)),
+        (OffsetHistoryKey("g", "t", 2, d.now), OffsetHistoryValue(7, -1, "", 12, *who)),
+    ]
+    assert history_of(d, request._replace(generation_id_or_member_epoch=9)) == []
+
+
+def test_who_commits_counts_for_the_size_of_a_commit() -> None:
+    partitions = tuple(OffsetCommitRequestPartition(number, 1) for number in range(100))
+    request = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=partitions),))
+    caller = Caller("c" * 30_000, "/127.0.0.1")
+    small = CoordinatorSettings(commit_max_bytes=1 << 20)
+    assert history_of(Driven(small), request, caller) == []
+    assert len(history_of(Driven(small), request)) == 100
+    without = Driven(CoordinatorSettings(commit_max_bytes=1 << 20, offsets_history_retention_minutes=0))
+    outcome = without.coordinator.offset_commit(START, caller, 8, request, without.ticket())
+    assert (len(outcome.records), len(outcome.history)) == (100, 0)
+
+
+# -- its bytes
+
+KEY = OffsetHistoryKey("group", "topic", 3, START)
+VALUE = OffsetHistoryValue(5, 6, "é\udcff", START, 4, "member", None, "client", "/127.0.0.1")
+
+
+def test_the_bytes_of_version_0() -> None:
+    key, value = encode_history((KEY, VALUE))
+    assert key == b"\0\0" + b"\x06group" + b"\x06topic" + b"\0\0\0\x03" + START.to_bytes(8, "big") + b"\0"
+    assert value == b"".join(
+        (
+            b"\0\0" + (5).to_bytes(8, "big") + (6).to_bytes(4, "big"),
+            b"\x04\xc3\xa9\xff" + START.to_bytes(8, "big") + (4).to_bytes(4, "big"),
+            b"\x07member" + b"\0" + b"\x07client" + b"\x0b/127.0.0.1" + b"\0",
+        )
+    )
+
+
+texts = st.text(max_size=5)
+int64s = st.integers(-(2**63), 2**63 - 1)
+int32s = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(
+    st.builds(OffsetHistoryKey, texts, texts, int32s, int64s, st.just(())),
+    st.builds(
+        OffsetHistoryValue,
+        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, st.just(())),
+    ),
+)
+def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:
+    assert decode_history(*encode_history((key, value))) == (key, value)
+
+
+def test_what_is_no_history_is_refused_and_what_is_newer_left_alone() -> None:
+    key, value = encode_history((KEY, VALUE))
+    assert decode_history(b"\0\1" + key[2:], value) is None
+    assert decode_history(key, b"\0\1" + value[2:]) is None
+    assert decode_history(key, None) is None
+    for size in range(len(key)):
+        with pytest.raises(DecodeError):
+            decode_history(key[:size], value)
+    for size in range(len(value)):
+        with pytest.raises(DecodeError):
+            decode_history(key, value[:size])
+    for longer in ((key + b"\0", value), (key, value + b"\0")):
+        with pytest.raises(DecodeError, match="too many"):
+            decode_history(*longer)

@@ -1,0 +1,379 @@
+"""Snapshots as the runtime takes and uses them: a start from one is a start from the log, only quicker."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.offsets_log import UnknownKey, decode_key, decode_value
+from shim.config import Settings
+from shim.coordinator import HISTORY_TOPIC, CoordinatorSettings, GroupCoordinator
+from shim.coordinator.snapshot import StateDump
+from shim.log import OFFSETS_TOPIC, LogError
+from shim.log.files import Files
+from shim.log.snapshot import newest_snapshot, write_snapshot
+from shim.runtime import open_log
+from shim.runtime import snapshots as snapshots_module
+from shim.runtime.loading import Loader
+from tests.runtime.held_log import WAIT_SECONDS, Teller
+from tests.runtime.running import Running, offset_in, running
+from tests.runtime.test_runtime import error_in, served_again
+
+ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10, log_cleaner_enable=False)
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10)
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 5)
+
+
+def snapshot_offsets(data_dir: Path, topic: str = OFFSETS_TOPIC, number: int = 0) -> list[int]:
+    return sorted(int(path.stem) for path in (data_dir / f"{topic}-{number}").glob("*.snapshot"))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():  # noqa: ASYNC110  # other threads make it true
+            await asyncio.sleep(0.005)
+
+
+async def commits(shim: Running, offsets: Iterable[int], group: str = "g") -> None:
+    for offset in offsets:
+        assert error_in(await shim.commit(group, offset).result()) == ErrorCode.NONE
+
+
+def loaded(data_dir: Path, settings: Settings, number: int = 0) -> tuple[GroupCoordinator, int, int]:
+    """As a start loads it: the state, records replayed, offset of the snapshot."""
+    log = open_log(data_dir, settings)
+    try:
+        return Loader(log, CoordinatorSettings.of(settings), Files(), lambda: False).load(number)
+    finally:
+        log.close()
+
+
+def replayed(data_dir: Path, settings: Settings, number: int = 0) -> GroupCoordinator:
+    """Without any snapshot."""
+    log = open_log(data_dir, settings)
+    coordinator = GroupCoordinator(CoordinatorSettings.of(settings))
+    for record in log.recover(number):
+        key = decode_key(record.key)
+        assert not isinstance(key, UnknownKey)
+        value = decode_value(key, record.value)
+        assert not isinstance(value, bytes)
+        coordinator.replay(key, value)
+    log.close()
+    return coordinator
+
+
+def assert_as_replayed(data_dir: Path, settings: Settings, number: int = 0) -> tuple[int, int]:
+    coordinator, count, offset = loaded(data_dir, settings, number)
+    assert content(coordinator) == content(replayed(data_dir, settings, number))
+    return count, offset
+
+
+def content(coordinator: GroupCoordinator) -> object:
+    """The state without the order of the groups, of which a compacted log does not tell all."""
+    state = coordinator._state
+    return {
+        group: (value, {(topic, number): each for topic, number, each in state.offsets.of_group(group)})
+        for group, value in state.recorded.items()
+    }
+
+
+async def test_one_is_taken_after_so_many_records_and_a_start_goes_on_from_there(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(9))
+        assert snapshot_offsets(tmp_path) == []
+        await commits(shim, [9])
+        await until(lambda: snapshot_offsets(tmp_path, HISTORY_TOPIC))
+        assert snapshot_offsets(tmp_path) == snapshot_offsets(tmp_path, HISTORY_TOPIC) == [10]
+        await commits(shim, range(10, 13))
+    count, offset = assert_as_replayed(tmp_path, ONE)
+    assert (count, offset) == (3, 10)
+    async with running(tmp_path, ONE) as shim:
+        assert offset_in(await shim.fetch("g").result()) == 12
+        shim.log.release(1_000)
+        await commits(shim, range(13, 21))
+        await until(lambda: snapshot_offsets(tmp_path) == [20] or snapshot_offsets(tmp_path) == [21])
+
+
+async def test_what_is_in_flight_when_one_is_taken_is_in_it_or_there_is_none(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(10)
+        await commits(shim, range(10))
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        tickets = [shim.commit("g", offset) for offset in range(10, 20)]
+        await until(lambda: len(shim.log.writes) == 11)
+        tickets += [shim.commit("h", offset) for offset in range(3)]
+        shim.log.release(1)
+        await until(lambda: len(shim.log.writes) == 12)
+        # The second flight is held on its way to the disk, the snapshot begun with it.
+        await asyncio.sleep(0.05)
+        assert snapshot_offsets(tmp_path) == [10]
+        shim.log.release(1)
+        for ticket in tickets:
+            assert error_in(await ticket.result()) == ErrorCode.NONE
+        await until(lambda: snapshot_offsets(tmp_path) == [23])
+    assert assert_as_replayed(tmp_path, ONE) == (0, 23)
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
+async def test_none_of_a_flight_that_fails(tmp_path: Path, call: str) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(10)
+        await commits(shim, range(9))
+        ticket = shim.commit("g", 9)
+        await until(lambda: len(shim.log.writes) == 10)
+        doomed = shim.commit("g", 10)  # the snapshot is begun with this one
+        await ticket.result()
+        shim.log.files.fail(call, errno.EIO, "__consumer_offsets")
+        shim.log.release(1)
+        assert await doomed.result() is ErrorCode.NOT_COORDINATOR
+        shim.log.files.heal()
+        assert offset_in(await served_again(shim, "g")) == 9
+        # Read back, it has as many records to replay as before.
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+    assert assert_as_replayed(tmp_path, ONE) == (0, 10)
+
+
+async def test_requests_go_on_while_one_is_dumped_and_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots_module, "_STEP_S", 0.0)
+    turns: list[str] = []
+    meanwhile: list[Teller] = []
+    step = StateDump.step
+
+    def counted(dump: StateDump) -> bool:
+        turns.append("step")
+        loop = asyncio.get_running_loop()
+        loop.call_soon(turns.append, "another's turn")
+        if len(meanwhile) < 3:
+            loop.call_soon(lambda: meanwhile.append(shim.commit(f"g{len(meanwhile)}", 2)))
+        return step(dump)
+
+    writing, go_on = threading.Event(), threading.Event()
+    write = snapshots_module.write_snapshot  # type: ignore[attr-defined]
+
+    def slow(*args: Any) -> object:
+        writing.set()
+        assert go_on.wait(WAIT_SECONDS)
+        return write(*args)
+
+    monkeypatch.setattr(StateDump, "step", counted)
+    monkeypatch.setattr(snapshots_module, "write_snapshot", slow)
+    try:
+        async with running(tmp_path, ONE) as shim:
+            shim.log.release(1_000)
+            for group in range(300):
+                first = shim.commit(f"g{group}", 1)
+            await first.result()
+            await until(writing.is_set)
+            assert turns == ["step", "another's turn"] * (len(turns) // 2)
+            assert len(turns) > 200
+            for ticket in meanwhile:
+                assert error_in(await ticket.result()) == ErrorCode.NONE
+            assert snapshot_offsets(tmp_path) == []
+            go_on.set()
+            await until(lambda: snapshot_offsets(tmp_path) == [300])
+        assert assert_as_replayed(tmp_path, ONE) == (3, 300)
+    finally:
+        go_on.set()
+
+
+async def test_one_is_taken_at_the_stop_where_it_is_of_use(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(4))
+    assert snapshot_offsets(tmp_path) == []
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(4, 6))
+        last = shim.commit("g", 6)
+        shim.stop()
+        assert error_in(await last.result()) == ErrorCode.NONE
+    assert snapshot_offsets(tmp_path) == snapshot_offsets(tmp_path, HISTORY_TOPIC) == [7]
+    assert assert_as_replayed(tmp_path, ONE) == (0, 7)
+
+
+async def test_none_is_taken_at_the_stop_of_what_could_not_be_written(tmp_path: Path) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(8)
+        await commits(shim, range(8))
+        doomed = shim.commit("g", 8)
+        await until(lambda: len(shim.log.writes) == 9)
+        shim.log.files.fail("fdatasync", errno.EIO, "__consumer_offsets")
+        shim.stop()
+        shim.log.release(1)
+        assert await doomed.result() is ErrorCode.NOT_COORDINATOR
+        shim.log.files.heal()
+    assert snapshot_offsets(tmp_path) == []
+    assert_as_replayed(tmp_path, ONE)
+
+
+async def test_the_time_at_the_stop_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("shim.runtime.runtime.LAST_SNAPSHOTS_SECONDS", 0.0)
+    caplog.set_level("INFO")
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(8))
+    assert snapshot_offsets(tmp_path) == []
+    assert "1 partitions are left without a new snapshot" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["create", "rename"])
+async def test_one_that_cannot_be_written_harms_nobody(
+    tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        shim.log.files.fail(method, errno.ENOSPC, "snapshot")
+        await commits(shim, range(10))
+        await until(lambda: "a snapshot could not be written" in caplog.text)
+        shim.log.files.heal()
+        await commits(shim, range(10, 20))
+        await until(lambda: snapshot_offsets(tmp_path) == [20])
+
+
+async def test_after_a_compaction_another_one_is_taken_though_nobody_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(ONE, offsets_topic_segment_bytes=300)
+    async with running(tmp_path, small) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        for bound in ("LEAST_RECORDS", "LEAST_RECORDS_AT_STOP"):
+            monkeypatch.setattr(snapshots_module, bound, 1_000_000)
+        await commits(shim, range(10, 20))
+        (_, *_, last) = shim.log.partition_log(0).closed_segments()
+        assert last.next_offset > 10, "what the snapshot is anchored to is in a closed segment"
+    assert snapshot_offsets(tmp_path) == [10]
+    async with running(tmp_path, replace(small, log_cleaner_enable=True)) as shim:
+        await until(lambda: snapshot_offsets(tmp_path) == [20])
+        assert not shim.log.writes
+    assert assert_as_replayed(tmp_path, small) == (0, 20)
+
+
+Harm = Callable[[Path], None]
+
+
+def no_dump(folder: Path) -> None:
+    """Sound as a file, and of a version of the state that this one does not know."""
+    found = newest_snapshot(Files(), folder)
+    assert found is not None
+    write_snapshot(Files(), folder, found.offset, found.anchor, [b"OSPS\x09\x00\x00\x00\x00\x00"])
+
+
+def flipped(folder: Path) -> None:
+    (path,) = folder.glob("*.snapshot")
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+
+
+def truncated_log(folder: Path) -> None:
+    """An older copy of the log, without what belongs to a clean end."""
+    (segment,) = folder.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[: segment.stat().st_size // 2])
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (folder.parent / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("harm", [no_dump, flipped, truncated_log])
+async def test_a_start_does_without_one_that_is_of_no_use(
+    tmp_path: Path, harm: Harm, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(8))
+    assert snapshot_offsets(tmp_path) == [8]
+    harm(tmp_path / "__consumer_offsets-0")
+    count, offset = assert_as_replayed(tmp_path, ONE)
+    assert offset == 0
+    assert count == (4 if harm is truncated_log else 8) or harm is truncated_log
+    assert "is not used" in caplog.text
+    assert snapshot_offsets(tmp_path) == []
+
+
+async def test_a_snapshot_that_the_recovery_takes_the_ground_from_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stands in the log before the recovery need not stand there after it."""
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(8))
+    real = Loader._restored
+
+    def cut_meanwhile(loader: Loader, snapshot: object) -> object:
+        if snapshot_offsets(tmp_path):
+            truncated_log(tmp_path / "__consumer_offsets-0")
+        return real(loader, snapshot)  # type: ignore[arg-type]
+
+    log = open_log(tmp_path, ONE)
+    log.close()
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (tmp_path / name).unlink()
+    monkeypatch.setattr(Loader, "_restored", cut_meanwhile)
+    coordinator, count, offset = loaded(tmp_path, ONE)
+    assert "the log does not hold what it is of" in caplog.text
+    assert (offset, snapshot_offsets(tmp_path)) == (0, [])
+    assert 0 < count < 8
+    monkeypatch.undo()
+    assert coordinator.dump() == replayed(tmp_path, ONE).dump()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_lives_with_failing_disks_compactions_and_snapshots(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens, what is loaded is what the log says, and what was acknowledged is in it."""
+    monkeypatch.setattr("shim.runtime.runtime.RELOAD_RETRY_SECONDS", 0.005)
+    rng = random.Random(seed)
+    acknowledged: dict[str, int] = {}
+    number = 0
+    used = 0
+    for _ in range(6):
+        settings = replace(
+            ONE,
+            offsets_topic_num_partitions=2,
+            offsets_topic_segment_bytes=rng.choice((300, 1_000, 10_000)),
+            log_cleaner_enable=rng.random() < 0.7,
+            log_cleaner_min_cleanable_ratio=0.1,
+            log_cleaner_backoff_ms=1,
+        )
+        async with running(tmp_path, settings) as shim:
+            shim.log.release(100_000)
+            for _ in range(rng.randrange(60)):
+                group = f"g{rng.randrange(6)}"
+                number += 1
+                if rng.random() < 0.05:
+                    shim.log.files.fail(rng.choice(("pwrite", "fdatasync", "rename", "create")), errno.EIO)
+                answer = await shim.commit(group, number).result()
+                shim.log.files.heal()
+                if isinstance(answer, ErrorCode):
+                    assert offset_in(await served_again(shim, group)) == acknowledged.get(group)
+                else:
+                    acknowledged[group] = number
+        for partition in range(2):
+            try:
+                used += assert_as_replayed(tmp_path, settings, partition)[1] > 0
+            except LogError as error:
+                raise AssertionError(str(error)) from error
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
+        for group, offset in acknowledged.items():
+            assert offset_in(await shim.fetch(group).result()) == offset
+    assert used, "no snapshot was ever of use"
