@@ -12,21 +12,23 @@ that are left before anything is made for them. Generated code only says *that* 
 
 Decoded, a message is objects, which take many times the bytes that they were. So that nobody can have them made for a
 message that is refused in the end, more than SKIM_ABOVE bytes are skimmed before they are decoded: by a third function,
-the decoder without the making.
+the decoder without the making. Skimmers also take the reference codec past the elements that are sound, to the one that
+it is to explain.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from protocol import reference
 from protocol.errors import DecodeError, EncodeError
 from protocol.schema import ArrayOf, Kind, StructOf, Table, smallest, table
-from protocol.wire import MAX_STRING, Blob, Fixed, Text
+from protocol.wire import MAX_STRING, MAX_UINT32, Blob, Fixed, Text
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,16 +53,19 @@ class Codec(Generic[T]):
 
     `decode(buf, pos=0)` gives the message at `pos` and the position after it; what follows is not looked at. It
     raises DecodeError and nothing else, whatever the bytes. `bytes` are decoded in place, other buffers are copied
-    from `pos` on.
+    from `pos` on. Refusing takes no memory beyond a constant and twice the buffer.
+
+    `check(buf, pos=0)` gives the position after the message at `pos` in `bytes`, and makes nothing. Raises DecodeError.
 
     `encode(msg, head=b"")` gives the bytes, `head` before them. It raises EncodeError for a message that this version
     cannot carry.
     """
 
-    __slots__ = ("cls", "decode", "decode_source", "encode", "encode_source", "flexible", "version")
+    __slots__ = ("_table", "cls", "decode", "decode_source", "encode", "encode_source", "flexible", "version")
 
     def __init__(self, cls: type[T], version: int, flexible: bool) -> None:
         here = table(cast("type[tuple[Any, ...]]", cls), version, flexible)
+        self._table = here
         self.cls = cls
         self.version = version
         self.flexible = flexible
@@ -68,6 +73,9 @@ class Codec(Generic[T]):
         self.encode_source, encode = _compile_encode(here)
         self.decode: Decode[T] = decode
         self.encode: Encode[T] = encode
+
+    def check(self, buf: bytes, pos: int = 0) -> int:
+        return _past(self._table, buf, pos)
 
 
 _codecs: dict[tuple[type[Any], int, bool], Codec[Any]] = {}
@@ -90,7 +98,7 @@ class Malformed(ValueError):
 
 
 # A message makes other exceptions only by a mistake in this package, which should show itself as what it is.
-_DECODE_FAILURES = (IndexError, struct.error, ValueError)
+_DECODE_FAILURES = (IndexError, struct.error, ValueError)  # UnicodeDecodeError is a ValueError
 _ENCODE_FAILURES = (AttributeError, OverflowError, TypeError, ValueError, struct.error)
 
 
@@ -102,7 +110,7 @@ def _long_varint(buf: bytes, pos: int, low: int) -> tuple[int, int]:
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > 0xFFFFFFFF:
+            if value > MAX_UINT32:
                 break
             return value, pos
     raise Malformed
@@ -126,12 +134,12 @@ def _long_text(buf: bytes, pos: int, low: int) -> tuple[int, int]:
 
 def _varint(value: int) -> bytes:
     out = bytearray()
+    if not 0 <= value <= MAX_UINT32:
+        raise Malformed
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-    if len(out) > 5 or value < 0:
-        raise Malformed
     return bytes(out)
 
 
@@ -181,9 +189,10 @@ def _tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
     return number, pos, stop
 
 
-def _write_tags(out: bytearray, known: dict[int, bytes], unknown: tuple[tuple[int, bytes], ...]) -> None:
+def _write_tags(out: bytearray, known: dict[int, bytes], unknown: Sequence[tuple[int, bytes]]) -> None:
     """The section of tagged fields; `known` are those that differ from their defaults."""
-    fields = [*known.items(), *unknown]
+    _array(unknown)
+    fields = [*known.items(), *((number, _raw(value)) for number, value in unknown)]
     fields.sort(key=lambda field: field[0])
     out += _varint(len(fields))
     last = -1
@@ -196,11 +205,37 @@ def _write_tags(out: bytearray, known: dict[int, bytes], unknown: tuple[tuple[in
         out += value
 
 
-def _undeclared(unknown: tuple[tuple[int, bytes], ...], declared: frozenset[int]) -> None:
+def _undeclared(unknown: Sequence[tuple[int, bytes]], declared: frozenset[int]) -> None:
     """Raises if a tag among the unknown ones is a declared one."""
     for number, _ in unknown:
         if number in declared:
             raise Malformed
+
+
+def _raw(value: Any) -> bytes:
+    """What may stand in for bytes, as bytes."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise Malformed
+    return bytes(value)
+
+
+def _array(value: Any) -> None:
+    """Raises for what is no array, though it might be gone through like one: text, a set."""
+    if not isinstance(value, tuple | list):
+        raise Malformed
+
+
+def _struct(value: Any) -> None:
+    """Likewise for what is no struct."""
+    if not isinstance(value, tuple):
+        raise Malformed
+
+
+def _untagged(unknown: Any) -> None:
+    """Raises if there are tagged fields, in a version that has none."""
+    _array(unknown)
+    if unknown:
+        raise Malformed
 
 
 def _array_struct(code: str) -> Callable[[int], struct.Struct]:
@@ -222,16 +257,21 @@ class _Source:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
+            "EMPTY": (),
             "Malformed": Malformed,
+            "array": _array,
             "long_length": _long_length,
             "long_text": _long_text,
             "long_varint": _long_varint,
             "new": tuple.__new__,
+            "raw": _raw,
             "skim_tags": _skim_tags,
+            "struct": _struct,
             "tag_count": _tag_count,
             "tag_head": _tag_head,
             "undeclared": _undeclared,
             "unknown_tags": _unknown_tags,
+            "untagged": _untagged,
             "varint": _varint,
             "write_tags": _write_tags,
         }
@@ -287,7 +327,10 @@ def _how(errors: str) -> str:
 
 @dataclass(slots=True)
 class _Run:
-    """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each."""
+    """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each.
+
+    What is passed over, `Nx`, has neither.
+    """
 
     codes: list[str]
     items: list[str]
@@ -296,6 +339,9 @@ class _Run:
         self.codes.append(code)
         self.items.append(item)
 
+    def skip(self, size: int) -> None:
+        self.codes.append(f"{size}x")
+
     def take(self) -> tuple[str, list[str]]:
         codes, items = "".join(self.codes), self.items
         self.codes, self.items = [], []
@@ -303,12 +349,12 @@ class _Run:
 
 
 class _Decoder:
-    """Writes the decoder of one table, or with `keep` False its skimmer, which reads all and makes nothing."""
+    """Writes a decoder, or with `keep` False a skimmer, which checks all and makes nothing."""
 
-    def __init__(self, here: Table, keep: bool) -> None:
+    def __init__(self, version: int, flexible: bool, keep: bool) -> None:
         self.keep = keep
-        self.version = here.version
-        self.flexible = here.flexible
+        self.version = version
+        self.flexible = flexible
         self.source = _Source()
         self.run = _Run([], [])
 
@@ -316,13 +362,13 @@ class _Decoder:
         codes, names = self.run.take()
         if not codes:
             return
-        if codes == "B":
-            self.source += f"{names[0]} = buf[pos]"
-            self.source += "pos += 1"
-            return
-        target = ", ".join(names) + ("," if len(names) == 1 else "")
-        self.source += f"{target} = {self.source.struct(codes, 'unpack_from')}(buf, pos)"
-        self.source += f"pos += {struct.calcsize('>' + codes)}"
+        size = struct.calcsize(">" + codes)
+        if len(names) == 1 and codes.endswith("B"):
+            self.source += f"{names[0]} = buf[pos + {size - 1}]" if size > 1 else f"{names[0]} = buf[pos]"
+        elif names:
+            target = ", ".join(names) + ("," if len(names) == 1 else "")
+            self.source += f"{target} = {self.source.struct(codes, 'unpack_from')}(buf, pos)"
+        self.source += f"pos += {size}"
 
     def length(self, hint: str, compact: bool, code: str) -> str:
         """Read a length or count as it is on the wire; of a compact one, the first byte."""
@@ -342,6 +388,12 @@ class _Decoder:
 
     def otherwise(self, n: str, name: str, nullable: bool, compact: bool, empty: str) -> None:
         """The branches for a length or count of zero, for null, and for what is neither."""
+        if not self.keep:
+            if not (compact and nullable):
+                least = 1 if compact else -1 if nullable else 0
+                with self.source.block(f"elif {n} < {least}:"):
+                    self.source += "raise Malformed"
+            return
         with self.source.block(f"elif {n} == {1 if compact else 0}:"):
             self.source += f"{name} = {empty}"
         if nullable:
@@ -353,13 +405,15 @@ class _Decoder:
     def value(self, kind: Kind, name: str, nullable: bool, compact: bool) -> None:
         """Read one value into the variable `name`; a fixed-width one may only be in the run when this returns."""
         match kind:
+            case Fixed(size=size) if not self.keep:
+                self.run.skip(size)
             case Fixed(code=code):
                 self.run.add(code, name)
             case Text(errors=errors):
-                self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode({_how(errors)})")
+                value = f"buf[pos:{name}_end].decode({_how(errors)})"
+                self.sized(name, nullable, compact, "h", '""', value if self.keep or errors == "strict" else "")
             case Blob():
-                value = f"buf[pos:{name}_end]" if self.keep else "None"
-                self.sized(name, nullable, compact, "i", 'b""', value)
+                self.sized(name, nullable, compact, "i", 'b""', f"buf[pos:{name}_end]" if self.keep else "")
             case ArrayOf(element=element):
                 self.array(element, name, nullable, compact)
             case StructOf(cls=cls) if nullable:
@@ -381,9 +435,12 @@ class _Decoder:
     def sized(self, name: str, nullable: bool, compact: bool, code: str, empty: str, value: str) -> None:
         n = self.length("n", compact, code)
         with self.if_any(n, compact, "long_text" if code == "h" else "long_length"):
-            self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
-            self.source += f"{name} = {value}"
-            self.source += f"pos = {name}_end"
+            if value:
+                self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
+                self.source += f"{name} = {value}"
+                self.source += f"pos = {name}_end"
+            else:
+                self.source += f"pos += {n}" + (" - 1" if compact else "")
         self.otherwise(n, name, nullable, compact, empty)
 
     def array(self, element: Kind, name: str, nullable: bool, compact: bool) -> None:
@@ -398,6 +455,8 @@ class _Decoder:
                 if self.keep:
                     self.source += f"{name} = {self.source.array_struct(element.code)}({n}).unpack_from(buf, pos)"
                 self.source += f"pos += {n} * {element.size}"
+            elif not self.keep and self.is_fixed(element):
+                self.source += f"pos += {n} * {size}"
             else:
                 if self.keep:
                     self.source += f"{name} = []"
@@ -410,6 +469,17 @@ class _Decoder:
                     self.source += f"{name} = tuple({name})"
         self.otherwise(n, name, nullable, compact, "()")
 
+    def is_fixed(self, element: Kind) -> bool:
+        """Whether any bytes will do, as long as there are enough."""
+        match element:
+            case Fixed():
+                return True
+            case StructOf(cls=cls) if not self.flexible:
+                fields = table(cls, self.version, self.flexible).present
+                return all(not field.nullable and self.is_fixed(field.kind) for field in fields)
+            case _:
+                return False
+
     def inline(self, kind: Kind, name: str) -> str:
         """Read an element of an array; gives the expression that makes it."""
         if isinstance(kind, StructOf):
@@ -420,10 +490,11 @@ class _Decoder:
 
     def struct(self, cls: type[tuple[Any, ...]], name: str) -> None:
         expression = self.fields(table(cls, self.version, self.flexible), name)
-        self.source += f"{name} = {expression}"
+        if self.keep:
+            self.source += f"{name} = {expression}"
 
     def fields(self, here: Table, prefix: str) -> str:
-        """Read all fields of a struct; gives the expression that makes it, or None in a skimmer."""
+        """Read all fields of a struct; gives the expression that makes it, of no use in a skimmer."""
         made: dict[str, str] = {name: self.constant(default) for name, default in here.absent.items()}
         for field in here.present:
             made[field.name] = name = self.source.variable(field.name)
@@ -431,8 +502,6 @@ class _Decoder:
         if here.unknown is not None:
             made[here.unknown] = self.tags(here, made) if here.flexible else "()"
         self.read_run()
-        if not self.keep:
-            return "None"
         values = ", ".join(made[name] for name in here.names)
         return f"new({self.source.name(here.cls.__name__, here.cls)}, ({values},))"
 
@@ -478,7 +547,7 @@ class _Decoder:
 
 
 def _compile_decode(here: Table) -> tuple[str, Any]:
-    writer = _Decoder(here, keep=True)
+    writer = _Decoder(here.version, here.flexible, keep=True)
     source = writer.source
     source.names["FAILURES"] = _DECODE_FAILURES
 
@@ -493,27 +562,20 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
         return message, end + pos
 
     def explain(buf: bytes, pos: int, failure: Exception) -> NoReturn:
-        reference.check(here, buf, pos)
+        reference.check(here, buf, pos, _sound_elements)
         raise DecodeError(f"malformed ({failure!r})", pos, here.cls.__name__)
-
-    skimmers: list[Any] = []
-
-    def skim(buf: bytes, pos: int) -> None:
-        if not skimmers:
-            skimmers.append(_compile_skim(here))
-        skimmers[0](buf, pos)
 
     source.names["elsewhere"] = elsewhere
     source.names["explain"] = explain
-    source.names["skim"] = skim
+    source.names["past"] = partial(_past, here)
     with source.block("def decode(buf, pos=0):"):
         with source.block("if buf.__class__ is not bytes or pos < 0:"):
             source += "return elsewhere(buf, pos)"
         source += "start = pos"
         source += "end = len(buf)"
+        with source.block(f"if end - pos > {SKIM_ABOVE}:"):
+            source += "past(buf, pos)"
         with source.block("try:"):
-            with source.block(f"if end - pos > {SKIM_ABOVE}:"):
-                source += "skim(buf, pos)"
             result = writer.fields(here, "message")
             with source.block("if pos > end:"):
                 source += "raise Malformed"
@@ -525,16 +587,45 @@ def _compile_decode(here: Table) -> tuple[str, Any]:
     return text, decode
 
 
-def _compile_skim(here: Table) -> Any:
-    """Raises one of _DECODE_FAILURES where decode would."""
-    writer = _Decoder(here, keep=False)
-    source = writer.source
-    with source.block("def skim(buf, pos):"):
-        source += "end = len(buf)"
-        writer.fields(here, "message")
-        with source.block("if pos > end:"):
-            source += "raise Malformed"
-    return source.function("skim", f"<skim {here.cls.__name__} v{here.version}>")[1]
+Skim: TypeAlias = Callable[[bytes, int], int]
+
+_skimmers: dict[tuple[Kind, int, bool], Skim] = {}
+
+
+def _skimmer(kind: Kind, version: int, flexible: bool) -> Skim:
+    """Gives the position after the value of that kind at a position. Raises one of _DECODE_FAILURES."""
+    found = _skimmers.get((kind, version, flexible))
+    if found is None:
+        writer = _Decoder(version, flexible, keep=False)
+        source = writer.source
+        with source.block("def skim(buf, pos):"):
+            source += "end = len(buf)"
+            writer.inline(kind, "value")
+            with source.block("if pos > end:"):
+                source += "raise Malformed"
+            source += "return pos"
+        found = _skimmers[kind, version, flexible] = source.function("skim", f"<skim {kind} v{version}>")[1]
+    return found
+
+
+def _past(here: Table, buf: bytes, pos: int) -> int:
+    """The position after the struct at `pos`. Raises DecodeError."""
+    try:
+        return _skimmer(StructOf(here.cls), here.version, here.flexible)(buf, pos)
+    except _DECODE_FAILURES:
+        pass
+    return reference.check(here, buf, pos, _sound_elements)
+
+
+def _sound_elements(kind: Kind, here: Table, buf: bytes, pos: int, count: int) -> tuple[int, int]:
+    """How many of the `count` elements from `pos` on are sound, and the position after those."""
+    skim = _skimmer(kind, here.version, here.flexible)
+    for number in range(count):
+        try:
+            pos = skim(buf, pos)
+        except _DECODE_FAILURES:
+            return number, pos
+    return count, pos
 
 
 class _Encoder:
@@ -573,18 +664,26 @@ class _Encoder:
         plus_one = " + 1" if compact else ""
         match kind:
             case Fixed(code="16s"):
+                with source.block(f"if {name}.__class__ is not bytes:"):
+                    source += f"{name} = raw({name})"
                 with source.block(f"if len({name}) != 16:"):
                     source += "raise Malformed"
                 self.run.add("16s", name)
+            case Fixed(code="?"):
+                # struct would write anything as what it is worth.
+                with source.block(f"if {name}.__class__ is not bool:"):
+                    source += "raise Malformed"
+                self.run.add("?", name)
             case Fixed(code=code):
                 self.run.add(code, name)
             case Text() | Blob():
                 raw, n = source.variable("raw"), source.variable("n")
                 text = isinstance(kind, Text)
                 with source.block(f"if {name}:"):
-                    source += (
-                        f"{raw} = {name}.encode({_how(kind.errors)})" if isinstance(kind, Text) else f"{raw} = {name}"
-                    )
+                    if isinstance(kind, Text):
+                        source += f"{raw} = {name}.encode({_how(kind.errors)})"
+                    else:
+                        source += f"{raw} = {name} if {name}.__class__ is bytes else raw({name})"
                     source += f"{n} = len({raw}){plus_one}"
                     if compact and text:
                         with source.block(f"if {n} > {MAX_STRING + 1}:"):
@@ -610,9 +709,9 @@ class _Encoder:
                         source += f"{n} = {null}"
                         source += f"{name} = ()"
                     with source.block("else:"):
-                        source += f"{n} = len({name}){plus_one}"
+                        self.count(name, n, plus_one)
                 else:
-                    source += f"{n} = len({name}){plus_one}"
+                    self.count(name, n, plus_one)
                 self.write_length(n, compact, "i")
                 self.elements(element, name)
             case StructOf(cls=cls) if nullable:
@@ -625,9 +724,14 @@ class _Encoder:
             case StructOf(cls=cls):
                 self.fields(table(cls, self.version, self.flexible), name)
 
+    def count(self, name: str, n: str, plus_one: str) -> None:
+        with self.source.block(f"if {name}.__class__ is not tuple:"):
+            self.source += f"array({name})"
+        self.source += f"{n} = len({name}){plus_one}"
+
     def elements(self, element: Kind, name: str) -> None:
         source = self.source
-        if isinstance(element, Fixed) and element.code != "16s":
+        if isinstance(element, Fixed) and element.code not in ("16s", "?"):
             source += f"out += {source.array_struct(element.code)}(len({name})).pack(*{name})"
             return
         item = source.variable("item")
@@ -643,10 +747,12 @@ class _Encoder:
         source = self.source
         # Enter with what stands before: a struct's first fields go into the same run.
         variables = {field: source.variable(field) for field in here.names}
+        with source.block(f"if {name}.__class__ is not {source.name(here.cls.__name__, here.cls)}:"):
+            source += f"struct({name})"
         source += f"{', '.join(variables.values())}, = {name}"
         for field, default in here.absent.items():
             if field in here.strict:
-                with source.block(f"if {variables[field]} != {source.name('default', default)}:"):
+                with source.block(f"if {self.differs(variables[field], default)}:"):
                     source += "raise Malformed"
         for present in here.present:
             self.value(present.kind, variables[present.name], present.nullable, present.compact)
@@ -656,19 +762,24 @@ class _Encoder:
         unknown = variables[here.unknown]
         if not here.flexible:
             self.write_run()
-            with source.block(f"if {unknown}:"):
-                source += "raise Malformed"
+            with source.block(f"if {unknown} is not EMPTY:"):
+                source += f"untagged({unknown})"
             return
         if here.tagged:
             self.tagged(here, variables, unknown)
             return
         codes, items = self.run.take()
-        with source.block(f"if {unknown}:"):
+        with source.block(f"if {unknown} is not EMPTY:"):
             if codes:
                 source += f"out += {self.packed(codes, items)}"
             source += f"write_tags(out, {{}}, {unknown})"
         with source.block("else:"):
             source += f"out += {self.packed(codes + 'x', items)}" if codes else "out.append(0)"
+
+    def differs(self, name: str, default: Any) -> str:
+        """The condition that a value is not the default; an array may be a list too."""
+        condition = f"{name} != {self.source.name('default', default)}"
+        return f"{condition} and {name} != []" if default == () else condition
 
     def tagged(self, here: Table, variables: dict[str, str], unknown: str) -> None:
         source = self.source
@@ -677,7 +788,7 @@ class _Encoder:
         source += f"{known} = {{}}"
         for tag, field in here.tagged.items():
             variable = variables[field.name]
-            with source.block(f"if {variable} != {source.name('default', field.default)}:"):
+            with source.block(f"if {self.differs(variable, field.default)}:"):
                 before = source.variable("before")
                 source += f"{before} = out"
                 source += "out = bytearray()"
@@ -685,9 +796,9 @@ class _Encoder:
                 self.write_run()
                 source += f"{known}[{tag}] = out"
                 source += f"out = {before}"
-        with source.block(f"if {unknown}:"):
+        with source.block(f"if {unknown} is not EMPTY:"):
             source += f"undeclared({unknown}, {source.name('declared', frozenset(here.tagged))})"
-        with source.block(f"if {known} or {unknown}:"):
+        with source.block(f"if {known} or {unknown} is not EMPTY:"):
             source += f"write_tags(out, {known}, {unknown})"
         with source.block("else:"):
             source += "out.append(0)"

@@ -32,15 +32,6 @@ from protocol.compression import Compression, compress
 from protocol.errors import DecodeError
 from protocol.frames import BadFrame, FrameParser
 from protocol.message_sets import decode_message_set, encode_message_set, read_messages
-from protocol.offsets_log import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_value,
-    encode_value,
-)
 from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, table
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol import fuzz
@@ -174,7 +165,7 @@ def unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
     `test_explaining_takes_no_memory` has it.
     """
 
-    def check(here: Table, buf: bytes, pos: int = 0) -> int:
+    def check(here: Table, buf: bytes, pos: int, sound_elements: reference.SoundElements) -> int:
         raise DecodeError("refused", pos, here.cls.__name__)
 
     monkeypatch.setattr(reference, "check", check)
@@ -258,21 +249,6 @@ def test_counts_and_lengths_of_gigabytes_in_small_frames(case: Case) -> None:
                 assert tracemalloc.get_traced_memory()[1] - before < 2 * len(raw) + 100_000
     finally:
         tracemalloc.stop()
-
-
-# --- the offsets log -------------------------------------------------------------------------------------------------
-
-
-def test_a_value_with_a_byte_too_many() -> None:
-    group = GroupMetadataValue("consumer", 1, None, None, 0, (MemberMetadata(""),) * 30_000)
-    for version in (3, 4):
-        raw = encode_value(group, version) + b"!"
-        peak = peak_of_refusing(lambda raw=raw: decode_value(GroupMetadataKey("g"), raw), DecodeError)  # type: ignore[misc]
-        assert peak <= 2 * len(raw) + SLACK
-    tags = tuple((number, b"") for number in range(1_000, 100_000))
-    raw = encode_value(OffsetCommitValue(1, tagged=tags), 4) + b"!"
-    peak = peak_of_refusing(lambda: decode_value(OffsetCommitKey("g", "t", 0), raw), DecodeError)
-    assert peak <= 2 * len(raw) + SLACK
 
 
 # --- record batches --------------------------------------------------------------------------------------------------

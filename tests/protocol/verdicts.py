@@ -10,7 +10,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ from protocol.batches import (
     read_header,
     rewrite_batch,
 )
-from protocol.compiler import _DECODE_FAILURES, _compile_skim, codec
+from protocol.compiler import codec
 from protocol.compression import Compression, decompress
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.consumer import decode_assignment as _decode_assignment
@@ -98,6 +98,17 @@ def refused(error: DecodeError, size: int, *roots: Struct, also: str = "") -> bo
     return False
 
 
+def refused_alike(mine: DecodeError, decode: Callable[[bytes], Any], raw: bytes) -> None:
+    """Another decoder refuses this with the same reason, at the same place."""
+    try:
+        decode(raw)
+    except DecodeError as theirs:
+        if mine.args == theirs.args:
+            return
+        raise AssertionError(f"{mine.args} and {theirs.args}") from theirs
+    raise AssertionError(f"refused by one alone: {mine}")
+
+
 def same(one: Any, other: Any) -> bool:
     """Equal, where a NaN equals itself."""
     return bool(one == other) or repr(one) == repr(other)
@@ -112,7 +123,6 @@ def struct_verdict(case: Case) -> Verdict:
     compiled = codec(*case)
     decode, encode = compiled.decode, compiled.encode
     here = table(*case)
-    skim = _compile_skim(here)
     cls = case.cls
 
     def verdict(raw: bytes) -> bool:
@@ -120,14 +130,10 @@ def struct_verdict(case: Case) -> Verdict:
             msg, end = decode(raw)
         except DecodeError as error:
             # Whoever asks the compiled decoder is told what the reference codec has found.
-            refused(error, len(raw), cls)
-            try:
-                skim(raw, 0)
-            except _DECODE_FAILURES:
-                return False
-            raise AssertionError("skimmed, and then refused") from error
+            refused_alike(error, compiled.check, raw)
+            return refused(error, len(raw), cls)
         assert end <= len(raw)
-        skim(raw, 0)
+        assert compiled.check(raw) == end
         expected, expected_end = reference.decode(here, raw)
         assert end == expected_end
         assert same(msg, expected)
@@ -146,17 +152,9 @@ def refusals_agree(case: Case, raw: bytes) -> bool:
     try:
         codec(*case).decode(raw)
     except DecodeError as error:
-        mine = error
-    else:
-        return True
-    try:
-        reference.decode(table(*case), raw)
-    except DecodeError as error:
-        theirs = error
-    else:
-        raise AssertionError(f"refused by the compiled codec alone: {mine}")
-    assert mine.args == theirs.args
-    return refused(mine, len(raw), case.cls)
+        refused_alike(error, partial(reference.decode, table(*case)), raw)
+        return refused(error, len(raw), case.cls)
+    return True
 
 
 def request_verdict(api: Api[Any, Any], version: int) -> Verdict:
