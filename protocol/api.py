@@ -1,9 +1,12 @@
-"""One API of the Kafka protocol: its number, its versions, and its messages in each of them."""
+"""One API of the Kafka protocol: its number, its versions, and in each of them its messages, headers and frames.
+
+Source: Kafka 4.3, KIP-482 (headers), KIP-511 (the responses of ApiVersions).
+"""
 
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
-from protocol.compiler import Buffer, Codec, codec
+from protocol.codec import Buffer, Codec, codec
 from protocol.errors import EncodeError, ErrorCode, UnsupportedVersion
 from protocol.headers import (
     RequestHeader,
@@ -71,12 +74,14 @@ class Api(Generic[Req, Resp]):
         return 1 if self.is_flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def request_codec(self, version: int) -> Codec[Req]:
+        """The codec of the request's body."""
         found = self._request_codecs.get(version)
         if found is None:
             found = self._request_codecs[version] = self._make(self.request, version)
         return found
 
     def response_codec(self, version: int) -> Codec[Resp]:
+        """The codec of the response's body."""
         found = self._response_codecs.get(version)
         if found is None:
             found = self._response_codecs[version] = self._make(self.response, version)

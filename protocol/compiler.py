@@ -1,4 +1,4 @@
-"""From the table of a struct to one flat decode and one flat encode function for it.
+"""From the table of a struct to one flat decode and one flat encode function for it, and one that only checks.
 
 The functions are written as Python source, with nested structs and arrays inlined as loops, and compiled at first
 use. A run of fixed-width fields, together with the length prefix of what follows it, is read or written by one
@@ -7,248 +7,84 @@ precompiled `struct.Struct`.
 How malformed input is held off without a check at every step: a length is refused where it is negative, so the
 position never goes back. A slice that runs over the end comes out short, but leaves the position beyond the end,
 where any further read fails and where the one check at the very end fails too. Counts are checked against the bytes
-that are left before anything is made for them. Generated code only says *that* something is wrong;
-`protocol.reference` then walks the same bytes slowly and says what and where.
-
-Decoded, a message is objects, which take many times the bytes that they were. So that nobody can have them made for a
-message that is refused in the end, more than SKIM_ABOVE bytes are skimmed before they are decoded: by a third function,
-the decoder without the making. Skimmers also take the reference codec past the elements that are sound, to the one that
-it is to explain.
+that are left before anything is made for them. Generated code only says *that* something is wrong.
 """
 
 from __future__ import annotations
 
+import linecache
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
-from protocol import reference
-from protocol.errors import DecodeError, EncodeError
+from protocol import generated
 from protocol.schema import ArrayOf, Kind, StructOf, Table, smallest, table
-from protocol.wire import MAX_STRING, MAX_UINT32, Blob, Fixed, Text
+from protocol.wire import MAX_STRING, Blob, Fixed, Text
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-T_contra = TypeVar("T_contra", contravariant=True)
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-
-SKIM_ABOVE: Final = 64 * 1024
-"""Bytes, from the message's start to the end of the buffer, above which a message is skimmed before it is decoded."""
+Skim: TypeAlias = Callable[[bytes, int], int]
 
 
-class Decode(Protocol[T_co]):
-    def __call__(self, buf: Buffer, pos: int = 0, /) -> tuple[T_co, int]: ...
+def compile_decoder(here: Table, skim_above: int, calls: dict[str, Callable[..., Any]]) -> tuple[str, Any]:
+    """The source and the function `decode(buf, pos=0)`: the struct and the position after it.
 
-
-class Encode(Protocol[T_contra]):
-    def __call__(self, msg: T_contra, head: bytes = b"", /) -> bytes: ...
-
-
-class Codec(Generic[T]):
-    """The compiled functions of one struct in one version.
-
-    `decode(buf, pos=0)` gives the message at `pos` and the position after it; what follows is not looked at. It
-    raises DecodeError and nothing else, whatever the bytes. `bytes` are decoded in place, other buffers are copied
-    from `pos` on. Refusing takes no memory beyond a constant and twice the buffer.
-
-    `check(buf, pos=0)` gives the position after the message at `pos` in `bytes`, and makes nothing. Raises DecodeError.
-
-    `encode(msg, head=b"")` gives the bytes, `head` before them. It raises EncodeError for a message that this version
-    cannot carry.
+    `calls` are what it calls with what it does not do itself: `elsewhere(buf, pos)` for what is not bytes or at no
+    position, `check(buf, pos)` first for what has more than `skim_above` bytes, and `explain(buf, pos, failure)` for
+    what is malformed, which raises.
     """
-
-    __slots__ = ("_table", "cls", "decode", "decode_source", "encode", "encode_source", "flexible", "version")
-
-    def __init__(self, cls: type[T], version: int, flexible: bool) -> None:
-        here = table(cast("type[tuple[Any, ...]]", cls), version, flexible)
-        self._table = here
-        self.cls = cls
-        self.version = version
-        self.flexible = flexible
-        self.decode_source, decode = _compile_decode(here)
-        self.encode_source, encode = _compile_encode(here)
-        self.decode: Decode[T] = decode
-        self.encode: Encode[T] = encode
-
-    def check(self, buf: bytes, pos: int = 0) -> int:
-        return _past(self._table, buf, pos)
-
-
-_codecs: dict[tuple[type[Any], int, bool], Codec[Any]] = {}
-
-
-def codec(cls: type[T], version: int, flexible: bool) -> Codec[T]:
-    """The codec of `cls` in `version`, compiled once. Raises `protocol.schema.SchemaError` for a faulty declaration."""
-    key = (cls, version, flexible)
-    found = _codecs.get(key)
-    if found is None:
-        found = _codecs[key] = Codec(cls, version, flexible)
-    return found
+    writer = _Decoder(here.version, here.flexible, keep=True)
+    source = writer.source
+    source.names.update(calls)
+    with source.block("def decode(buf, pos=0):"):
+        with source.block("if buf.__class__ is not bytes or pos < 0:"):
+            source += "return elsewhere(buf, pos)"
+        source += "start = pos"
+        source += "end = len(buf)"
+        with source.block(f"if end - pos > {skim_above}:"):
+            source += "check(buf, pos)"
+        with source.block("try:"):
+            result = writer.fields(here, "message")
+            with source.block("if pos > end:"):
+                source += "raise Malformed"
+            source += f"return {result}, pos"
+        with source.block("except DECODE_FAILURES as error:"):
+            source += "failure = error.with_traceback(None)"
+        source += "explain(buf, start, failure)"
+    return source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
 
 
-# ---- what generated code calls in the rare cases
+def compile_skimmer(kind: Kind, version: int, flexible: bool) -> Skim:
+    """The function `skim(buf, pos)`: the position after a value of that kind. Raises one of DECODE_FAILURES."""
+    writer = _Decoder(version, flexible, keep=False)
+    source = writer.source
+    with source.block("def skim(buf, pos):"):
+        source += "end = len(buf)"
+        writer.inline(kind, "value")
+        with source.block("if pos > end:"):
+            source += "raise Malformed"
+        source += "return pos"
+    skim: Skim = source.function("skim", f"<skim {kind} v{version}>")[1]
+    return skim
 
 
-class Malformed(ValueError):
-    """Raised and caught by generated code only; what the caller sees is DecodeError or EncodeError."""
+def compile_encoder(here: Table, explain: Callable[..., Any]) -> tuple[str, Any]:
+    """The source and the function `encode(msg, head=b"")`: its bytes, `head` before them.
 
-
-# A message makes other exceptions only by a mistake in this package, which should show itself as what it is.
-_DECODE_FAILURES = (IndexError, struct.error, ValueError)  # UnicodeDecodeError is a ValueError
-_ENCODE_FAILURES = (AttributeError, OverflowError, TypeError, ValueError, struct.error)
-
-
-def _long_varint(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte is `low`, above 127: the value and the position after it."""
-    value = low & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buf[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > MAX_UINT32:
-                break
-            return value, pos
-    raise Malformed
-
-
-def _long_length(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """Likewise for a length or count + 1, for which a null that is padded to several bytes is refused."""
-    n, pos = _long_varint(buf, pos, low)
-    if n == 0:
-        raise Malformed
-    return n, pos
-
-
-def _long_text(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """Likewise for the length + 1 of a string."""
-    n, pos = _long_length(buf, pos, low)
-    if n > MAX_STRING + 1:
-        raise Malformed
-    return n, pos
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    if not 0 <= value <= MAX_UINT32:
-        raise Malformed
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _unknown_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
-    """A section of tagged fields none of which is declared."""
-    count, pos = _tag_count(buf, pos, count)
-    found = []
-    last = -1
-    for _ in range(count):
-        last, pos, stop = _tag_head(buf, pos, last)
-        found.append((last, buf[pos:stop]))
-        pos = stop
-    return tuple(found), pos
-
-
-def _skim_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[()], int]:
-    """Likewise, kept nowhere."""
-    count, pos = _tag_count(buf, pos, count)
-    last = -1
-    for _ in range(count):
-        last, _, pos = _tag_head(buf, pos, last)
-    return (), pos
-
-
-def _tag_count(buf: bytes, pos: int, count: int) -> tuple[int, int]:
-    """How many tagged fields there are; `count` is the first byte of that, before `pos`."""
-    if count > 127:
-        count, pos = _long_varint(buf, pos, count)
-    if count * 2 > len(buf) - pos:
-        raise Malformed
-    return count, pos
-
-
-def _tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
-    """The head of one tagged field: its tag, and where its value starts and stops. Tags must ascend (KIP-482)."""
-    number = buf[pos]
-    pos += 1
-    if number > 127:
-        number, pos = _long_varint(buf, pos, number)
-    size = buf[pos]
-    pos += 1
-    if size > 127:
-        size, pos = _long_varint(buf, pos, size)
-    stop = pos + size
-    if number <= last or stop > len(buf):
-        raise Malformed
-    return number, pos, stop
-
-
-def _write_tags(out: bytearray, known: dict[int, bytes], unknown: Sequence[tuple[int, bytes]]) -> None:
-    """The section of tagged fields; `known` are those that differ from their defaults."""
-    _array(unknown)
-    fields = [*known.items(), *((number, _raw(value)) for number, value in unknown)]
-    fields.sort(key=lambda field: field[0])
-    out += _varint(len(fields))
-    last = -1
-    for number, value in fields:
-        if number <= last:
-            raise Malformed
-        last = number
-        out += _varint(number)
-        out += _varint(len(value))
-        out += value
-
-
-def _undeclared(unknown: Sequence[tuple[int, bytes]], declared: frozenset[int]) -> None:
-    """Raises if a tag among the unknown ones is a declared one."""
-    for number, _ in unknown:
-        if number in declared:
-            raise Malformed
-
-
-def _raw(value: Any) -> bytes:
-    """What may stand in for bytes, as bytes."""
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise Malformed
-    return bytes(value)
-
-
-def _array(value: Any) -> None:
-    """Raises for what is no array, though it might be gone through like one: text, a set."""
-    if not isinstance(value, tuple | list):
-        raise Malformed
-
-
-def _struct(value: Any) -> None:
-    """Likewise for what is no struct."""
-    if not isinstance(value, tuple):
-        raise Malformed
-
-
-def _untagged(unknown: Any) -> None:
-    """Raises if there are tagged fields, in a version that has none."""
-    _array(unknown)
-    if unknown:
-        raise Malformed
-
-
-def _array_struct(code: str) -> Callable[[int], struct.Struct]:
-    """Gives the Struct for arrays of n numbers; short ones are kept."""
-    kept = [struct.Struct(f">{n}{code}") for n in range(33)]
-
-    def of(n: int) -> struct.Struct:
-        return kept[n] if n < 33 else struct.Struct(f">{n}{code}")
-
-    return of
-
-
-# ---- code generation
+    It calls `explain(msg, failure)`, which raises, for what cannot be encoded.
+    """
+    writer = _Encoder(here)
+    source = writer.source
+    source.names["explain"] = explain
+    with source.block('def encode(msg, head=b""):'):
+        source += "out = bytearray()"
+        with source.block("try:"):
+            writer.fields(here, "msg")
+            source += "return head + out"
+        with source.block("except ENCODE_FAILURES as error:"):
+            source += "failure = error.with_traceback(None)"
+        source += "explain(msg, failure)"
+    return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")
 
 
 class _Source:
@@ -256,25 +92,7 @@ class _Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "EMPTY": (),
-            "Malformed": Malformed,
-            "array": _array,
-            "long_length": _long_length,
-            "long_text": _long_text,
-            "long_varint": _long_varint,
-            "new": tuple.__new__,
-            "raw": _raw,
-            "skim_tags": _skim_tags,
-            "struct": _struct,
-            "tag_count": _tag_count,
-            "tag_head": _tag_head,
-            "undeclared": _undeclared,
-            "unknown_tags": _unknown_tags,
-            "untagged": _untagged,
-            "varint": _varint,
-            "write_tags": _write_tags,
-        }
+        self.names = dict(generated.NAMES)
         self._depth = 0
         self._numbers = 0
 
@@ -311,11 +129,13 @@ class _Source:
     def array_struct(self, code: str) -> str:
         name = f"array_{code.replace('?', 'B1')}"
         if name not in self.names:
-            self.names[name] = _array_struct(code)
+            self.names[name] = generated.array_struct(code)
         return name
 
     def function(self, name: str, file: str) -> tuple[str, Any]:
         text = "\n".join(self.lines) + "\n"
+        # So that a traceback shows the lines.
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         exec(compile(text, file, "exec"), self.names)  # noqa: S102 - the text is made of our own tables alone
         return text, self.names[name]
 
@@ -372,7 +192,7 @@ class _Decoder:
 
     def length(self, hint: str, compact: bool, code: str) -> str:
         """Read a length or count as it is on the wire; of a compact one, the first byte."""
-        n = self.source.variable(hint)
+        n = hint
         self.run.add("B" if compact else code, n)
         self.read_run()
         return n
@@ -433,7 +253,7 @@ class _Decoder:
             self.source += "raise Malformed"
 
     def sized(self, name: str, nullable: bool, compact: bool, code: str, empty: str, value: str) -> None:
-        n = self.length("n", compact, code)
+        n = self.length(f"{name}_length", compact, code)
         with self.if_any(n, compact, "long_text" if code == "h" else "long_length"):
             if value:
                 self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
@@ -444,7 +264,7 @@ class _Decoder:
         self.otherwise(n, name, nullable, compact, empty)
 
     def array(self, element: Kind, name: str, nullable: bool, compact: bool) -> None:
-        n = self.length("count", compact, "i")
+        n = self.length(f"{name}_count", compact, "i")
         with self.if_any(n, compact, "long_length"):
             if compact:
                 self.source += f"{n} -= 1"
@@ -544,88 +364,6 @@ class _Decoder:
                     source += f"pos = {stop}"
             source += f"{unknown} = tuple({unknown})"
         return unknown
-
-
-def _compile_decode(here: Table) -> tuple[str, Any]:
-    writer = _Decoder(here.version, here.flexible, keep=True)
-    source = writer.source
-    source.names["FAILURES"] = _DECODE_FAILURES
-
-    def elsewhere(buf: Buffer, pos: int) -> tuple[Any, int]:
-        """Decode what is not bytes, or is at no position at all."""
-        if pos < 0 or pos > len(buf):
-            raise DecodeError(f"the buffer of {len(buf)} bytes has no such position", pos, here.cls.__name__)
-        try:
-            message, end = decode(bytes(memoryview(buf)[pos:]), 0)
-        except DecodeError as error:
-            raise DecodeError(error.reason, error.position + pos, error.path) from None
-        return message, end + pos
-
-    def explain(buf: bytes, pos: int, failure: Exception) -> NoReturn:
-        reference.check(here, buf, pos, _sound_elements)
-        raise DecodeError(f"malformed ({failure!r})", pos, here.cls.__name__)
-
-    source.names["elsewhere"] = elsewhere
-    source.names["explain"] = explain
-    source.names["past"] = partial(_past, here)
-    with source.block("def decode(buf, pos=0):"):
-        with source.block("if buf.__class__ is not bytes or pos < 0:"):
-            source += "return elsewhere(buf, pos)"
-        source += "start = pos"
-        source += "end = len(buf)"
-        with source.block(f"if end - pos > {SKIM_ABOVE}:"):
-            source += "past(buf, pos)"
-        with source.block("try:"):
-            result = writer.fields(here, "message")
-            with source.block("if pos > end:"):
-                source += "raise Malformed"
-            source += f"return {result}, pos"
-        with source.block("except FAILURES as error:"):
-            source += "failure = error.with_traceback(None)"
-        source += "explain(buf, start, failure)"
-    text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
-    return text, decode
-
-
-Skim: TypeAlias = Callable[[bytes, int], int]
-
-_skimmers: dict[tuple[Kind, int, bool], Skim] = {}
-
-
-def _skimmer(kind: Kind, version: int, flexible: bool) -> Skim:
-    """Gives the position after the value of that kind at a position. Raises one of _DECODE_FAILURES."""
-    found = _skimmers.get((kind, version, flexible))
-    if found is None:
-        writer = _Decoder(version, flexible, keep=False)
-        source = writer.source
-        with source.block("def skim(buf, pos):"):
-            source += "end = len(buf)"
-            writer.inline(kind, "value")
-            with source.block("if pos > end:"):
-                source += "raise Malformed"
-            source += "return pos"
-        found = _skimmers[kind, version, flexible] = source.function("skim", f"<skim {kind} v{version}>")[1]
-    return found
-
-
-def _past(here: Table, buf: bytes, pos: int) -> int:
-    """The position after the struct at `pos`. Raises DecodeError."""
-    try:
-        return _skimmer(StructOf(here.cls), here.version, here.flexible)(buf, pos)
-    except _DECODE_FAILURES:
-        pass
-    return reference.check(here, buf, pos, _sound_elements)
-
-
-def _sound_elements(kind: Kind, here: Table, buf: bytes, pos: int, count: int) -> tuple[int, int]:
-    """How many of the `count` elements from `pos` on are sound, and the position after those."""
-    skim = _skimmer(kind, here.version, here.flexible)
-    for number in range(count):
-        try:
-            pos = skim(buf, pos)
-        except _DECODE_FAILURES:
-            return number, pos
-    return count, pos
 
 
 class _Encoder:
@@ -802,24 +540,3 @@ class _Encoder:
             source += f"write_tags(out, {known}, {unknown})"
         with source.block("else:"):
             source += "out.append(0)"
-
-
-def _compile_encode(here: Table) -> tuple[str, Any]:
-    writer = _Encoder(here)
-    source = writer.source
-
-    def explain(msg: Any, failure: Exception) -> NoReturn:
-        reference.encode(here, msg)
-        raise EncodeError(f"cannot be encoded ({failure!r})", here.cls.__name__)
-
-    source.names["explain"] = explain
-    source.names["FAILURES"] = _ENCODE_FAILURES
-    with source.block('def encode(msg, head=b""):'):
-        source += "out = bytearray()"
-        with source.block("try:"):
-            writer.fields(here, "msg")
-            source += "return head + out"
-        with source.block("except FAILURES as error:"):
-            source += "failure = error.with_traceback(None)"
-        source += "explain(msg, failure)"
-    return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")

@@ -10,7 +10,7 @@ Source: Kafka 4.3.1 (`ConsumerProtocol`, `ClassicGroup`), KIP-429, KIP-792, KIP-
 from struct import Struct
 from typing import Annotated, Final, NamedTuple, TypeVar
 
-from protocol.compiler import Buffer, codec
+from protocol.codec import Buffer, codec
 from protocol.errors import DecodeError, EncodeError
 from protocol.wire import Int32, NullableBytes, NullableString, String, ignorable, since
 

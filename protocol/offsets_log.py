@@ -9,7 +9,7 @@ and up (KIP-848 consumer, share and streams groups) come back as `UnknownKey`, t
 from struct import Struct
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
-from protocol.compiler import Codec, codec
+from protocol.codec import Codec, codec
 from protocol.errors import DecodeError, EncodeError
 from protocol.wire import (
     ZERO_UUID,

@@ -1,7 +1,7 @@
 """The reference codec: it walks a table field by field, checks everything at once, and knows where it is.
 
-It is slow on purpose. The compiled codec is tested against it, and asks it what is wrong with bytes or messages that it
-refused itself.
+It is slow on purpose. The compiled codec is tested against `decode` and `encode`, and asks what is wrong with bytes or
+messages that it refused itself. For bytes it asks `check`, which it helps past what is sound: that one is no oracle.
 """
 
 from __future__ import annotations

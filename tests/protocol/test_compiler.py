@@ -4,6 +4,7 @@ import gc
 import struct
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import pytest
@@ -11,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol import reference
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.errors import DecodeError, EncodeError
-from protocol.schema import SchemaError, table
+from protocol.schema import ArrayOf, Kind, SchemaError, StructOf, smallest, table
 from protocol.wire import (
     ZERO_UUID,
+    Blob,
     Bool,
     Bytes,
+    Fixed,
     Float64,
     Int8,
     Int16,
@@ -27,6 +30,7 @@ from protocol.wire import (
     NullableString,
     String,
     TaggedFields,
+    Text,
     UInt16,
     UInt32,
     Uuid,
@@ -178,6 +182,38 @@ def test_what_is_wrong_in_an_old_version(raw: bytes, reason: str, path: str) -> 
     assert (refused.value.reason, refused.value.path) == (reason, path)
 
 
+@pytest.mark.parametrize("flexible", [False, True])
+def test_the_longest_string(flexible: bool) -> None:
+    compiled, here = codec(Line, 1, flexible), table(Line, 1, flexible)
+    longest = compiled.encode(Line("a" * 32767))
+    assert compiled.decode(longest) == reference.decode(here, longest) == (Line("a" * 32767), len(longest))
+    if flexible:
+        longer = b"\x81\x80\x02" + b"a" * 32768 + b"\0"
+        for decode in (compiled.decode, partial(reference.decode, here)):
+            with pytest.raises(DecodeError, match=r"Line\.name: a string of 32768 bytes at byte 0"):
+                decode(longer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flexible", "size"),
+    [
+        (Fixed("q", 8), False, 8),
+        (Text(), False, 2),
+        (Text(), True, 1),
+        (Blob(), False, 4),
+        (Blob(), True, 1),
+        (ArrayOf(Fixed("q", 8)), False, 4),
+        (ArrayOf(Fixed("q", 8)), True, 1),
+        (StructOf(Line), False, 2),
+        (StructOf(Line), True, 2),
+        (StructOf(Pair), False, 12),
+        (StructOf(Pair), True, 4),
+    ],
+)
+def test_how_few_bytes_a_value_takes(kind: Kind, flexible: bool, size: int) -> None:
+    assert smallest(kind, 1, flexible) == size
+
+
 def test_a_padded_varint_is_read_as_kafka_reads_it() -> None:
     assert V1.decode(b"\x81\x80\x00" + b"\x01\0\0") == (Pair(()), 6)
 
@@ -312,12 +348,21 @@ def test_faulty_declarations() -> None:
     class NotNullable(NamedTuple):
         a: Annotated[Int32, nullable_since(1)]
 
+    class TagWithoutDefault(NamedTuple):
+        a: Annotated[Int32, tag(0)]
+        tagged: TaggedFields = ()
+
+    class NoWord(NamedTuple):
+        a: Annotated[Int32, "since 1"]
+
     for cls, flexible in [
         (NoDefault, False),
         (NoTagged, True),
         (NoWireType, False),
         (SameTag, True),
         (NotNullable, False),
+        (TagWithoutDefault, True),
+        (NoWord, False),
     ]:
         with pytest.raises(SchemaError, match=cls.__name__):
             codec(cls, 0, flexible)

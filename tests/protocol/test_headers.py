@@ -36,6 +36,13 @@ def test_response_headers() -> None:
     assert decode_response_header(1, b"\0\0\x01\x02\0!") == (ResponseHeader(258), 5)
 
 
+def test_headers_that_there_are_not() -> None:
+    for decode, versions in [(decode_request_header, (0, 3)), (decode_response_header, (-1, 2))]:
+        for version in versions:
+            with pytest.raises(UnsupportedVersion, match=f"header version {version}"):
+                decode(version, bytes(100))
+
+
 def test_which_version_has_which_header() -> None:
     assert [heartbeat.API.request_header_version(version) for version in (3, 4)] == [1, 2]
     assert [heartbeat.API.response_header_version(version) for version in (3, 4)] == [0, 1]
