@@ -354,7 +354,7 @@ def test_records_with_numbers_that_cannot_be(codec_number: Compression) -> None:
 
 
 BATCH_FIELDS = {
-    "base offset": (0, "q", (-(2**63), 2**63 - 1)),
+    "base offset": (0, "q", (-(2**63), -(2**63) + 2**31 - 1, 2**63 - 2**31, 2**63 - 1)),
     "length": (8, "i", (-1, -(2**31), 2**31 - 1, 0, 48)),
     "magic": (16, "b", (-1, 0, 1, 3, 127)),
     "last offset delta": (23, "i", (-1, -(2**31), 0, 1)),
