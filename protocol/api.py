@@ -1,10 +1,13 @@
-"""One API of the Kafka protocol: its number, its versions, and its messages in each of them."""
+"""One API of the Kafka protocol: its number, its versions, and in each of them its messages, headers and frames.
+
+Source: Kafka 4.3, KIP-482 (headers), KIP-511 (the responses of ApiVersions).
+"""
 
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
-from protocol.compiler import Buffer, Codec, codec
-from protocol.errors import EncodeError, UnsupportedVersion
+from protocol.codec import Buffer, Codec, codec
+from protocol.errors import EncodeError, ErrorCode, UnsupportedVersion
 from protocol.headers import (
     RequestHeader,
     ResponseHeader,
@@ -21,6 +24,7 @@ API_VERSIONS_KEY: Final = 18
 
 _SIZE = Struct(">i")
 _MAX_FRAME = 2**31 - 1
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class Api(Generic[Req, Resp]):
@@ -28,7 +32,11 @@ class Api(Generic[Req, Resp]):
 
     `versions` are the oldest and the newest version that there is a schema for; `flexible_since` is the first
     flexible one (KIP-482), None when there is none. Every method that takes a version raises UnsupportedVersion
-    outside `versions`.
+    outside `versions`, but for those that tell of headers.
+
+    Who asks for ApiVersions does not know yet what the server has. So a server that lacks the version asked answers
+    UNSUPPORTED_VERSION in version 0 (KIP-511), and a response of ApiVersions with this error is read and written in
+    version 0 here, whatever version is named.
     """
 
     def __init__(
@@ -66,12 +74,14 @@ class Api(Generic[Req, Resp]):
         return 1 if self.is_flexible(version) and self.key != API_VERSIONS_KEY else 0
 
     def request_codec(self, version: int) -> Codec[Req]:
+        """The codec of the request's body."""
         found = self._request_codecs.get(version)
         if found is None:
             found = self._request_codecs[version] = self._make(self.request, version)
         return found
 
     def response_codec(self, version: int) -> Codec[Resp]:
+        """The codec of the response's body."""
         found = self._response_codecs.get(version)
         if found is None:
             found = self._response_codecs[version] = self._make(self.response, version)
@@ -83,23 +93,30 @@ class Api(Generic[Req, Resp]):
 
     def decode_response(self, version: int, buf: Buffer, pos: int = 0) -> tuple[Resp, int]:
         """The response body at `pos`, and the position after it. Raises DecodeError."""
-        return self.response_codec(version).decode(buf, pos)
+        return self._as_answered(self.response_codec(version), buf, pos).decode(buf, pos)
 
     def parse_request(self, version: int, frame: Buffer, pos: int = 0) -> tuple[RequestHeader, Req]:
         """Header and body of the request whose header begins at `pos`. Raises DecodeError.
 
         Bytes after the body are left alone, as brokers do.
+
+        UnsupportedVersion here is what a broker ends the connection for. Not over ApiVersions: it leaves the body
+        unread and answers version 0 with UNSUPPORTED_VERSION, and its own range of ApiVersions as the only API, from
+        which the client takes the version to ask again in (KIP-511). All of the header that such an answer needs can be
+        had of any version by `decode_request_header(1, frame, pos)`: later headers begin as that one does.
         """
+        found = self.request_codec(version)
         header, pos = decode_request_header(self.request_header_version(version), frame, pos)
-        return header, self.request_codec(version).decode(frame, pos)[0]
+        return header, found.decode(frame, pos)[0]
 
     def parse_response(self, version: int, frame: Buffer, pos: int = 0) -> tuple[int, Resp]:
         """Correlation id and body of the response whose header begins at `pos`. Raises DecodeError.
 
         Bytes after the body are left alone, as clients do.
         """
+        found = self.response_codec(version)
         header, pos = decode_response_header(self.response_header_version(version), frame, pos)
-        return header.correlation_id, self.response_codec(version).decode(frame, pos)[0]
+        return header.correlation_id, self._as_answered(found, frame, pos).decode(frame, pos)[0]
 
     def encode_request(self, version: int, msg: Req) -> bytes:
         """The request's body alone. Raises EncodeError."""
@@ -107,7 +124,7 @@ class Api(Generic[Req, Resp]):
 
     def encode_response(self, version: int, msg: Resp) -> bytes:
         """The response's body alone. Raises EncodeError."""
-        return self.response_codec(version).encode(msg)
+        return self._to_answer(self.response_codec(version), msg).encode(msg)
 
     def request_frame(self, version: int, correlation_id: int, client_id: str | None, msg: Req) -> bytes:
         """The whole frame: size, request header, body. Raises EncodeError."""
@@ -117,9 +134,21 @@ class Api(Generic[Req, Resp]):
 
     def response_frame(self, version: int, correlation_id: int, msg: Resp) -> bytes:
         """The whole frame: size, response header, body. Raises EncodeError."""
-        found = self.response_codec(version)
+        found = self._to_answer(self.response_codec(version), msg)
         header = ResponseHeader(correlation_id)
         return _framed(found.encode(msg, encode_response_header(self.response_header_version(version), header)), found)
+
+    def _as_answered(self, asked: Codec[Resp], buf: Buffer, pos: int) -> Codec[Resp]:
+        """The codec that the response at `pos` needs."""
+        if self.key == API_VERSIONS_KEY and buf[pos : pos + 2] == _UNSUPPORTED:
+            return self.response_codec(0)
+        return asked
+
+    def _to_answer(self, asked: Codec[Resp], msg: Resp) -> Codec[Resp]:
+        """The codec for a response."""
+        if self.key == API_VERSIONS_KEY and getattr(msg, "error_code", 0) == ErrorCode.UNSUPPORTED_VERSION:
+            return self.response_codec(0)
+        return asked
 
     def _make(self, cls: type[Any], version: int) -> Codec[Any]:
         oldest, newest = self.versions

@@ -17,6 +17,13 @@ The base timestamp is the delete horizon when that attribute is set (KIP-534); d
 A batch may hold fewer records than its offsets span, down to none: compaction leaves such batches behind.
 Where a codec is named in the attributes, it has compressed all that comes after the header: header, CRC and offsets
 are read without decompressing.
+
+What is read is what brokers keep and Kafka 4.3's consumer reads: brokers assign base offsets, so producers send what
+they like (0 or -1, most of them); and of a batch that is not compressed brokers take any offset deltas, so its records
+need not rise, nor keep within the batch's offsets. Refused here, though that consumer reads it: what no broker takes
+from a producer (a last offset delta below 0 or below the number of records less one; bytes after the last record of a
+batch without any); lengths below -1 (null to it); varints of more bits than their type has (it drops these); and
+base offsets less than 2^31 from the ends of 64 bits, and timestamps beyond them (it goes round).
 """
 
 from __future__ import annotations
@@ -35,6 +42,7 @@ __all__ = [
     "HEADER_SIZE",
     "LENGTH_OVERHEAD",
     "MAGIC",
+    "MAGIC_POSITION",
     "MAX_DECOMPRESSED_SIZE",
     "MIN_OBJECT_SIZE",
     "NO_PRODUCER_EPOCH",
@@ -73,6 +81,9 @@ LENGTH_OVERHEAD: Final = 12
 """Bytes of a batch that its own length field does not count."""
 
 MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+"""Where the magic is, in message sets too: all formats can be told apart by it."""
+
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -82,9 +93,10 @@ MIN_OBJECT_SIZE: Final = 64
 """Bytes that each record and each header of a compressed batch counts at least against the limit of its decompressed
 size: read, they are objects, which take more than the 7 and 2 bytes that they can be."""
 
-SKIM_ABOVE: Final = 256 * 1024
-"""Bytes of records (decompressed) above which all of them are skimmed before any is made: records are objects, which
-take up to 40 times the bytes that they were, and nobody shall have them made for a batch that is refused at its end."""
+SKIM_ABOVE: Final = 8192
+"""Records and headers that are made out of a batch or a message set before all the rest of it is skimmed: they are
+objects, which take up to 40 times the bytes that they were, and nobody shall have more of them made than these for what
+is refused at its end. They take some 2 MiB beside their contents."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qiibI")
@@ -93,8 +105,8 @@ _SIZE_AT: Final = struct.Struct(">i")
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _END_TRANSACTION: Final = struct.Struct(">hi")
 _CHECKED_FROM: Final = _PREFIX.size
-_MAGIC_POSITION: Final = 16
 _MAX_INT64: Final = 2**63 - 1
+_BASE_OFFSETS: Final = (-(2**63) + 2**31, 2**63 - 1 - 2**31)  # from there, no offset delta leads beyond 64 bits
 _MIN_RECORD_SIZE: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 _MAX_RECORD_OVERHEAD: Final = 23  # of those, length, offset delta and both lengths at five bytes
 _MIN_RECORD_HEADER_SIZE: Final = 2  # an empty key and a null value
@@ -129,7 +141,11 @@ class EndTransactionMarker(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record. ``timestamp``: milliseconds since the epoch, -1 when it has none; ``offset``: absolute."""
+    """One record. ``timestamp``: milliseconds since the epoch, -1 when it has none; ``offset``: absolute.
+
+    Header keys are UTF-8 by the protocol, but not every producer keeps to that: bytes that are not are surrogates here
+    (PEP 383, ``surrogateescape``), and are written again as they were. Java has replacement characters for them.
+    """
 
     key: bytes | None
     value: bytes | None
@@ -210,18 +226,18 @@ def read_header(buf: bytes, pos: int = 0) -> BatchHeader:
         # What can be judged is judged at once, so that a caller does not wait for bytes which cannot make it right.
         if available >= LENGTH_OVERHEAD and _SIZE_AT.unpack_from(buf, pos + 8)[0] < HEADER_SIZE - LENGTH_OVERHEAD:
             raise CorruptBatch("batch length below that of a header", pos + 8)
-        if available > _MAGIC_POSITION and buf[pos + _MAGIC_POSITION] != MAGIC:
-            raise CorruptBatch(f"magic {buf[pos + _MAGIC_POSITION]}, not {MAGIC}", pos + _MAGIC_POSITION)
+        if available > MAGIC_POSITION and buf[pos + MAGIC_POSITION] != MAGIC:
+            raise CorruptBatch(f"magic {buf[pos + MAGIC_POSITION]}, not {MAGIC}", pos + MAGIC_POSITION)
         raise TruncatedBatch("batch header cut off", pos, HEADER_SIZE)
     fields = _HEADER.unpack_from(buf, pos)
     base_offset, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, record_count = fields
     if length < HEADER_SIZE - LENGTH_OVERHEAD:
         raise CorruptBatch(f"batch length {length}, below that of a header", pos + 8)
     if magic != MAGIC:
-        raise CorruptBatch(f"magic {magic}, not {MAGIC}", pos + _MAGIC_POSITION)
-    if base_offset < 0:
+        raise CorruptBatch(f"magic {magic}, not {MAGIC}", pos + MAGIC_POSITION)
+    if not _BASE_OFFSETS[0] <= base_offset <= _BASE_OFFSETS[1]:
         raise CorruptBatch(f"base offset {base_offset}", pos)
-    if last_offset_delta < 0 or base_offset + last_offset_delta >= _MAX_INT64:
+    if last_offset_delta < 0:
         raise CorruptBatch(f"last offset delta {last_offset_delta}", pos + 23)
     if record_count < 0 or record_count - 1 > last_offset_delta:
         raise CorruptBatch(f"{record_count} records in {last_offset_delta + 1} offsets", pos + 57)
@@ -241,8 +257,9 @@ def check_crc(buf: bytes, pos: int, header: BatchHeader) -> None:
 def batches(buf: bytes, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from ``pos`` to the end of ``buf``, CRCs checked.
 
-    Raises TruncatedBatch when the last batch is cut off (as it may be in a Fetch response), CorruptBatch otherwise;
-    the sound batches before it have been given by then.
+    Raises TruncatedBatch when the last batch is cut off (as it may be in a Fetch response), CorruptBatch otherwise (as
+    for messages of magic 0 and 1: :func:`protocol.fetched.decode_fetched` reads both); the sound batches before
+    it have been given by then.
     """
     end = len(buf)
     while pos < end:
@@ -253,7 +270,7 @@ def batches(buf: bytes, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def decode_records(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> list[Record]:
-    """The records of the batch at ``pos``, its CRC checked, offsets rising and within the batch's.
+    """The records of the batch at ``pos``, its CRC checked.
 
     ``max_size`` limits a compressed batch, see :func:`records_of`. Raises CorruptBatch (TruncatedBatch when the buffer
     ends first), DecompressedTooLarge, and UnsupportedBatch for a codec that Kafka does not have.
@@ -297,20 +314,16 @@ def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int
 
 
 def _all_records(buf: bytes, pos: int, end: int, header: BatchHeader, max_headers: int) -> list[Record]:
-    records: list[Record] = []
     try:
-        for keep in (False, True) if end - pos > SKIM_ABOVE else (True,):
-            stop, records = _read_records(buf, pos, end, header, max_headers, keep=keep)
-            if stop != end:
-                raise CorruptBatch(f"{end - stop} bytes after the last record", stop)
+        return _read_records(buf, pos, end, header, header.record_count, max_headers, keep=True)
     except IndexError:
         raise CorruptBatch("record cut off", end) from None
-    return records
 
 
 def _read_records(
-    buf: bytes, pos: int, batch_end: int, header: BatchHeader, max_headers: int, *, keep: bool
-) -> tuple[int, list[Record]]:
+    buf: bytes, pos: int, batch_end: int, header: BatchHeader, count: int, max_headers: int, *, keep: bool
+) -> list[Record]:
+    """The last ``count`` records of the batch; where they are not to be kept, they are skimmed, and none is made."""
     # Varints of one and two bytes are read in place: they are the rule, and a call costs more than all the rest.
     # Reading may run past the record's end, even past the batch's: every jump is checked before a slice is made,
     # and where the record really ended is checked at its end.
@@ -319,8 +332,11 @@ def _read_records(
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
-    last_delta = -1
-    for _ in range(header.record_count):
+    unskimmed = SKIM_ABOVE - count if keep else _MAX_INT64
+    if unskimmed < 0:
+        _read_records(buf, pos, batch_end, header, count, max_headers, keep=False)
+        unskimmed = _MAX_INT64
+    for left in range(count, 0, -1):
         start = pos
         n = buf[pos]
         pos += 1
@@ -359,10 +375,7 @@ def _read_records(
                 pos += 1
             else:
                 n, pos = _varint(buf, pos - 1)
-        delta = (n >> 1) ^ -(n & 1)
-        if delta <= last_delta:
-            raise CorruptBatch(f"offset delta {delta} after {last_delta}", pos)
-        last_delta = delta
+        offset = base_offset + ((n >> 1) ^ -(n & 1))
 
         n = buf[pos]
         pos += 1
@@ -381,7 +394,7 @@ def _read_records(
             end = pos + (n >> 1)
             if end > record_end:
                 raise CorruptBatch(f"key of {n >> 1} bytes, {record_end - pos} left in the record", pos)
-            key = buf[pos:end]
+            key = buf[pos:end] if keep else None
             pos = end
 
         n = buf[pos]
@@ -401,65 +414,68 @@ def _read_records(
             end = pos + (n >> 1)
             if end > record_end:
                 raise CorruptBatch(f"value of {n >> 1} bytes, {record_end - pos} left in the record", pos)
-            value = buf[pos:end]
+            value = buf[pos:end] if keep else None
             pos = end
 
         headers: tuple[tuple[str, bytes | None], ...] = ()
-        if buf[pos]:
-            count, headers, pos = _read_record_headers(buf, pos, record_end, max_headers, keep)
-            max_headers -= count
-        else:
-            pos += 1
+        n = buf[pos]
+        pos += 1
+        if n:
+            if n >= 0x80:
+                n, pos = _varint(buf, pos - 1)
+            header_count = n >> 1
+            if n & 1 or header_count * _MIN_RECORD_HEADER_SIZE > record_end - pos:
+                raise CorruptBatch(f"{header_count ^ -(n & 1)} headers in {record_end - pos} bytes", pos)
+            if header_count > max_headers:
+                raise DecompressedTooLarge(f"{header_count} headers where {max_headers} more are allowed", pos)
+            unskimmed -= header_count
+            if unskimmed < 0:
+                _read_records(buf, start, batch_end, header, left, max_headers, keep=False)
+                unskimmed = _MAX_INT64
+            max_headers -= header_count
+            headers, pos = _read_headers(buf, pos, record_end, header_count, keep)
         if pos != record_end:
             raise CorruptBatch(f"record ends at {pos}, its length says {record_end}", start)
         if keep:
             time = timestamp if append_time is None else append_time
-            append(_new(Record, (key, value, headers, time, base_offset + delta)))
-    if last_delta > header.last_offset_delta:
-        raise CorruptBatch(f"offset delta {last_delta}, the batch's last is {header.last_offset_delta}", pos)
-    return pos, records
+            append(_new(Record, (key, value, headers, time, offset)))
+    if pos != batch_end:
+        raise CorruptBatch(f"{batch_end - pos} bytes after the last record", pos)
+    return records
 
 
-def _read_record_headers(
-    buf: bytes, pos: int, record_end: int, max_headers: int, keep: bool
-) -> tuple[int, tuple[tuple[str, bytes | None], ...], int]:
-    start = pos
-    n = buf[pos]
-    pos += 1
-    if n >= 0x80:
-        n, pos = _varint(buf, start)
-    count = n >> 1
-    if n & 1 or count * _MIN_RECORD_HEADER_SIZE > record_end - pos:
-        raise CorruptBatch(f"{count ^ -(n & 1)} headers in {record_end - pos} bytes", start)
-    if count > max_headers:
-        raise DecompressedTooLarge(f"{count} headers where {max_headers} more are allowed", start)
+def _read_headers(
+    buf: bytes, pos: int, record_end: int, count: int, keep: bool
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         n = buf[pos]
         pos += 1
         if n >= 0x80:
             n, pos = _varint(buf, pos - 1)
-        end = pos + (n >> 1)
-        if n & 1 or end > record_end:
+        key_start = pos
+        key_end = pos + (n >> 1)
+        if n & 1 or key_end > record_end:
             raise CorruptBatch("header key length", pos)
-        try:
-            key = buf[pos:end].decode()
-        except UnicodeDecodeError:
-            raise CorruptBatch("header key is not UTF-8", pos) from None
-        n = buf[end]
-        pos = end + 1
+        n = buf[key_end]
+        pos = key_end + 1
         if n >= 0x80:
-            n, pos = _varint(buf, end)
+            n, pos = _varint(buf, key_end)
         value: bytes | None = None
         if n != 1:
             end = pos + (n >> 1)
             if n & 1 or end > record_end:
                 raise CorruptBatch("header value length", pos)
-            value = buf[pos:end]
+            if keep:
+                value = buf[pos:end]
             pos = end
         if keep:
-            headers.append((key, value))
-    return count, tuple(headers), pos
+            key = buf[key_start:key_end]
+            try:
+                headers.append((key.decode(), value))
+            except UnicodeDecodeError:
+                headers.append((key.decode(errors="surrogateescape"), value))
+    return tuple(headers), pos
 
 
 def _varint(buf: bytes, pos: int) -> tuple[int, int]:
@@ -556,7 +572,8 @@ def encode_batch(
     """One batch of (key, value) pairs at consecutive offsets with one timestamp, as a broker writes it.
 
     ``timestamp_ms``: milliseconds since the epoch, or -1. Raises ValueError for no records at all, for a batch beyond
-    2 GiB - 1, for a number that its field cannot hold, and for compression bits in ``attributes``.
+    2 GiB - 1, for a negative base offset, for a number that its field cannot hold, and for compression bits in
+    ``attributes``.
     """
     parts: list[bytes] = []
     small = _ZIGZAG
@@ -605,7 +622,8 @@ def encode_records(
 
     Base offset and base timestamp are the first record's. ``log_append_time``, milliseconds since the epoch, is the
     time of all records for those who read the batch (KIP-32); the records' own timestamps are written all the same.
-    Raises ValueError for offsets that do not rise, and as :func:`encode_batch` does.
+    Raises ValueError for offsets that do not rise, for timestamps beyond 64 bits, for header keys that are no text
+    (surrogates other than those of :class:`Record`), and as :func:`encode_batch` does.
     """
     if not records:
         raise ValueError("a batch without records")
@@ -666,8 +684,8 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
 
     Of the header, only length, CRC and number of records change: a max timestamp that went with its record is the
     caller's to replace. Records are compressed with the header's codec; a batch without any has no codec (as Kafka's
-    compaction leaves it). Raises ValueError for records outside the header's offsets or not in order, and as
-    :func:`encode_batch` does.
+    compaction leaves it). Raises ValueError for records outside the header's offsets or not in order (though they may
+    have been read like that), and as :func:`encode_records` does.
     """
     return _finish(
         header.base_offset,
@@ -687,6 +705,7 @@ def _record_parts(
 ) -> list[bytes]:
     parts: list[bytes] = []
     small = _ZIGZAG
+    near = min(_SMALL, _MAX_INT64 - base_timestamp + 1)
     last_delta = -1
     for key, value, headers, timestamp, offset in records:
         delta = offset - base_offset
@@ -695,9 +714,9 @@ def _record_parts(
         last_delta = delta
         offset_delta = small[delta] if delta < _SMALL else _zigzag(delta)
         delta = timestamp - base_timestamp
-        if 0 <= delta < _SMALL:
+        if 0 <= delta < near:
             timestamp_delta = small[delta]
-        elif -_MAX_INT64 - 1 <= delta <= _MAX_INT64:
+        elif -_MAX_INT64 - 1 <= delta <= _MAX_INT64 and -_MAX_INT64 - 1 <= timestamp <= _MAX_INT64:
             timestamp_delta = _zigzag(delta)
         else:
             raise ValueError(f"timestamp {timestamp} in a batch from {base_timestamp} on")
@@ -729,7 +748,7 @@ def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     n = len(headers)
     out = bytearray(small[n] if n < _SMALL else _zigzag(n))
     for name, content in headers:
-        encoded = name.encode()
+        encoded = name.encode("utf-8", "surrogateescape")
         n = len(encoded)
         out += small[n] if n < _SMALL else _zigzag(n)
         out += encoded
@@ -758,7 +777,7 @@ def _finish(
     count: int,
     parts: list[bytes],
 ) -> bytes:
-    if not 0 <= base_offset < _MAX_INT64 - last_offset_delta:
+    if not 0 <= base_offset <= _BASE_OFFSETS[1]:
         raise ValueError(f"base offset {base_offset}")
     if attributes & _COMPRESSION:
         parts = [compress(attributes & _COMPRESSION, b"".join(parts))]

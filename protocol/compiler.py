@@ -1,4 +1,4 @@
-"""From the table of a struct to one flat decode and one flat encode function for it.
+"""From the table of a struct to one flat decode and one flat encode function for it, and one that only checks.
 
 The functions are written as Python source, with nested structs and arrays inlined as loops, and compiled at first
 use. A run of fixed-width fields, together with the length prefix of what follows it, is read or written by one
@@ -7,213 +7,84 @@ precompiled `struct.Struct`.
 How malformed input is held off without a check at every step: a length is refused where it is negative, so the
 position never goes back. A slice that runs over the end comes out short, but leaves the position beyond the end,
 where any further read fails and where the one check at the very end fails too. Counts are checked against the bytes
-that are left before anything is made for them. Generated code only says *that* something is wrong;
-`protocol.reference` then walks the same bytes slowly and says what and where.
-
-Decoded, a message is objects, which take many times the bytes that they were. So that nobody can have them made for a
-message that is refused in the end, more than SKIM_ABOVE bytes are skimmed before they are decoded: by a third function,
-the decoder without the making.
+that are left before anything is made for them. Generated code only says *that* something is wrong.
 """
 
 from __future__ import annotations
 
+import linecache
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
-from protocol import reference
-from protocol.errors import DecodeError, EncodeError
+from protocol import generated
 from protocol.schema import ArrayOf, Kind, StructOf, Table, smallest, table
 from protocol.wire import MAX_STRING, Blob, Fixed, Text
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-T_contra = TypeVar("T_contra", contravariant=True)
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-
-SKIM_ABOVE: Final = 64 * 1024
-"""Bytes, from the message's start to the end of the buffer, above which a message is skimmed before it is decoded."""
+Skim: TypeAlias = Callable[[bytes, int], int]
 
 
-class Decode(Protocol[T_co]):
-    def __call__(self, buf: Buffer, pos: int = 0, /) -> tuple[T_co, int]: ...
+def compile_decoder(here: Table, skim_above: int, calls: dict[str, Callable[..., Any]]) -> tuple[str, Any]:
+    """The source and the function `decode(buf, pos=0)`: the struct and the position after it.
 
-
-class Encode(Protocol[T_contra]):
-    def __call__(self, msg: T_contra, head: bytes = b"", /) -> bytes: ...
-
-
-class Codec(Generic[T]):
-    """The compiled functions of one struct in one version.
-
-    `decode(buf, pos=0)` gives the message at `pos` and the position after it; what follows is not looked at. It
-    raises DecodeError and nothing else, whatever the bytes. `bytes` are decoded in place, other buffers are copied
-    from `pos` on.
-
-    `encode(msg, head=b"")` gives the bytes, `head` before them. It raises EncodeError for a message that this version
-    cannot carry.
+    `calls` are what it calls with what it does not do itself: `elsewhere(buf, pos)` for what is not bytes or at no
+    position, `check(buf, pos)` first for what has more than `skim_above` bytes, and `explain(buf, pos, failure)` for
+    what is malformed, which raises.
     """
-
-    __slots__ = ("cls", "decode", "decode_source", "encode", "encode_source", "flexible", "version")
-
-    def __init__(self, cls: type[T], version: int, flexible: bool) -> None:
-        here = table(cast("type[tuple[Any, ...]]", cls), version, flexible)
-        self.cls = cls
-        self.version = version
-        self.flexible = flexible
-        self.decode_source, decode = _compile_decode(here)
-        self.encode_source, encode = _compile_encode(here)
-        self.decode: Decode[T] = decode
-        self.encode: Encode[T] = encode
-
-
-_codecs: dict[tuple[type[Any], int, bool], Codec[Any]] = {}
-
-
-def codec(cls: type[T], version: int, flexible: bool) -> Codec[T]:
-    """The codec of `cls` in `version`, compiled once. Raises `protocol.schema.SchemaError` for a faulty declaration."""
-    key = (cls, version, flexible)
-    found = _codecs.get(key)
-    if found is None:
-        found = _codecs[key] = Codec(cls, version, flexible)
-    return found
+    writer = _Decoder(here.version, here.flexible, keep=True)
+    source = writer.source
+    source.names.update(calls)
+    with source.block("def decode(buf, pos=0):"):
+        with source.block("if buf.__class__ is not bytes or pos < 0:"):
+            source += "return elsewhere(buf, pos)"
+        source += "start = pos"
+        source += "end = len(buf)"
+        with source.block(f"if end - pos > {skim_above}:"):
+            source += "check(buf, pos)"
+        with source.block("try:"):
+            result = writer.fields(here, "message")
+            with source.block("if pos > end:"):
+                source += "raise Malformed"
+            source += f"return {result}, pos"
+        with source.block("except DECODE_FAILURES as error:"):
+            source += "failure = error.with_traceback(None)"
+        source += "explain(buf, start, failure)"
+    return source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
 
 
-# ---- what generated code calls in the rare cases
+def compile_skimmer(kind: Kind, version: int, flexible: bool) -> Skim:
+    """The function `skim(buf, pos)`: the position after a value of that kind. Raises one of DECODE_FAILURES."""
+    writer = _Decoder(version, flexible, keep=False)
+    source = writer.source
+    with source.block("def skim(buf, pos):"):
+        source += "end = len(buf)"
+        writer.inline(kind, "value")
+        with source.block("if pos > end:"):
+            source += "raise Malformed"
+        source += "return pos"
+    skim: Skim = source.function("skim", f"<skim {kind} v{version}>")[1]
+    return skim
 
 
-class Malformed(ValueError):
-    """Raised and caught by generated code only; what the caller sees is DecodeError or EncodeError."""
+def compile_encoder(here: Table, explain: Callable[..., Any]) -> tuple[str, Any]:
+    """The source and the function `encode(msg, head=b"")`: its bytes, `head` before them.
 
-
-# A message makes other exceptions only by a mistake in this package, which should show itself as what it is.
-_DECODE_FAILURES = (IndexError, struct.error, ValueError)
-_ENCODE_FAILURES = (AttributeError, OverflowError, TypeError, ValueError, struct.error)
-
-
-def _long_varint(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte is `low`, above 127: the value and the position after it."""
-    value = low & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buf[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
-            return value, pos
-    raise Malformed
-
-
-def _long_length(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """Likewise for a length or count + 1, for which a null that is padded to several bytes is refused."""
-    n, pos = _long_varint(buf, pos, low)
-    if n == 0:
-        raise Malformed
-    return n, pos
-
-
-def _long_text(buf: bytes, pos: int, low: int) -> tuple[int, int]:
-    """Likewise for the length + 1 of a string."""
-    n, pos = _long_length(buf, pos, low)
-    if n > MAX_STRING + 1:
-        raise Malformed
-    return n, pos
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    if len(out) > 5 or value < 0:
-        raise Malformed
-    return bytes(out)
-
-
-def _unknown_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[tuple[int, bytes], ...], int]:
-    """A section of tagged fields none of which is declared."""
-    count, pos = _tag_count(buf, pos, count)
-    found = []
-    last = -1
-    for _ in range(count):
-        last, pos, stop = _tag_head(buf, pos, last)
-        found.append((last, buf[pos:stop]))
-        pos = stop
-    return tuple(found), pos
-
-
-def _skim_tags(buf: bytes, pos: int, count: int) -> tuple[tuple[()], int]:
-    """Likewise, kept nowhere."""
-    count, pos = _tag_count(buf, pos, count)
-    last = -1
-    for _ in range(count):
-        last, _, pos = _tag_head(buf, pos, last)
-    return (), pos
-
-
-def _tag_count(buf: bytes, pos: int, count: int) -> tuple[int, int]:
-    """How many tagged fields there are; `count` is the first byte of that, before `pos`."""
-    if count > 127:
-        count, pos = _long_varint(buf, pos, count)
-    if count * 2 > len(buf) - pos:
-        raise Malformed
-    return count, pos
-
-
-def _tag_head(buf: bytes, pos: int, last: int) -> tuple[int, int, int]:
-    """The head of one tagged field: its tag, and where its value starts and stops. Tags must ascend (KIP-482)."""
-    number = buf[pos]
-    pos += 1
-    if number > 127:
-        number, pos = _long_varint(buf, pos, number)
-    size = buf[pos]
-    pos += 1
-    if size > 127:
-        size, pos = _long_varint(buf, pos, size)
-    stop = pos + size
-    if number <= last or stop > len(buf):
-        raise Malformed
-    return number, pos, stop
-
-
-def _write_tags(out: bytearray, known: dict[int, bytes], unknown: tuple[tuple[int, bytes], ...]) -> None:
-    """The section of tagged fields; `known` are those that differ from their defaults."""
-    fields = [*known.items(), *unknown]
-    fields.sort(key=lambda field: field[0])
-    out += _varint(len(fields))
-    last = -1
-    for number, value in fields:
-        if number <= last:
-            raise Malformed
-        last = number
-        out += _varint(number)
-        out += _varint(len(value))
-        out += value
-
-
-def _undeclared(unknown: tuple[tuple[int, bytes], ...], declared: frozenset[int]) -> None:
-    """Raises if a tag among the unknown ones is a declared one."""
-    for number, _ in unknown:
-        if number in declared:
-            raise Malformed
-
-
-def _array_struct(code: str) -> Callable[[int], struct.Struct]:
-    """Gives the Struct for arrays of n numbers; short ones are kept."""
-    kept = [struct.Struct(f">{n}{code}") for n in range(33)]
-
-    def of(n: int) -> struct.Struct:
-        return kept[n] if n < 33 else struct.Struct(f">{n}{code}")
-
-    return of
-
-
-# ---- code generation
+    It calls `explain(msg, failure)`, which raises, for what cannot be encoded.
+    """
+    writer = _Encoder(here)
+    source = writer.source
+    source.names["explain"] = explain
+    with source.block('def encode(msg, head=b""):'):
+        source += "out = bytearray()"
+        with source.block("try:"):
+            writer.fields(here, "msg")
+            source += "return head + out"
+        with source.block("except ENCODE_FAILURES as error:"):
+            source += "failure = error.with_traceback(None)"
+        source += "explain(msg, failure)"
+    return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")
 
 
 class _Source:
@@ -221,20 +92,7 @@ class _Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "Malformed": Malformed,
-            "long_length": _long_length,
-            "long_text": _long_text,
-            "long_varint": _long_varint,
-            "new": tuple.__new__,
-            "skim_tags": _skim_tags,
-            "tag_count": _tag_count,
-            "tag_head": _tag_head,
-            "undeclared": _undeclared,
-            "unknown_tags": _unknown_tags,
-            "varint": _varint,
-            "write_tags": _write_tags,
-        }
+        self.names = dict(generated.NAMES)
         self._depth = 0
         self._numbers = 0
 
@@ -271,11 +129,13 @@ class _Source:
     def array_struct(self, code: str) -> str:
         name = f"array_{code.replace('?', 'B1')}"
         if name not in self.names:
-            self.names[name] = _array_struct(code)
+            self.names[name] = generated.array_struct(code)
         return name
 
     def function(self, name: str, file: str) -> tuple[str, Any]:
         text = "\n".join(self.lines) + "\n"
+        # So that a traceback shows the lines.
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         exec(compile(text, file, "exec"), self.names)  # noqa: S102 - the text is made of our own tables alone
         return text, self.names[name]
 
@@ -287,7 +147,10 @@ def _how(errors: str) -> str:
 
 @dataclass(slots=True)
 class _Run:
-    """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each."""
+    """Fixed-width items that stand beside each other: `struct` codes, and a variable or an expression for each.
+
+    What is passed over, `Nx`, has neither.
+    """
 
     codes: list[str]
     items: list[str]
@@ -296,6 +159,9 @@ class _Run:
         self.codes.append(code)
         self.items.append(item)
 
+    def skip(self, size: int) -> None:
+        self.codes.append(f"{size}x")
+
     def take(self) -> tuple[str, list[str]]:
         codes, items = "".join(self.codes), self.items
         self.codes, self.items = [], []
@@ -303,12 +169,12 @@ class _Run:
 
 
 class _Decoder:
-    """Writes the decoder of one table, or with `keep` False its skimmer, which reads all and makes nothing."""
+    """Writes a decoder, or with `keep` False a skimmer, which checks all and makes nothing."""
 
-    def __init__(self, here: Table, keep: bool) -> None:
+    def __init__(self, version: int, flexible: bool, keep: bool) -> None:
         self.keep = keep
-        self.version = here.version
-        self.flexible = here.flexible
+        self.version = version
+        self.flexible = flexible
         self.source = _Source()
         self.run = _Run([], [])
 
@@ -316,17 +182,17 @@ class _Decoder:
         codes, names = self.run.take()
         if not codes:
             return
-        if codes == "B":
-            self.source += f"{names[0]} = buf[pos]"
-            self.source += "pos += 1"
-            return
-        target = ", ".join(names) + ("," if len(names) == 1 else "")
-        self.source += f"{target} = {self.source.struct(codes, 'unpack_from')}(buf, pos)"
-        self.source += f"pos += {struct.calcsize('>' + codes)}"
+        size = struct.calcsize(">" + codes)
+        if len(names) == 1 and codes.endswith("B"):
+            self.source += f"{names[0]} = buf[pos + {size - 1}]" if size > 1 else f"{names[0]} = buf[pos]"
+        elif names:
+            target = ", ".join(names) + ("," if len(names) == 1 else "")
+            self.source += f"{target} = {self.source.struct(codes, 'unpack_from')}(buf, pos)"
+        self.source += f"pos += {size}"
 
     def length(self, hint: str, compact: bool, code: str) -> str:
         """Read a length or count as it is on the wire; of a compact one, the first byte."""
-        n = self.source.variable(hint)
+        n = hint
         self.run.add("B" if compact else code, n)
         self.read_run()
         return n
@@ -342,6 +208,12 @@ class _Decoder:
 
     def otherwise(self, n: str, name: str, nullable: bool, compact: bool, empty: str) -> None:
         """The branches for a length or count of zero, for null, and for what is neither."""
+        if not self.keep:
+            if not (compact and nullable):
+                least = 1 if compact else -1 if nullable else 0
+                with self.source.block(f"elif {n} < {least}:"):
+                    self.source += "raise Malformed"
+            return
         with self.source.block(f"elif {n} == {1 if compact else 0}:"):
             self.source += f"{name} = {empty}"
         if nullable:
@@ -353,13 +225,15 @@ class _Decoder:
     def value(self, kind: Kind, name: str, nullable: bool, compact: bool) -> None:
         """Read one value into the variable `name`; a fixed-width one may only be in the run when this returns."""
         match kind:
+            case Fixed(size=size) if not self.keep:
+                self.run.skip(size)
             case Fixed(code=code):
                 self.run.add(code, name)
             case Text(errors=errors):
-                self.sized(name, nullable, compact, "h", '""', f"buf[pos:{name}_end].decode({_how(errors)})")
+                value = f"buf[pos:{name}_end].decode({_how(errors)})"
+                self.sized(name, nullable, compact, "h", '""', value if self.keep or errors == "strict" else "")
             case Blob():
-                value = f"buf[pos:{name}_end]" if self.keep else "None"
-                self.sized(name, nullable, compact, "i", 'b""', value)
+                self.sized(name, nullable, compact, "i", 'b""', f"buf[pos:{name}_end]" if self.keep else "")
             case ArrayOf(element=element):
                 self.array(element, name, nullable, compact)
             case StructOf(cls=cls) if nullable:
@@ -379,15 +253,18 @@ class _Decoder:
             self.source += "raise Malformed"
 
     def sized(self, name: str, nullable: bool, compact: bool, code: str, empty: str, value: str) -> None:
-        n = self.length("n", compact, code)
+        n = self.length(f"{name}_length", compact, code)
         with self.if_any(n, compact, "long_text" if code == "h" else "long_length"):
-            self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
-            self.source += f"{name} = {value}"
-            self.source += f"pos = {name}_end"
+            if value:
+                self.source += f"{name}_end = pos + {n}" + (" - 1" if compact else "")
+                self.source += f"{name} = {value}"
+                self.source += f"pos = {name}_end"
+            else:
+                self.source += f"pos += {n}" + (" - 1" if compact else "")
         self.otherwise(n, name, nullable, compact, empty)
 
     def array(self, element: Kind, name: str, nullable: bool, compact: bool) -> None:
-        n = self.length("count", compact, "i")
+        n = self.length(f"{name}_count", compact, "i")
         with self.if_any(n, compact, "long_length"):
             if compact:
                 self.source += f"{n} -= 1"
@@ -398,6 +275,8 @@ class _Decoder:
                 if self.keep:
                     self.source += f"{name} = {self.source.array_struct(element.code)}({n}).unpack_from(buf, pos)"
                 self.source += f"pos += {n} * {element.size}"
+            elif not self.keep and self.is_fixed(element):
+                self.source += f"pos += {n} * {size}"
             else:
                 if self.keep:
                     self.source += f"{name} = []"
@@ -410,6 +289,17 @@ class _Decoder:
                     self.source += f"{name} = tuple({name})"
         self.otherwise(n, name, nullable, compact, "()")
 
+    def is_fixed(self, element: Kind) -> bool:
+        """Whether any bytes will do, as long as there are enough."""
+        match element:
+            case Fixed():
+                return True
+            case StructOf(cls=cls) if not self.flexible:
+                fields = table(cls, self.version, self.flexible).present
+                return all(not field.nullable and self.is_fixed(field.kind) for field in fields)
+            case _:
+                return False
+
     def inline(self, kind: Kind, name: str) -> str:
         """Read an element of an array; gives the expression that makes it."""
         if isinstance(kind, StructOf):
@@ -420,10 +310,11 @@ class _Decoder:
 
     def struct(self, cls: type[tuple[Any, ...]], name: str) -> None:
         expression = self.fields(table(cls, self.version, self.flexible), name)
-        self.source += f"{name} = {expression}"
+        if self.keep:
+            self.source += f"{name} = {expression}"
 
     def fields(self, here: Table, prefix: str) -> str:
-        """Read all fields of a struct; gives the expression that makes it, or None in a skimmer."""
+        """Read all fields of a struct; gives the expression that makes it, of no use in a skimmer."""
         made: dict[str, str] = {name: self.constant(default) for name, default in here.absent.items()}
         for field in here.present:
             made[field.name] = name = self.source.variable(field.name)
@@ -431,8 +322,6 @@ class _Decoder:
         if here.unknown is not None:
             made[here.unknown] = self.tags(here, made) if here.flexible else "()"
         self.read_run()
-        if not self.keep:
-            return "None"
         values = ", ".join(made[name] for name in here.names)
         return f"new({self.source.name(here.cls.__name__, here.cls)}, ({values},))"
 
@@ -477,66 +366,6 @@ class _Decoder:
         return unknown
 
 
-def _compile_decode(here: Table) -> tuple[str, Any]:
-    writer = _Decoder(here, keep=True)
-    source = writer.source
-    source.names["FAILURES"] = _DECODE_FAILURES
-
-    def elsewhere(buf: Buffer, pos: int) -> tuple[Any, int]:
-        """Decode what is not bytes, or is at no position at all."""
-        if pos < 0 or pos > len(buf):
-            raise DecodeError(f"the buffer of {len(buf)} bytes has no such position", pos, here.cls.__name__)
-        try:
-            message, end = decode(bytes(memoryview(buf)[pos:]), 0)
-        except DecodeError as error:
-            raise DecodeError(error.reason, error.position + pos, error.path) from None
-        return message, end + pos
-
-    def explain(buf: bytes, pos: int, failure: Exception) -> NoReturn:
-        reference.check(here, buf, pos)
-        raise DecodeError(f"malformed ({failure!r})", pos, here.cls.__name__)
-
-    skimmers: list[Any] = []
-
-    def skim(buf: bytes, pos: int) -> None:
-        if not skimmers:
-            skimmers.append(_compile_skim(here))
-        skimmers[0](buf, pos)
-
-    source.names["elsewhere"] = elsewhere
-    source.names["explain"] = explain
-    source.names["skim"] = skim
-    with source.block("def decode(buf, pos=0):"):
-        with source.block("if buf.__class__ is not bytes or pos < 0:"):
-            source += "return elsewhere(buf, pos)"
-        source += "start = pos"
-        source += "end = len(buf)"
-        with source.block("try:"):
-            with source.block(f"if end - pos > {SKIM_ABOVE}:"):
-                source += "skim(buf, pos)"
-            result = writer.fields(here, "message")
-            with source.block("if pos > end:"):
-                source += "raise Malformed"
-            source += f"return {result}, pos"
-        with source.block("except FAILURES as error:"):
-            source += "failure = error.with_traceback(None)"
-        source += "explain(buf, start, failure)"
-    text, decode = source.function("decode", f"<decode {here.cls.__name__} v{here.version}>")
-    return text, decode
-
-
-def _compile_skim(here: Table) -> Any:
-    """Raises one of _DECODE_FAILURES where decode would."""
-    writer = _Decoder(here, keep=False)
-    source = writer.source
-    with source.block("def skim(buf, pos):"):
-        source += "end = len(buf)"
-        writer.fields(here, "message")
-        with source.block("if pos > end:"):
-            source += "raise Malformed"
-    return source.function("skim", f"<skim {here.cls.__name__} v{here.version}>")[1]
-
-
 class _Encoder:
     """Writes the encoder of one table."""
 
@@ -573,18 +402,26 @@ class _Encoder:
         plus_one = " + 1" if compact else ""
         match kind:
             case Fixed(code="16s"):
+                with source.block(f"if {name}.__class__ is not bytes:"):
+                    source += f"{name} = raw({name})"
                 with source.block(f"if len({name}) != 16:"):
                     source += "raise Malformed"
                 self.run.add("16s", name)
+            case Fixed(code="?"):
+                # struct would write anything as what it is worth.
+                with source.block(f"if {name}.__class__ is not bool:"):
+                    source += "raise Malformed"
+                self.run.add("?", name)
             case Fixed(code=code):
                 self.run.add(code, name)
             case Text() | Blob():
                 raw, n = source.variable("raw"), source.variable("n")
                 text = isinstance(kind, Text)
                 with source.block(f"if {name}:"):
-                    source += (
-                        f"{raw} = {name}.encode({_how(kind.errors)})" if isinstance(kind, Text) else f"{raw} = {name}"
-                    )
+                    if isinstance(kind, Text):
+                        source += f"{raw} = {name}.encode({_how(kind.errors)})"
+                    else:
+                        source += f"{raw} = {name} if {name}.__class__ is bytes else raw({name})"
                     source += f"{n} = len({raw}){plus_one}"
                     if compact and text:
                         with source.block(f"if {n} > {MAX_STRING + 1}:"):
@@ -610,9 +447,9 @@ class _Encoder:
                         source += f"{n} = {null}"
                         source += f"{name} = ()"
                     with source.block("else:"):
-                        source += f"{n} = len({name}){plus_one}"
+                        self.count(name, n, plus_one)
                 else:
-                    source += f"{n} = len({name}){plus_one}"
+                    self.count(name, n, plus_one)
                 self.write_length(n, compact, "i")
                 self.elements(element, name)
             case StructOf(cls=cls) if nullable:
@@ -625,9 +462,14 @@ class _Encoder:
             case StructOf(cls=cls):
                 self.fields(table(cls, self.version, self.flexible), name)
 
+    def count(self, name: str, n: str, plus_one: str) -> None:
+        with self.source.block(f"if {name}.__class__ is not tuple:"):
+            self.source += f"array({name})"
+        self.source += f"{n} = len({name}){plus_one}"
+
     def elements(self, element: Kind, name: str) -> None:
         source = self.source
-        if isinstance(element, Fixed) and element.code != "16s":
+        if isinstance(element, Fixed) and element.code not in ("16s", "?"):
             source += f"out += {source.array_struct(element.code)}(len({name})).pack(*{name})"
             return
         item = source.variable("item")
@@ -643,10 +485,12 @@ class _Encoder:
         source = self.source
         # Enter with what stands before: a struct's first fields go into the same run.
         variables = {field: source.variable(field) for field in here.names}
+        with source.block(f"if {name}.__class__ is not {source.name(here.cls.__name__, here.cls)}:"):
+            source += f"struct({name})"
         source += f"{', '.join(variables.values())}, = {name}"
         for field, default in here.absent.items():
             if field in here.strict:
-                with source.block(f"if {variables[field]} != {source.name('default', default)}:"):
+                with source.block(f"if {self.differs(variables[field], default)}:"):
                     source += "raise Malformed"
         for present in here.present:
             self.value(present.kind, variables[present.name], present.nullable, present.compact)
@@ -656,19 +500,24 @@ class _Encoder:
         unknown = variables[here.unknown]
         if not here.flexible:
             self.write_run()
-            with source.block(f"if {unknown}:"):
-                source += "raise Malformed"
+            with source.block(f"if {unknown} is not EMPTY:"):
+                source += f"untagged({unknown})"
             return
         if here.tagged:
             self.tagged(here, variables, unknown)
             return
         codes, items = self.run.take()
-        with source.block(f"if {unknown}:"):
+        with source.block(f"if {unknown} is not EMPTY:"):
             if codes:
                 source += f"out += {self.packed(codes, items)}"
             source += f"write_tags(out, {{}}, {unknown})"
         with source.block("else:"):
             source += f"out += {self.packed(codes + 'x', items)}" if codes else "out.append(0)"
+
+    def differs(self, name: str, default: Any) -> str:
+        """The condition that a value is not the default; an array may be a list too."""
+        condition = f"{name} != {self.source.name('default', default)}"
+        return f"{condition} and {name} != []" if default == () else condition
 
     def tagged(self, here: Table, variables: dict[str, str], unknown: str) -> None:
         source = self.source
@@ -677,7 +526,7 @@ class _Encoder:
         source += f"{known} = {{}}"
         for tag, field in here.tagged.items():
             variable = variables[field.name]
-            with source.block(f"if {variable} != {source.name('default', field.default)}:"):
+            with source.block(f"if {self.differs(variable, field.default)}:"):
                 before = source.variable("before")
                 source += f"{before} = out"
                 source += "out = bytearray()"
@@ -685,30 +534,9 @@ class _Encoder:
                 self.write_run()
                 source += f"{known}[{tag}] = out"
                 source += f"out = {before}"
-        with source.block(f"if {unknown}:"):
+        with source.block(f"if {unknown} is not EMPTY:"):
             source += f"undeclared({unknown}, {source.name('declared', frozenset(here.tagged))})"
-        with source.block(f"if {known} or {unknown}:"):
+        with source.block(f"if {known} or {unknown} is not EMPTY:"):
             source += f"write_tags(out, {known}, {unknown})"
         with source.block("else:"):
             source += "out.append(0)"
-
-
-def _compile_encode(here: Table) -> tuple[str, Any]:
-    writer = _Encoder(here)
-    source = writer.source
-
-    def explain(msg: Any, failure: Exception) -> NoReturn:
-        reference.encode(here, msg)
-        raise EncodeError(f"cannot be encoded ({failure!r})", here.cls.__name__)
-
-    source.names["explain"] = explain
-    source.names["FAILURES"] = _ENCODE_FAILURES
-    with source.block('def encode(msg, head=b""):'):
-        source += "out = bytearray()"
-        with source.block("try:"):
-            writer.fields(here, "msg")
-            source += "return head + out"
-        with source.block("except FAILURES as error:"):
-            source += "failure = error.with_traceback(None)"
-        source += "explain(msg, failure)"
-    return source.function("encode", f"<encode {here.cls.__name__} v{here.version}>")

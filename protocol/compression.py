@@ -1,11 +1,27 @@
 """The codecs of record batches and message sets: gzip, snappy, lz4, zstd (KIP-110); whole payloads, in memory.
 
 Decompression takes a limit for its output and checks it as it goes, a chunk at a time, so a bomb costs the limit and a
-chunk, no more. A payload is one gzip member, one lz4 or zstd frame, or one snappy stream, with nothing after it: what
-every Kafka client writes.
+chunk, no more.
 
 Snappy comes in two forms. Java's is xerial's stream: a 16-byte header and blocks of 32 KiB, each with its length before
 it. Others write one raw snappy block. Both are read, xerial's is written.
+
+Every Kafka client writes one gzip member, one lz4 or zstd frame, or one snappy stream, with nothing after it. What
+comes after it all the same is taken as Kafka 4.3's Java client takes it; the limit is that of all together:
+
+========  ==========================  ===================================================================
+codec     read on with                passed over
+========  ==========================  ===================================================================
+gzip      the next member             what does not begin like a member, and fewer than 19 bytes
+snappy    xerial's next stream        up to three bytes after xerial's blocks; nothing after a raw block
+lz4       nothing                     all that comes after the first frame, be it another frame
+zstd      the next frame              skippable frames, before others too
+========  ==========================  ===================================================================
+
+Refused here, though that client reads it: a second gzip member or zstd frame that is cut off in its header (it ends
+there without a word, and a zstd frame wherever it is cut off), gzip's reserved flags, a wrong checksum of an lz4
+frame's content, and a zstd payload of no bytes at all. The other way round, it does not read lz4 blocks that depend on
+those before them.
 
 In message sets of magic 0, lz4 frames have a wrong header checksum: Kafka 0.8 and 0.9 took it over the frame's magic
 number too (KIP-57). :func:`with_kafka_checksum` and :func:`with_right_checksum` go from one to the other.
@@ -32,6 +48,7 @@ so what a batch could not be without compression."""
 
 _CHUNK: Final = 256 << 10  # of output
 _INPUT_CHUNK: Final = 1 << 16  # what is not consumed of it is copied, so it is small
+_FIRST_INPUT: Final = 1 << 10  # of each gzip member: what is left over is copied as well, and members can be tiny
 _SMALL: Final = 1 << 16
 
 
@@ -97,6 +114,8 @@ def _too_large(max_size: int, position: int) -> DecompressedTooLarge:
 # --- gzip ------------------------------------------------------------------------------------------------------------
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # 16: with gzip's header and trailer
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"  # the last byte is the one method that there is
+_GZIP_OVERHEAD: Final = 18  # header and trailer of a member
 
 
 def _gzip(data: bytes, level: int | None) -> bytes:
@@ -112,19 +131,23 @@ def _gunzip(data: bytes, max_size: int, position: int) -> bytes:
 
 
 def _gunzip_chunks(data: bytes, position: int) -> Iterator[bytes]:
-    member = zlib.decompressobj(_GZIP_WINDOW)
     at = 0
-    while not member.eof:
-        piece = member.unconsumed_tail
-        if not piece:
-            piece = data[at : at + _INPUT_CHUNK]
-            at += len(piece)
-        chunk = member.decompress(piece, _CHUNK)
-        if not chunk and not piece:
-            raise CorruptBatch("gzip: cut off", position)
-        yield chunk
-    if member.unused_data or at != len(data):
-        raise CorruptBatch("gzip: bytes after the end", position)
+    while True:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        size = _FIRST_INPUT
+        while not member.eof:
+            piece = member.unconsumed_tail
+            if not piece:
+                piece = data[at : at + size]
+                at += len(piece)
+                size = min(2 * size, _INPUT_CHUNK)
+            chunk = member.decompress(piece, _CHUNK)
+            if not chunk and not piece:
+                raise CorruptBatch("gzip: cut off", position)
+            yield chunk
+        at -= len(member.unused_data)
+        if len(data) - at <= _GZIP_OVERHEAD or not data.startswith(_GZIP_MAGIC, at):
+            return
 
 
 # --- snappy ----------------------------------------------------------------------------------------------------------
@@ -133,6 +156,7 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version; the oldest version that can read it
 _XERIAL_BLOCK: Final = 32 << 10
 _BLOCK_LENGTH: Final = struct.Struct(">i")
+_XERIAL_START: Final = int.from_bytes(_XERIAL_MAGIC[:4], signed=True)  # no block has a negative length
 _MAX_SNAPPY_RATIO: Final = 22  # three bytes make a copy of at most 64
 
 
@@ -176,14 +200,15 @@ def _raw_block(data: bytes, position: int) -> Iterator[memoryview]:
 def _xerial_blocks(data: bytes, position: int) -> Iterator[memoryview]:
     # The header's version numbers are not looked at: some write them little-endian, and there is but one version.
     view = memoryview(data)
-    at, end = len(_XERIAL_HEADER), len(data)
-    if at > end:
-        raise CorruptBatch("snappy: cut off in xerial's header", position)
-    while at < end:
-        start = at + _BLOCK_LENGTH.size
-        if start > end:
-            raise CorruptBatch("snappy: cut off in a block length", position)
+    at, end = 0, len(data)
+    while end - at >= _BLOCK_LENGTH.size:
         (length,) = _BLOCK_LENGTH.unpack_from(data, at)
+        if length == _XERIAL_START:
+            at += len(_XERIAL_HEADER)
+            if at > end:
+                raise CorruptBatch("snappy: cut off in xerial's header", position)
+            continue
+        start = at + _BLOCK_LENGTH.size
         at = start + length
         if length <= 0 or at > end:
             raise CorruptBatch(f"snappy: block of {length} bytes, {end - start} left", position)
@@ -241,14 +266,12 @@ def _unlz4_chunks(data: bytes, position: int) -> Iterator[bytes]:
         if hungry and not piece and not chunk and not frame.eof:
             raise CorruptBatch("lz4: cut off", position)
         yield chunk
-    if frame.unused_data or at != len(data):
-        raise CorruptBatch("lz4: bytes after the end", position)
 
 
 def with_kafka_checksum(frame: bytes) -> bytes:
     """The lz4 frame with the header checksum that Kafka 0.8 and 0.9 want: over the magic number too."""
     at = _lz4_checksum_at(frame)
-    return frame[:at] + bytes(((_short_xxh32(frame[:at]) >> 8) & 0xFF,)) + frame[at + 1 :]
+    return _with_byte(frame, at, _short_xxh32(frame[:at]) >> 8 & 0xFF)
 
 
 def with_right_checksum(frame: bytes) -> bytes:
@@ -259,7 +282,11 @@ def with_right_checksum(frame: bytes) -> bytes:
     at = _lz4_checksum_at(frame)
     if at >= len(frame):
         return frame
-    return frame[:at] + bytes(((_short_xxh32(frame[_LZ4_FLAGS_AT:at]) >> 8) & 0xFF,)) + frame[at + 1 :]
+    return _with_byte(frame, at, _short_xxh32(frame[_LZ4_FLAGS_AT:at]) >> 8 & 0xFF)
+
+
+def _with_byte(data: bytes, at: int, byte: int) -> bytes:
+    return b"".join((data[:at], bytes((byte,)), memoryview(data)[at + 1 :]))
 
 
 def _lz4_checksum_at(frame: bytes) -> int:
@@ -294,8 +321,21 @@ def _short_xxh32(data: bytes) -> int:
 # --- zstd ------------------------------------------------------------------------------------------------------------
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_ZSTD_CHECKSUM_SIZE: Final = 4
+_ZSTD_SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)  # magic numbers, little-endian; a length follows
+_ZSTD_LENGTH: Final = struct.Struct("<I")
+_ZSTD_CHECKSUM: Final = 0x04
 _RLE: Final = 1
+
+
+def _zstd_header_size(descriptor: int) -> int:
+    """Bytes of a frame before its first block, by the byte after its magic number: that and this, and its fields."""
+    is_single = descriptor >> 5 & 1
+    content_size = (is_single, 2, 4, 8)[descriptor >> 6]
+    dictionary = (0, 1, 2, 4)[descriptor & 3]
+    return 5 + (1 - is_single) + dictionary + content_size
+
+
+_ZSTD_HEADER_SIZES: Final = tuple(_zstd_header_size(descriptor) for descriptor in range(256))
 
 
 def _zstd(data: bytes, level: int | None) -> bytes:
@@ -303,28 +343,40 @@ def _zstd(data: bytes, level: int | None) -> bytes:
 
 
 def _unzstd(data: bytes, max_size: int, position: int) -> bytes:
-    if not data.startswith(_ZSTD_MAGIC):
-        raise CorruptBatch("zstd: no frame", position)
-    _check_zstd_end(data, position)
+    _check_zstd_frames(data, position)
     chunk_size = _SMALL * 2 if len(data) <= _SMALL else _CHUNK
-    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
         return _bounded(iter(lambda: reader.read(chunk_size), b""), max_size, position)
 
 
-def _check_zstd_end(data: bytes, position: int) -> None:
-    # The reader takes a frame that is cut off for one that ends there, so its end is looked for first.
-    at = zstandard.frame_header_size(data)
+def _check_zstd_frames(data: bytes, position: int) -> None:
+    # The reader takes a frame that is cut off for one that ends there, so where frames end is looked for first.
+    at, end = 0, len(data)
+    while True:
+        if data.startswith(_ZSTD_MAGIC, at) and at + 4 < end:
+            at = _zstd_frame_end(data, at)
+        elif end - at >= 8 and _ZSTD_LENGTH.unpack_from(data, at)[0] in _ZSTD_SKIPPABLE:
+            at += 8 + _ZSTD_LENGTH.unpack_from(data, at + 4)[0]
+        else:
+            raise CorruptBatch("zstd: bytes after the end" if at else "zstd: no frame", position)
+        if at > end:
+            raise CorruptBatch("zstd: cut off", position)
+        if at == end:
+            return
+
+
+def _zstd_frame_end(data: bytes, at: int) -> int:
+    """Where the frame ends that starts at ``at``; beyond the data where it is cut off."""
+    descriptor = data[at + 4]
+    at += _ZSTD_HEADER_SIZES[descriptor]
     last = 0
     while not last:
+        if at + 3 > len(data):
+            return len(data) + 1
         block = int.from_bytes(data[at : at + 3], "little")
         last = block & 1
         at += 4 if block >> 1 & 3 == _RLE else 3 + (block >> 3)
-        if at > len(data):
-            raise CorruptBatch("zstd: cut off", position)
-    if zstandard.get_frame_parameters(data).has_checksum:
-        at += _ZSTD_CHECKSUM_SIZE
-    if at != len(data):
-        raise CorruptBatch("zstd: cut off" if at > len(data) else "zstd: bytes after the end", position)
+    return at + (4 if descriptor & _ZSTD_CHECKSUM else 0)
 
 
 _COMPRESSORS: Final[dict[int, Callable[[bytes, int | None], bytes]]] = {

@@ -1,15 +1,16 @@
 """The `consumer` protocol: what members put into JoinGroup (subscription) and SyncGroup (assignment).
 
-A payload is an int16 version and the fields of that version. Readers take a newer version than they know as the
-newest they know and leave what follows alone (KIP-429), so bytes after the last field are no error.
+A payload is an int16 version and the fields of that version. The version is the writer's word, which nobody negotiates:
+consumers take one that is newer than they know as the newest they know and leave what follows alone (KIP-429), so bytes
+after the last field are no error, and refuse a negative one. Brokers do not look at it: see `subscribed_topics`.
 
-Source: Kafka 4.3, KIP-429, KIP-792, KIP-881.
+Source: Kafka 4.3.1 (`ConsumerProtocol`, `ClassicGroup`), KIP-429, KIP-792, KIP-881.
 """
 
 from struct import Struct
 from typing import Annotated, Final, NamedTuple, TypeVar
 
-from protocol.compiler import Buffer, codec
+from protocol.codec import Buffer, codec
 from protocol.errors import DecodeError, EncodeError
 from protocol.wire import Int32, NullableBytes, NullableString, String, ignorable, since
 
@@ -41,12 +42,21 @@ class ConsumerProtocolAssignment(NamedTuple):
 
 
 def decode_subscription(raw: Buffer) -> ConsumerProtocolSubscription:
-    """Raises DecodeError."""
+    """Raises DecodeError, for a negative version too."""
     return _decode(ConsumerProtocolSubscription, raw)
 
 
+def subscribed_topics(raw: Buffer) -> tuple[String, ...]:
+    """The topics of a subscription as Kafka's group coordinator reads them. Raises DecodeError.
+
+    It takes every payload as version 0, which all others begin with, whatever number stands before it: so it knows the
+    topics of clients that are newer than itself, and of those that write a version without all of its fields.
+    """
+    return _decode(ConsumerProtocolSubscription, raw, as_version=0).topics
+
+
 def decode_assignment(raw: Buffer) -> ConsumerProtocolAssignment:
-    """Raises DecodeError."""
+    """Raises DecodeError, for a negative version too."""
     return _decode(ConsumerProtocolAssignment, raw)
 
 
@@ -60,10 +70,10 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = NEW
     return _encode(assignment, version)
 
 
-def _decode(cls: type[T], raw: Buffer) -> T:
+def _decode(cls: type[T], raw: Buffer, as_version: int | None = None) -> T:
     if len(raw) < _INT16.size:
         raise DecodeError(f"a payload of {len(raw)} bytes", 0, cls.__name__)
-    (version,) = _INT16.unpack_from(raw)
+    (version,) = _INT16.unpack_from(raw) if as_version is None else (as_version,)
     if version < 0:
         raise DecodeError(f"version {version}", 0, cls.__name__)
     return codec(cls, min(version, NEWEST_VERSION), flexible=False).decode(raw, _INT16.size)[0]

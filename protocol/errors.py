@@ -43,6 +43,8 @@ class UnsupportedVersion(ValueError):
 class ErrorCode(IntEnum):
     """An error code of the Kafka protocol, by Kafka's name for it.
 
+    `ErrorCode(number)` raises ValueError for a number that is none of these; `ErrorCode.for_code` does not.
+
     `retriable`: the same request may succeed later, without anything else being done about it.
     `message`: one sentence for people.
     """
@@ -56,6 +58,14 @@ class ErrorCode(IntEnum):
         member.message = message
         member.retriable = retriable
         return member
+
+    @classmethod
+    def for_code(cls, code: int) -> "ErrorCode":
+        """The error of this number; UNKNOWN_SERVER_ERROR for one that newer servers have, as Kafka's clients take it.
+
+        Never raises. Responses are decoded with the number as it came, which still says what this no longer does.
+        """
+        return cls._value2member_map_.get(code, cls.UNKNOWN_SERVER_ERROR)  # type: ignore[return-value]
 
     UNKNOWN_SERVER_ERROR = -1, "Something unforeseen went wrong in the server."
     NONE = 0, "No error."

@@ -17,6 +17,7 @@ class BadFrame(ValueError):
 
     def __init__(self, reason: str, size: int, frames: list[bytes]) -> None:
         super().__init__(reason)
+        self.reason = reason
         self.size = size
         self.frames = frames
 
@@ -30,14 +31,15 @@ class FrameParser:
 
     `max_size` and `min_size` bound a frame in bytes, its size field not counted. A size is checked as soon as its
     four bytes are there; never more than one unfinished frame is kept. After an exception the stream is lost, and
-    feeding it again raises the same.
+    feeding it again raises another one for the same reason, without frames.
     """
 
     def __init__(self, max_size: int, min_size: int = SMALLEST_FRAME) -> None:
         self._max_size = max_size
         self._min_size = min_size
         self._unfinished = bytearray()
-        self._failure: BadFrame | None = None
+        # Not the exception: its traceback would keep alive whatever the caller had, and grow each time it is raised.
+        self._failure: tuple[type[BadFrame], str, int] | None = None
 
     @property
     def unfinished(self) -> int:
@@ -47,8 +49,8 @@ class FrameParser:
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes. Raises FrameTooLarge, BadFrame."""
         if self._failure is not None:
-            self._failure.frames = []
-            raise self._failure
+            kind, reason, size = self._failure
+            raise kind(reason, size, [])
         frames: list[bytes] = []
         pos = self._finish(data, frames) if self._unfinished else 0
         end = len(data)
@@ -88,8 +90,9 @@ class FrameParser:
         if self._min_size <= size <= self._max_size:
             return
         self._unfinished = bytearray()
+        kind: type[BadFrame] = BadFrame
+        reason = f"a frame of {size} bytes, less than {self._min_size}"
         if size > self._max_size:
-            self._failure = FrameTooLarge(f"a frame of {size} bytes, {self._max_size} allowed", size, frames)
-        else:
-            self._failure = BadFrame(f"a frame of {size} bytes, less than {self._min_size}", size, frames)
-        raise self._failure
+            kind, reason = FrameTooLarge, f"a frame of {size} bytes, {self._max_size} allowed"
+        self._failure = kind, reason, size
+        raise kind(reason, size, frames)

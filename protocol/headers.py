@@ -1,13 +1,17 @@
 """Request headers v1 and v2, response headers v0 and v1. Source: Kafka 4.3, KIP-482.
 
 Request header v0, without a client id, belongs to ControlledShutdown v0 alone and is not here. Which API version has
-which header: `protocol.api.Api.request_header_version` and `.response_header_version`.
+which header: `protocol.api.Api.request_header_version` and `.response_header_version`. All functions raise
+UnsupportedVersion for another version of the header.
 """
 
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeVar
 
-from protocol.compiler import Buffer, Codec, codec
+from protocol.codec import Buffer, Codec, codec
+from protocol.errors import UnsupportedVersion
 from protocol.wire import Int16, Int32, NullableString, TaggedFields, never_compact
+
+T = TypeVar("T")
 
 
 class RequestHeader(NamedTuple):
@@ -21,6 +25,8 @@ class RequestHeader(NamedTuple):
 
 
 class ResponseHeader(NamedTuple):
+    """All that a response says of itself: which request it answers."""
+
     correlation_id: Int32
     tagged: TaggedFields = ()
 
@@ -37,19 +43,26 @@ _RESPONSE: Final[dict[int, Codec[ResponseHeader]]] = {
 
 def decode_request_header(header_version: int, buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:
     """The header at `pos` (after the frame's size) and the position of the body. Raises DecodeError."""
-    return _REQUEST[header_version].decode(buf, pos)
+    return _of(_REQUEST, header_version).decode(buf, pos)
 
 
 def encode_request_header(header_version: int, header: RequestHeader) -> bytes:
     """Raises EncodeError."""
-    return _REQUEST[header_version].encode(header)
+    return _of(_REQUEST, header_version).encode(header)
 
 
 def decode_response_header(header_version: int, buf: Buffer, pos: int = 0) -> tuple[ResponseHeader, int]:
     """The header at `pos` (after the frame's size) and the position of the body. Raises DecodeError."""
-    return _RESPONSE[header_version].decode(buf, pos)
+    return _of(_RESPONSE, header_version).decode(buf, pos)
 
 
 def encode_response_header(header_version: int, header: ResponseHeader) -> bytes:
     """Raises EncodeError."""
-    return _RESPONSE[header_version].encode(header)
+    return _of(_RESPONSE, header_version).encode(header)
+
+
+def _of(codecs: dict[int, Codec[T]], header_version: int) -> Codec[T]:
+    found = codecs.get(header_version)
+    if found is None:
+        raise UnsupportedVersion(f"header version {header_version} is not one of {min(codecs)}-{max(codecs)}")
+    return found

@@ -15,18 +15,27 @@ absolute in magic 0. In magic 1 they are relative, to be shifted so that the las
 wrapper at offset 0 shifts nothing, as some producers leave it 0. With log append time in the wrapper, its timestamp
 is that of all messages inside. There is one level of wrapping only, and no zstd. As in Kafka 4.3's clients.
 
-A Fetch response may end in the middle of a message; that is reported, not raised.
+Offsets are read as they come, negative ones and ones that do not rise too, as those clients do: brokers assign them, so
+producers send what they like (-1, some of them). Refused here, though those clients read it: a wrapper whose last
+message is cut off (they leave it out), lengths below -1 (null to them), and bytes after the value.
+
+A Fetch response may end in the middle of a message; that is reported, not raised. The log of a topic that was upgraded
+has record batches (magic 2) after the messages; where the first one begins, reading messages ends. All that a response
+may have is read by :mod:`protocol.fetched`.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
 from protocol.batch_errors import CorruptBatch, DecompressedTooLarge, UnsupportedBatch
-from protocol.batches import MIN_OBJECT_SIZE, NO_TIMESTAMP, SKIM_ABOVE, Record
+from protocol.batches import MAGIC, MAGIC_POSITION, MIN_OBJECT_SIZE, NO_TIMESTAMP, SKIM_ABOVE, Record
 from protocol.compression import (
     MAX_DECOMPRESSED_SIZE,
     Compression,
@@ -46,13 +55,14 @@ _HEADERS: Final = (struct.Struct(">qiIBBi"), struct.Struct(">qiIBBqi"))  # by ma
 _WRITTEN: Final = (struct.Struct(">BBi"), struct.Struct(">BBqi"))  # what the CRC covers of that
 _MIN_SIZES: Final = (14, 22)  # what a message's size is with neither key nor value
 _CHECKED_FROM: Final = 16
-_MAGIC_POSITION: Final = 16
 _MAX_INT64: Final = 2**63 - 1
 
 _COMPRESSION: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _CODECS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
 _NULL: Final = _LENGTH.pack(-1)
+
+T = TypeVar("T")
 
 _crc32 = zlib.crc32
 _new = tuple.__new__
@@ -80,8 +90,9 @@ class Message(NamedTuple):
 
 
 class MessageSet(NamedTuple):
-    """What was read. ``end``: the position after the last whole message. ``needed``: 0 when the buffer ends there; else
-    it ends in a message, which takes so many bytes from ``end`` on (12 when not even its size is there)."""
+    """What was read. ``end``: the position after the last whole message. ``needed``: 0 when the buffer ends there, or a
+    record batch begins there; else the buffer ends in a message, which takes so many bytes from ``end`` on (12 when not
+    even its size is there)."""
 
     records: list[Record]
     end: int
@@ -100,144 +111,194 @@ class Messages(NamedTuple):
 
 
 def read_messages(buf: bytes, pos: int = 0) -> Messages:
-    """The messages from ``pos`` to the end of ``buf``, CRCs checked; nothing is decompressed. Raises CorruptBatch."""
-    return Messages(*_read(buf, pos, len(buf)))
+    """The messages from ``pos`` to the end of ``buf`` or to the first record batch, CRCs checked; nothing is
+    decompressed. Raises CorruptBatch."""
+    scan = _Scan(buf, pos)
+    return Messages(_all(lambda: iter(scan)), scan.at, scan.needed)
 
 
 def decode_message_set(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> MessageSet:
-    """The records from ``pos`` to the end of ``buf``, CRCs checked, wrappers opened, offsets absolute.
+    """The records from ``pos`` to the end of ``buf`` or to the first record batch, CRCs checked, wrappers opened,
+    offsets absolute.
 
     ``max_size``: how many bytes the wrapped messages of the whole set may be once decompressed, where a message counts
     for MIN_OBJECT_SIZE at least. Raises CorruptBatch, DecompressedTooLarge, and UnsupportedBatch for a codec that
-    message sets do not have.
+    message sets do not have. Errors inside of a wrapper have the wrapper's position. Of a large set, wrappers are
+    decompressed twice, one at a time.
     """
-    messages, end, needed = _read(buf, pos, len(buf))
-    records: list[Record] = []
-    append = records.append
-    for message in messages:
-        offset, _, attributes, timestamp, key, value = message
-        if attributes & _COMPRESSION:
-            inner, used = _open(message, pos, max_size)
-            records += inner
-            max_size -= used
-        else:
-            append(_new(Record, (key, value, (), timestamp, offset)))
-    return MessageSet(records, end, needed)
+    scan = _Scan(buf, pos)
+    return MessageSet(_all(lambda: _records(scan, max_size)), scan.at, scan.needed)
 
 
-def _read(buf: bytes, pos: int, end: int, max_messages: int = _MAX_INT64) -> tuple[list[Message], int, int]:
-    if pos < 0:
-        raise CorruptBatch("negative position", pos)
-    if end - pos > SKIM_ABOVE:
-        _read_each(buf, pos, end, max_messages, keep=False)
-    return _read_each(buf, pos, end, max_messages, keep=True)
+def _all(make: Callable[[], Iterator[T]]) -> list[T]:
+    """All that ``make`` gives; before more than SKIM_ABOVE of it are kept, all is gone through once and thrown away."""
+    items = make()
+    kept = list(islice(items, SKIM_ABOVE + 1))
+    if len(kept) <= SKIM_ABOVE:
+        return kept
+    # What was decompressed for the first ones goes before it is decompressed again.
+    del items, kept
+    deque(make(), maxlen=0)
+    return list(make())
 
 
-def _read_each(buf: bytes, pos: int, end: int, max_messages: int, *, keep: bool) -> tuple[list[Message], int, int]:
-    room = max_messages
-    messages: list[Message] = []
-    append = messages.append
-    header_v0, header_v1 = _HEADERS[0].unpack_from, _HEADERS[1].unpack_from
-    length_at = _LENGTH.unpack_from
-    while pos < end:
-        if end - pos < PREFIX_SIZE:
-            return messages, pos, PREFIX_SIZE
-        # What can be judged is judged at once: no bytes to come make a wrong size or magic right.
-        magic = buf[pos + _MAGIC_POSITION] if end - pos > _MAGIC_POSITION else 0
-        if magic > 1:
-            raise CorruptBatch(f"magic {magic}, not 0 or 1", pos + _MAGIC_POSITION)
-        min_size = _MIN_SIZES[magic]
-        if end - pos < PREFIX_SIZE + min_size:
+class _Scan:
+    """The messages from ``start`` on, one at a time; each time it is gone through, from there anew.
+
+    ``at``: the position of the message that was given last; in the end, that after the last whole message, and
+    ``needed`` is as in :class:`MessageSet`.
+    """
+
+    def __init__(self, buf: bytes, start: int) -> None:
+        if start < 0:
+            raise CorruptBatch("negative position", start)
+        self._buf = buf
+        self._start = start
+        self.at = start
+        self.needed = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        buf, pos, end = self._buf, self._start, len(self._buf)
+        header_v0, header_v1 = _HEADERS[0].unpack_from, _HEADERS[1].unpack_from
+        length_at = _LENGTH.unpack_from
+        while pos < end:
+            self.at = pos
+            if end - pos < PREFIX_SIZE:
+                self.needed = PREFIX_SIZE
+                return
+            # What can be judged is judged at once: no bytes to come make a wrong size or magic right.
+            magic = buf[pos + MAGIC_POSITION] if end - pos > MAGIC_POSITION else 0
+            if magic == MAGIC:
+                return
+            if magic > MAGIC:
+                raise CorruptBatch(f"magic {magic}", pos + MAGIC_POSITION)
+            min_size = _MIN_SIZES[magic]
             (size,) = length_at(buf, pos + 8)
             if size < min_size:
                 raise CorruptBatch(f"message of {size} bytes", pos + 8)
-            return messages, pos, PREFIX_SIZE + size
-        if magic:
-            offset, size, crc, _, attributes, timestamp, length = header_v1(buf, pos)
-            at = pos + 30
+            message_end = pos + PREFIX_SIZE + size
+            if message_end > end:
+                self.needed = PREFIX_SIZE + size
+                return
+            if magic:
+                offset, _, crc, _, attributes, timestamp, length = header_v1(buf, pos)
+                at = pos + 30
+            else:
+                offset, _, crc, _, attributes, length = header_v0(buf, pos)
+                timestamp = NO_TIMESTAMP
+                at = pos + 22
+            if _crc32(buf[pos + _CHECKED_FROM : message_end]) != crc:
+                raise CorruptBatch("CRC mismatch", pos)
+
+            key: bytes | None = None
+            if length >= 0:
+                # The value's length comes after the key.
+                if length > message_end - at - 4:
+                    raise CorruptBatch(f"key of {length} bytes, {message_end - at} left in the message", at)
+                key = buf[at : at + length]
+                at += length
+            elif length != -1:
+                raise CorruptBatch(f"key length {length}", at)
+            (length,) = length_at(buf, at)
+            at += 4
+            if at + max(length, 0) != message_end:
+                raise CorruptBatch(f"value of {length} bytes, {message_end - at} left in the message", at)
+            if length < -1:
+                raise CorruptBatch(f"value length {length}", at)
+            value = buf[at:message_end] if length >= 0 else None
+            yield _new(Message, (offset, magic, attributes, timestamp, key, value))
+            pos = message_end
+        self.at = pos
+
+
+def _records(scan: _Scan, max_size: int) -> Iterator[Record]:
+    for message in scan:
+        offset, _, attributes, timestamp, key, value = message
+        if attributes & _COMPRESSION:
+            wrapped = _Wrapped(message, scan.at, max_size)
+            max_size -= wrapped.size
+            yield from wrapped
         else:
-            offset, size, crc, _, attributes, length = header_v0(buf, pos)
-            timestamp = NO_TIMESTAMP
-            at = pos + 22
-        if size < min_size:
-            raise CorruptBatch(f"message of {size} bytes", pos + 8)
-        message_end = pos + PREFIX_SIZE + size
-        if message_end > end:
-            return messages, pos, PREFIX_SIZE + size
-        if _crc32(buf[pos + _CHECKED_FROM : message_end]) != crc:
-            raise CorruptBatch("CRC mismatch", pos)
-        if offset < 0:
-            raise CorruptBatch(f"offset {offset}", pos)
-
-        key: bytes | None = None
-        if length >= 0:
-            # The value's length comes after the key.
-            if length > message_end - at - 4:
-                raise CorruptBatch(f"key of {length} bytes, {message_end - at} left in the message", at)
-            key = buf[at : at + length]
-            at += length
-        elif length != -1:
-            raise CorruptBatch(f"key length {length}", at)
-        (length,) = length_at(buf, at)
-        at += 4
-        value: bytes | None = None
-        if length >= 0:
-            value = buf[at : at + length]
-            at += length
-        elif length != -1:
-            raise CorruptBatch(f"value length {length}", at)
-        if at != message_end:
-            raise CorruptBatch(f"message ends at {at}, its size says {message_end}", pos)
-
-        room -= 1
-        if room < 0:
-            raise DecompressedTooLarge(f"more than {max_messages} messages", pos)
-        if keep:
-            append(_new(Message, (offset, magic, attributes, timestamp, key, value)))
-        pos = message_end
-    return messages, pos, 0
+            yield _new(Record, (key, value, (), timestamp, offset))
 
 
-def _open(wrapper: Message, pos: int, max_size: int) -> tuple[list[Record], int]:
-    """The records in a wrapper, and how much of ``max_size`` they use up."""
+class _Wrapped:
+    """The records in a wrapper. ``size``: how much of the limit they use up."""
+
+    def __init__(self, wrapper: Message, at: int, max_size: int) -> None:
+        self._wrapper = wrapper
+        self._at = at
+        with self._errors():
+            self._content = _decompressed(wrapper, at, max_size)
+            count, self._last = _count_and_last_offset(self._content)
+            self.size = max(len(self._content), count * MIN_OBJECT_SIZE)
+            if self.size > max_size:
+                raise DecompressedTooLarge(f"{count} messages where {max_size} bytes are allowed", 0)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors in the content say so, and have the wrapper's position."""
+        offset = self._wrapper.offset
+        try:
+            yield
+        except DecompressedTooLarge as error:
+            raise DecompressedTooLarge(f"{error.reason} in the wrapper at offset {offset}", self._at) from None
+        except CorruptBatch as corrupt:
+            reason = f"{corrupt.reason} (at byte {corrupt.position} in the wrapper at offset {offset})"
+            raise CorruptBatch(reason, self._at) from None
+
+    def __iter__(self) -> Iterator[Record]:
+        wrapper = self._wrapper
+        append_time = wrapper.timestamp if wrapper.is_log_append_time else None
+        with self._errors():
+            shift = 0
+            if wrapper.magic and wrapper.offset and self._last is not None:
+                shift = wrapper.offset - self._last
+            if shift < 0:
+                raise CorruptBatch(f"last offset {self._last}", 0)
+            scan = _Scan(self._content, 0)
+            for offset, magic, attributes, timestamp, key, value in scan:
+                if attributes & _COMPRESSION:
+                    raise CorruptBatch("a wrapper", scan.at)
+                if offset > _MAX_INT64 - shift:
+                    raise CorruptBatch("offset beyond 64 bits", scan.at)
+                if magic and append_time is not None:
+                    timestamp = append_time
+                yield _new(Record, (key, value, (), timestamp, offset + shift))
+            if scan.needed:
+                raise CorruptBatch("a message is cut off", scan.at)
+            if scan.at != len(self._content):
+                raise CorruptBatch(f"magic {MAGIC}", scan.at + MAGIC_POSITION)
+
+
+def _decompressed(wrapper: Message, at: int, max_size: int) -> bytes:
     codec = wrapper.attributes & _COMPRESSION
     if codec not in _CODECS:
-        raise UnsupportedBatch(f"a message set compressed with codec {codec}", pos)
+        raise UnsupportedBatch(f"a message set compressed with codec {codec}", at)
     data = wrapper.value
     if data is None:
-        raise CorruptBatch(f"null in the wrapper at offset {wrapper.offset}", pos)
+        raise CorruptBatch("null", 0)
     if codec == Compression.LZ4 and wrapper.magic == 0:
         data = with_right_checksum(data)
-    try:
-        inner_set = decompress(codec, data, max_size)
-        messages, _, needed = _read(inner_set, 0, len(inner_set), max_size // MIN_OBJECT_SIZE)
-    except DecompressedTooLarge as error:
-        raise DecompressedTooLarge(f"{error.reason} in the wrapper at offset {wrapper.offset}", pos) from None
-    except CorruptBatch as corrupt:
-        reason = f"{corrupt.reason} (at byte {corrupt.position} in the wrapper at offset {wrapper.offset})"
-        raise CorruptBatch(reason, pos) from None
-    if needed or not messages:
-        reason = "a message is cut off" if needed else "no message"
-        raise CorruptBatch(f"{reason} in the wrapper at offset {wrapper.offset}", pos)
+    content = decompress(codec, data, max_size)
+    if not content:
+        raise CorruptBatch("no message", 0)
+    return content
 
-    shift, last = 0, _MAX_INT64
-    if wrapper.magic and wrapper.offset:
-        last = messages[-1].offset
-        shift = wrapper.offset - last
-        if shift < 0:
-            raise CorruptBatch(f"wrapper at offset {wrapper.offset}, its last message at {last}", pos)
-    append_time = wrapper.timestamp if wrapper.is_log_append_time else None
-    records: list[Record] = []
-    append = records.append
-    for offset, magic, attributes, timestamp, key, value in messages:
-        if attributes & _COMPRESSION:
-            raise CorruptBatch(f"a wrapper in the wrapper at offset {wrapper.offset}", pos)
-        if offset > last:
-            raise CorruptBatch(f"offset {offset} before {last} in the wrapper at offset {wrapper.offset}", pos)
-        if magic and append_time is not None:
-            timestamp = append_time
-        append(_new(Record, (key, value, (), timestamp, offset + shift)))
-    return records, max(len(inner_set), len(messages) * MIN_OBJECT_SIZE)
+
+def _count_and_last_offset(content: bytes) -> tuple[int, int | None]:
+    """By the messages' sizes alone, so reading them may still find that they are none; no offset where the sizes do not
+    add up, which reading them will find."""
+    count = at = last = 0
+    end = len(content) - PREFIX_SIZE
+    prefix_at = _PREFIX.unpack_from
+    while at <= end:
+        last, size = prefix_at(content, at)
+        if size < _MIN_SIZES[0]:
+            break
+        count += 1
+        at += PREFIX_SIZE + size
+    return count, last if at == len(content) else None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

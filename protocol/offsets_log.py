@@ -9,7 +9,7 @@ and up (KIP-848 consumer, share and streams groups) come back as `UnknownKey`, t
 from struct import Struct
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
-from protocol.compiler import Codec, codec
+from protocol.codec import Codec, codec
 from protocol.errors import DecodeError, EncodeError
 from protocol.wire import (
     ZERO_UUID,
@@ -115,27 +115,33 @@ _KEY_HEADS: Final[dict[type[Any], bytes]] = {
 
 
 def decode_key(raw: bytes) -> Key:
-    """Raises DecodeError. A type that is not known here is no error."""
+    """Raises DecodeError. A type that is not known here is no error.
+
+    Bytes after the key are refused, unlike in brokers: by such a key compaction would keep an offset for good that was
+    overwritten or deleted under the key as it is written here.
+    """
     version = _version(raw, "key")
     cls = _KEYS.get(version)
     if cls is None:
         return UnknownKey(version, raw)
     key, end = _codec(cls, 0).decode(raw, 2)
-    _nothing_after(raw, end, cls.__name__)
+    if end != len(raw):
+        raise DecodeError(f"{len(raw) - end} bytes too many", end, cls.__name__)
     return cast(Key, key)
 
 
 def decode_value(key: Key, raw: bytes | None) -> Value | None:
-    """The value that belongs to `key`: None for a tombstone, `raw` itself for an unknown key. Raises DecodeError."""
+    """The value that belongs to `key`: None for a tombstone, `raw` itself for an unknown key. Raises DecodeError.
+
+    Bytes after the value are left alone, as brokers do.
+    """
     if raw is None or isinstance(key, UnknownKey):
         return raw
     cls = OffsetCommitValue if isinstance(key, OffsetCommitKey) else GroupMetadataValue
     version = _version(raw, "value")
     if not 0 <= version <= _NEWEST_VALUE:
         raise DecodeError(f"version {version} is not one of 0-{_NEWEST_VALUE}", 0, cls.__name__)
-    value, end = _codec(cls, version).decode(raw, 2)
-    _nothing_after(raw, end, cls.__name__)
-    return cast(Value, value)
+    return cast(Value, _codec(cls, version).decode(raw, 2)[0])
 
 
 def encode_key(key: Key) -> bytes:
@@ -175,8 +181,3 @@ def _version(raw: bytes, what: str) -> int:
         raise DecodeError(f"a {what} of {len(raw)} bytes", 0, what)
     version: int = _INT16.unpack_from(raw)[0]
     return version
-
-
-def _nothing_after(raw: bytes, end: int, path: str) -> None:
-    if end != len(raw):
-        raise DecodeError(f"{len(raw) - end} bytes too many", end, path)

@@ -22,6 +22,6 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(group: str, num_partitions: int) -> int:
-    """The offsets partition of `group`, out of `num_partitions` (`offsets.topic.num.partitions`)."""
+    """The offsets partition of `group`, out of `num_partitions` (`offsets.topic.num.partitions`), one at least."""
     value = java_hash(group)
     return 0 if value == -0x80000000 else abs(value) % num_partitions

@@ -1,32 +1,37 @@
 """The reference codec: it walks a table field by field, checks everything at once, and knows where it is.
 
-It is slow on purpose. The compiled codec is tested against it, and asks it what is wrong with bytes or messages that it
-refused itself.
+It is slow on purpose. The compiled codec is tested against `decode` and `encode`, and asks what is wrong with bytes or
+messages that it refused itself. For bytes it asks `check`, which it helps past what is sound: that one is no oracle.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
 
 from protocol.errors import DecodeError, EncodeError
 from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, table
-from protocol.wire import MAX_STRING, Blob, Fixed, Text
+from protocol.wire import MAX_STRING, MAX_UINT32, Blob, Fixed, Text
 
 _MAX_INT32 = 2**31 - 1
-_MAX_UINT32 = 2**32 - 1
+
+SoundElements: TypeAlias = Callable[[Kind, Table, bytes, int, int], tuple[int, int]]
+"""Of (kind, table, buf, pos, count): how many of the elements from `pos` on are sound, and the position after those."""
 
 
 def decode(here: Table, buf: bytes, pos: int = 0) -> tuple[Any, int]:
     """The struct at `pos` and the position after it. Raises DecodeError."""
-    reader = _Reader(buf, pos, keep=True)
+    reader = _Reader(buf, pos, None)
     return reader.struct(here, here.cls.__name__), reader.pos
 
 
-def check(here: Table, buf: bytes, pos: int = 0) -> int:
-    """As `decode`, in the memory of one element of each array: the position after the struct. Raises DecodeError."""
-    reader = _Reader(buf, pos, keep=False)
+def check(here: Table, buf: bytes, pos: int, sound_elements: SoundElements) -> int:
+    """The position after the struct at `pos`. Raises DecodeError.
+
+    Keeps nothing of what is in arrays, and has `sound_elements` go past those elements that are as they should be.
+    """
+    reader = _Reader(buf, pos, sound_elements)
     reader.struct(here, here.cls.__name__)
     return reader.pos
 
@@ -39,8 +44,8 @@ def encode(here: Table, msg: Any) -> bytes:
 
 
 class _Reader:
-    def __init__(self, buf: bytes, pos: int, keep: bool) -> None:
-        self.keep = keep
+    def __init__(self, buf: bytes, pos: int, sound_elements: SoundElements | None) -> None:
+        self.sound_elements = sound_elements
         self.buf = buf
         self.pos = pos
 
@@ -66,7 +71,7 @@ class _Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
-        if byte >= 0x80 or value > _MAX_UINT32:
+        if byte >= 0x80 or value > MAX_UINT32:
             self.fail("a varint of more than 32 bits", start, path)
         return value
 
@@ -108,10 +113,13 @@ class _Reader:
                 left = len(self.buf) - self.pos
                 if least > left:
                     self.fail(f"{count} elements take {least} bytes at least, {left} left", start, path)
-                elements = (
-                    self.value(element, False, here.flexible, here, f"{path}[{number}]") for number in range(count)
+                sound = 0
+                if self.sound_elements is not None:
+                    sound, self.pos = self.sound_elements(element, here, self.buf, self.pos, count)
+                return tuple(
+                    self.value(element, False, here.flexible, here, f"{path}[{number}]")
+                    for number in range(sound, count)
                 )
-                return tuple(elements) if self.keep else deque(elements, maxlen=0)
             case StructOf(cls=cls):
                 if nullable:
                     flag = self.fixed("b", 1, path)
@@ -152,7 +160,7 @@ class _Reader:
                 self.take(size, f"{path}.tagged" if field is None else f"{path}.{field.name}")
             if field is None:
                 value = self.take(size, f"{path}.tagged")
-                if self.keep:
+                if self.sound_elements is None:
                     unknown.append((number, value))
                 continue
             where = f"{path}.{field.name}"
@@ -168,28 +176,33 @@ def _write_struct(out: bytearray, here: Table, msg: Any, path: str) -> None:
         raise EncodeError(f"{type(msg).__name__} is not a {here.cls.__name__}", path)
     values = dict(zip(here.names, msg, strict=True))
     for name in here.names:
-        if name in here.strict and values[name] != here.absent[name]:
+        if name in here.strict and _differs(values[name], here.absent[name]):
             raise EncodeError(f"version {here.version} cannot carry it", f"{path}.{name}")
     for field in here.present:
         _write_field(out, field, values[field.name], here, f"{path}.{field.name}")
     unknown = values[here.unknown] if here.unknown is not None else ()
+    if not isinstance(unknown, tuple | list):
+        raise EncodeError(f"{type(unknown).__name__} is not an array", f"{path}.{here.unknown}")
     if not here.flexible:
         if unknown:
             raise EncodeError(f"version {here.version} has no tagged fields", f"{path}.{here.unknown}")
         return
     raw = {}
     for number, field in here.tagged.items():
-        if values[field.name] != field.default:
+        if _differs(values[field.name], field.default):
             inner = bytearray()
             _write_field(inner, field, values[field.name], here, f"{path}.{field.name}")
             raw[number] = bytes(inner)
-    for number, value in unknown:
+    for entry in unknown:
         where = f"{path}.{here.unknown}"
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise EncodeError(f"{entry!r} is not a tag and its bytes", where)
+        number, value = entry
         if number in here.tagged:
             raise EncodeError(f"tag {number} belongs to {here.tagged[number].name}", where)
         if number in raw:
             raise EncodeError(f"tag {number} twice", where)
-        if not isinstance(number, int) or not 0 <= number <= _MAX_UINT32:
+        if not isinstance(number, int) or not 0 <= number <= MAX_UINT32:
             raise EncodeError(f"{number!r} is not a tag", where)
         raw[number] = _bytes(value, where)
     _write_varint(out, len(raw), path)
@@ -197,6 +210,10 @@ def _write_struct(out: bytearray, here: Table, msg: Any, path: str) -> None:
         _write_varint(out, number, path)
         _write_varint(out, len(value), path)
         out += value
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return bool(value != default) and not (default == () and value == [])
 
 
 def _write_field(out: bytearray, field: Field, value: Any, here: Table, path: str) -> None:
@@ -253,6 +270,8 @@ def _write_fixed(out: bytearray, kind: Fixed, value: Any, path: str) -> None:
             raise EncodeError(f"a uuid of {len(raw)} bytes", path)
         out += raw
         return
+    if kind.code == "?" and not isinstance(value, bool):
+        raise EncodeError(f"{value!r} is neither true nor false", path)
     try:
         out += struct.pack(f">{kind.code}", value)
     except (struct.error, OverflowError):
@@ -276,7 +295,7 @@ def _write_length(out: bytearray, length: int | None, compact: bool, code: str, 
 
 
 def _write_varint(out: bytearray, value: int, path: str) -> None:
-    if value > _MAX_UINT32:
+    if value > MAX_UINT32:
         raise EncodeError(f"{value} does not fit into a varint", path)
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -31,6 +31,9 @@ NEWEST = 32767
 # Kafka refuses longer strings in every encoding, the compact one included.
 MAX_STRING = 32767
 
+# The largest unsigned varint: a length or count + 1, a tag.
+MAX_UINT32 = 2**32 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:

@@ -159,7 +159,7 @@ _OFFSET_COMMIT, _OFFSET_FETCH, _METADATA, _JOIN_GROUP, _API_VERSIONS = (APIS[key
 
 
 def _sizes(partitions: int) -> list[Sample]:
-    size = "1 partition" if partitions == 1 else f"{partitions} partitions"
+    size = "1 partition" if partitions == 1 else f"{partitions:,} partitions"
     return [
         Sample(_OFFSET_COMMIT, "request", 8, _commit(partitions), size),
         Sample(_OFFSET_COMMIT, "request", 3, _commit(partitions), size),
@@ -176,6 +176,8 @@ def _sizes(partitions: int) -> list[Sample]:
 SAMPLES = (
     *_sizes(1),
     *_sizes(100),
+    # So large that they are checked as a whole before anything is made of them.
+    *_sizes(20_000),
     Sample(_METADATA, "response", 12, _metadata(7), "1,000 partitions"),
     Sample(_METADATA, "response", 5, _metadata(-1), "1,000 partitions"),
     Sample(_JOIN_GROUP, "request", 9, _join()),

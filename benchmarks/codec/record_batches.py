@@ -1,4 +1,4 @@
-"""Record batches of 1,000 records, read and written.
+"""Record batches of 1,000 and 10,000 records, read and written; the large ones are checked before they are made.
 
 Everybody reads all records, checks the CRC, and touches offset, timestamp, key, value and headers of each: the batches
 of kafka-python and aiokafka read a record when it is asked for, ours and kio's are read at once.
@@ -29,7 +29,8 @@ from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 from benchmarks.codec.sides import Column, Line, Side
 from protocol.batches import Record, decode_records, encode_batch, encode_records
 
-COUNT = 1000
+COUNT = 1_000
+LARGE_COUNT = 10_000
 # Whole seconds: kio cuts the milliseconds of a timestamp off when it reads one.
 _TIME = 1_700_000_000_000
 _LEADER_EPOCH = slice(12, 16)  # outside of the CRC, set by brokers; the builders write one of their own choice
@@ -45,29 +46,30 @@ class Batch(NamedTuple):
         return all(record.timestamp % 1000 == 0 for record in self.records)
 
 
-def _commits() -> Batch:
+def _commits(count: int) -> Batch:
     """As in the log of the offsets: 30 bytes of key, 24 of value, all of one time."""
-    pairs = [(b"\0\1\0\x10billing-invoices\0\4paid" + i.to_bytes(4), i.to_bytes(24)) for i in range(COUNT)]
+    pairs = [(b"\0\1\0\x10billing-invoices\0\4paid" + i.to_bytes(4), i.to_bytes(24)) for i in range(count)]
     records = tuple(Record(key, value, (), _TIME, offset) for offset, (key, value) in enumerate(pairs))
-    return Batch(f"batch of {COUNT:,} records, one timestamp", records, partial(encode_batch, 0, pairs, _TIME))
+    return Batch(f"batch of {count:,} records, one timestamp", records, partial(encode_batch, 0, pairs, _TIME))
 
 
-def _events() -> Batch:
+def _events(count: int) -> Batch:
     """As applications write them: 8 bytes of key, 100 of value, a header, a millisecond apart."""
     headers = (("trace-id", bytes(16)),)
-    records = tuple(Record(i.to_bytes(8), bytes([i % 256]) * 100, headers, _TIME + i, i) for i in range(COUNT))
-    return Batch(f"batch of {COUNT:,} records, timestamps and headers", records, partial(encode_records, records))
+    records = tuple(Record(i.to_bytes(8), bytes([i % 256]) * 100, headers, _TIME + i, i) for i in range(count))
+    return Batch(f"batch of {count:,} records, timestamps and headers", records, partial(encode_records, records))
 
 
-def _plain_events() -> Batch:
+def _plain_events(count: int) -> Batch:
     """Likewise, without headers and at one time, so that kio can read it."""
-    records = tuple(Record(i.to_bytes(8), bytes([i % 256]) * 100, (), _TIME, i) for i in range(COUNT))
-    return Batch(f"batch of {COUNT:,} records, no headers", records, partial(encode_records, records))
+    records = tuple(Record(i.to_bytes(8), bytes([i % 256]) * 100, (), _TIME, i) for i in range(count))
+    return Batch(f"batch of {count:,} records, no headers", records, partial(encode_records, records))
 
 
 def batch_lines() -> Iterator[Line]:
-    for batch in (_commits(), _plain_events(), _events()):
-        yield from _lines(batch)
+    for count in (COUNT, LARGE_COUNT):
+        for make in (_commits, _plain_events, _events):
+            yield from _lines(make(count))
 
 
 def _lines(batch: Batch) -> tuple[Line, Line]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from shim.api.call import Call, Services
+from shim.api.call import SIZE_FIELD, Call, Services
 
 VERSIONS = (0, 4)
 
@@ -24,18 +24,14 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
 
 
 async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None:
-    frame = await asked
-    # A broker that lacks this version answers v0, whatever was asked: decode that one, and the client will too.
-    unsupported = int.from_bytes(frame[8:10], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
-    version = 0 if unsupported else call.version
-    answer, _ = API.decode_response(version, frame, 8)
+    _, answer = API.parse_response(call.version, await asked, SIZE_FIELD)
     offered = []
     for theirs in answer.api_keys:
         first, last = services.offered.get(theirs.api_key, (0, -1))
         first, last = max(first, theirs.min_version), min(last, theirs.max_version)
         if first <= last:
             offered.append(ApiVersion(theirs.api_key, first, last))
-    call.answer_frame(API.response_frame(version, call.correlation_id, answer._replace(api_keys=tuple(offered))))
+    call.answer(answer._replace(api_keys=tuple(offered)))
 
 
 def failure(call: _Call, error: ErrorCode) -> ApiVersionsResponse:

@@ -371,6 +371,14 @@ async def test_api_versions_offers_what_both_have(version: int) -> None:
     assert [api[:3] for api in told.api_keys] == [(0, 3, 13), (9, 1, 5), (18, 0, 3)]
 
 
+@pytest.mark.parametrize("version", range(5))
+async def test_a_broker_that_lacks_the_version_of_api_versions_is_passed_on(version: int) -> None:
+    module = api_versions
+    refusal = module.ApiVersionsResponse(E.UNSUPPORTED_VERSION, (module.ApiVersion(18, 0, 2),))
+    client = Client(broker=lambda _: module.API.response_frame(0, 7, refusal))
+    assert await answer(module.API, version, module.ApiVersionsRequest(), await services(), client) == refusal
+
+
 # The call itself
 
 TAGGED = find_coordinator.FindCoordinatorRequest(coordinator_keys=("g",), tagged=((77, b"unknown"),))

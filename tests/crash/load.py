@@ -111,7 +111,7 @@ def served(port: int, groups: Sequence[str], topic: str) -> Mapping[str, Offsets
         response = client.ask(offset_fetch.API, 8, offset_fetch.OffsetFetchRequest(groups=asked))
     assert [found.group_id for found in response.groups] == list(groups)
     for found in response.groups:
-        assert found.error_code == ErrorCode.NONE, f"{found.group_id}: {ErrorCode(found.error_code).name}"
+        assert found.error_code == ErrorCode.NONE, f"{found.group_id}: {ErrorCode.for_code(found.error_code).name}"
         assert {t.name for t in found.topics} <= {topic}
     return {
         found.group_id: {
@@ -204,4 +204,4 @@ class Load:
 def _assert_accepted(topics: Iterable[offset_commit.OffsetCommitResponseTopic]) -> None:
     for topic in topics:
         for partition in topic.partitions:
-            assert partition.error_code == ErrorCode.NONE, ErrorCode(partition.error_code).name
+            assert partition.error_code == ErrorCode.NONE, ErrorCode.for_code(partition.error_code).name

@@ -188,6 +188,17 @@ def test_sound_batches_of_other_kinds_are_neither_served_nor_cut(data_dir: Path,
     assert segment(data_dir, 0).read_bytes() == batch
 
 
+@pytest.mark.parametrize("delta", [0, 3, -1], ids=["falls", "beyond the batch", "before the batch"])
+def test_offsets_out_of_order_under_a_right_crc_are_refused(data_dir: Path, delta: int) -> None:
+    """Clients read such batches; a log that has one is no broker's, and which commit is the newest cannot be told."""
+    batch = encode_batch(6, [(b"k", b"1"), (b"l", b"2")], NOW)
+    at = batch.index(b"\x02\x02l")  # the second record's offset delta, zigzag-coded
+    damaged = with_field(batch, at, "B", (delta << 1 ^ delta >> 31) & 0xFF)
+    found = refused(data_dir, WHOLE + damaged)
+    assert found.position == len(WHOLE)
+    assert "under a right CRC" in found.reason
+
+
 def test_a_compressed_batch_is_neither_served_nor_cut(data_dir: Path) -> None:
     batch = with_field(BATCHES[0], 21, "h", Compression.ZSTD)
     with pytest.raises(LogError, match="compressed"):

@@ -57,12 +57,31 @@ def _zstd() -> bytes:
     )
 
 
+def _members() -> bytes:
+    member = zlib.compressobj(9, wbits=31)
+    return (member.compress(_MIB) + member.flush()) * 1024
+
+
+def _streams() -> bytes:
+    block = bytes(cramjam.snappy.compress_raw(bytes(32 << 10)))
+    return (b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + struct.pack(">i", len(block)) + block) * (GIGABYTE >> 15)
+
+
+def _frames() -> bytes:
+    # A window of 128 KiB, and one block of one zero repeated.
+    size = 128 << 10
+    return (b"\x28\xb5\x2f\xfd\x00\x38" + (size << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0") * (GIGABYTE // size)
+
+
 BOMBS = {
     "gzip": (Compression.GZIP, _gzip),
     "snappy (xerial)": (Compression.SNAPPY, _xerial),
     "snappy (raw)": (Compression.SNAPPY, _raw_snappy),
     "lz4": (Compression.LZ4, _lz4),
     "zstd": (Compression.ZSTD, _zstd),
+    "gzip, many members": (Compression.GZIP, _members),
+    "snappy (xerial), many streams": (Compression.SNAPPY, _streams),
+    "zstd, many frames": (Compression.ZSTD, _frames),
 }
 
 

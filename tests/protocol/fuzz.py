@@ -35,7 +35,7 @@ from protocol.batches import (
     encode_end_transaction,
     encode_records,
 )
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.compression import Compression, compress, with_kafka_checksum
 from protocol.consumer import (
     NEWEST_VERSION,

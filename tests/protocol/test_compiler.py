@@ -4,6 +4,7 @@ import gc
 import struct
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import pytest
@@ -11,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol import reference
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.errors import DecodeError, EncodeError
-from protocol.schema import SchemaError, table
+from protocol.schema import ArrayOf, Kind, SchemaError, StructOf, smallest, table
 from protocol.wire import (
     ZERO_UUID,
+    Blob,
     Bool,
     Bytes,
+    Fixed,
     Float64,
     Int8,
     Int16,
@@ -27,6 +30,7 @@ from protocol.wire import (
     NullableString,
     String,
     TaggedFields,
+    Text,
     UInt16,
     UInt32,
     Uuid,
@@ -178,6 +182,38 @@ def test_what_is_wrong_in_an_old_version(raw: bytes, reason: str, path: str) -> 
     assert (refused.value.reason, refused.value.path) == (reason, path)
 
 
+@pytest.mark.parametrize("flexible", [False, True])
+def test_the_longest_string(flexible: bool) -> None:
+    compiled, here = codec(Line, 1, flexible), table(Line, 1, flexible)
+    longest = compiled.encode(Line("a" * 32767))
+    assert compiled.decode(longest) == reference.decode(here, longest) == (Line("a" * 32767), len(longest))
+    if flexible:
+        longer = b"\x81\x80\x02" + b"a" * 32768 + b"\0"
+        for decode in (compiled.decode, partial(reference.decode, here)):
+            with pytest.raises(DecodeError, match=r"Line\.name: a string of 32768 bytes at byte 0"):
+                decode(longer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "flexible", "size"),
+    [
+        (Fixed("q", 8), False, 8),
+        (Text(), False, 2),
+        (Text(), True, 1),
+        (Blob(), False, 4),
+        (Blob(), True, 1),
+        (ArrayOf(Fixed("q", 8)), False, 4),
+        (ArrayOf(Fixed("q", 8)), True, 1),
+        (StructOf(Line), False, 2),
+        (StructOf(Line), True, 2),
+        (StructOf(Pair), False, 12),
+        (StructOf(Pair), True, 4),
+    ],
+)
+def test_how_few_bytes_a_value_takes(kind: Kind, flexible: bool, size: int) -> None:
+    assert smallest(kind, 1, flexible) == size
+
+
 def test_a_padded_varint_is_read_as_kafka_reads_it() -> None:
     assert V1.decode(b"\x81\x80\x00" + b"\x01\0\0") == (Pair(()), 6)
 
@@ -217,11 +253,22 @@ def _plain() -> tuple[Any, ...]:
         ({"lines": (Line(b"a"),)}, "Pair.lines[0].name", "bytes is not text"),  # type: ignore[arg-type]
         ({"lines": (Line(0),)}, "Pair.lines[0].name", "int is not text"),  # type: ignore[arg-type]
         ({"lines": ("a",)}, "Pair.lines[0]", "str is not a Line"),
+        ({"lines": (["a", ()],)}, "Pair.lines[0]", "list is not a Line"),
+        ({"lines": {Line("a")}}, "Pair.lines", "set is not an array"),
+        ({"numbers": range(3)}, "Pair.numbers", "range is not an array"),
+        ({"numbers": "text"}, "Pair.numbers", "str is not an array"),
+        ({"raw": [1, 2]}, "Pair.raw", "list is not bytes"),
         ({"raw": "text"}, "Pair.raw", "str is not bytes"),
         ({"epoch": 2**31}, "Pair.epoch", "2147483648 does not fit"),
         ({"tagged": ((2, b""),)}, "Pair.tagged", "tag 2 belongs to epoch"),
         ({"tagged": ((3, b""), (3, b""))}, "Pair.tagged", "tag 3 twice"),
         ({"tagged": ((-1, b""),)}, "Pair.tagged", "-1 is not a tag"),
+        ({"tagged": ((2**32, b""),)}, "Pair.tagged", "4294967296 is not a tag"),
+        ({"tagged": (("a", b""),)}, "Pair.tagged", "'a' is not a tag"),
+        ({"tagged": ((3, "text"),)}, "Pair.tagged", "str is not bytes"),
+        ({"tagged": ((3,),)}, "Pair.tagged", "(3,) is not a tag and its bytes"),
+        ({"tagged": (3,)}, "Pair.tagged", "3 is not a tag and its bytes"),
+        ({"tagged": None}, "Pair.tagged", "NoneType is not an array"),
     ],
 )
 def test_what_cannot_be_encoded(changes: dict[str, Any], path: str, reason: str) -> None:
@@ -241,6 +288,40 @@ def test_what_an_old_version_cannot_carry() -> None:
         with pytest.raises(EncodeError) as refused:
             V0.encode(msg)
         assert refused.value.path == path
+
+
+@pytest.mark.parametrize("flag", [None, "yes", 1])
+def test_a_flag_is_true_or_false(flag: Any) -> None:
+    compiled = codec(Everything, 0, flexible=False)
+    for changes, path in [({"flag": flag}, "Everything.flag"), ({"flags": (True, flag)}, "Everything.flags[1]")]:
+        with pytest.raises(EncodeError) as refused:
+            compiled.encode(Everything(*_plain())._replace(**changes))
+        assert refused.value.path == path
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+def test_bytes_may_be_any_buffer(flexible: bool) -> None:
+    compiled, here = codec(Everything, 1, flexible), table(Everything, 1, flexible)
+
+    def msg(buffer: Any) -> Everything:
+        tagged = ((9, buffer),) if flexible else ()
+        return Everything(*_plain())._replace(id=buffer, raw=buffer, blobs=(buffer,), tagged=tagged)
+
+    wide = memoryview(struct.pack("=4I", 1, 2, 3, 4)).cast("I")
+    raw = compiled.encode(msg(bytes(wide)))
+    for buffer in (wide, bytearray(wide)):
+        assert compiled.encode(msg(buffer)) == raw
+        assert reference.encode(here, msg(buffer)) == raw
+
+
+def test_arrays_may_be_lists() -> None:
+    msg = Pair([1, 2], [Line("a")], tagged=[])  # type: ignore[arg-type]
+    assert V1.encode(msg) == V1.encode(Pair((1, 2), (Line("a"),)))
+    # In version 0 there is no `window`, and an empty list is as good as its default.
+    compiled = codec(Everything, 0, flexible=False)
+    plain = Everything(*_plain())
+    assert compiled.encode(plain._replace(window=[], tagged=[])) == compiled.encode(plain)  # type: ignore[arg-type]
+    assert V1.encode(Pair((), tagged=[(9, b"x")])) == V1.encode(Pair((), tagged=((9, b"x"),)))  # type: ignore[arg-type]
 
 
 def test_a_uuid_of_another_length_is_not_cut_or_padded() -> None:
@@ -267,15 +348,62 @@ def test_faulty_declarations() -> None:
     class NotNullable(NamedTuple):
         a: Annotated[Int32, nullable_since(1)]
 
+    class TagWithoutDefault(NamedTuple):
+        a: Annotated[Int32, tag(0)]
+        tagged: TaggedFields = ()
+
+    class NoWord(NamedTuple):
+        a: Annotated[Int32, "since 1"]
+
     for cls, flexible in [
         (NoDefault, False),
         (NoTagged, True),
         (NoWireType, False),
         (SameTag, True),
         (NotNullable, False),
+        (TagWithoutDefault, True),
+        (NoWord, False),
     ]:
         with pytest.raises(SchemaError, match=cls.__name__):
             codec(cls, 0, flexible)
+
+
+class Shelf(NamedTuple):
+    lines: tuple[Line, ...]
+
+
+class Library(NamedTuple):
+    shelves: tuple[Shelf, ...]
+    names: tuple[String, ...] = ()
+
+
+def test_only_what_is_wrong_is_walked_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusing what is large and wrong at its end takes about as long as accepting it, not many times as long."""
+    library = codec(Library, 0, flexible=False)
+    raw = library.encode(Library((Shelf((Line("a"),) * 1000),) * 100, ("n",) * 1000))
+    walked = []
+    slowly = reference._Reader.value
+
+    def value(self: reference._Reader, *what: Any) -> Any:
+        walked.append(what)
+        return slowly(self, *what)
+
+    monkeypatch.setattr(reference._Reader, "value", value)
+    library.decode(raw)
+    assert not walked
+    for size, path in [
+        (1, "Library.names[999]"),
+        (len(("n",) * 1000) * 3 + 4 + 1, "Library.shelves[99].lines[999].name"),
+    ]:
+        broken = raw[:-size] + b"\xff" + raw[len(raw) - size + 1 :]
+        walked.clear()
+        with pytest.raises(DecodeError) as refused:
+            library.decode(broken)
+        assert refused.value.path == path
+        assert 0 < len(walked) < 10
+        with pytest.raises(DecodeError) as slow:
+            reference.decode(table(Library, 0, False), broken)
+        assert slow.value.args == refused.value.args
 
 
 def test_what_was_refused_is_not_held_until_the_next_garbage_collection() -> None:

@@ -10,6 +10,7 @@ from protocol.consumer import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    subscribed_topics,
 )
 from protocol.errors import DecodeError, EncodeError
 
@@ -40,6 +41,21 @@ def test_newest_versions() -> None:
 def test_a_version_from_the_future_is_read_as_the_newest_known() -> None:
     raw = b"\0\x09" + encode_subscription(SUBSCRIPTION)[2:] + b"what comes then"
     assert decode_subscription(raw) == SUBSCRIPTION
+
+
+@pytest.mark.parametrize("version", [-1, -(2**15), 0, 1, 3, 4, 2**15 - 1])
+def test_topics_are_read_past_any_version(version: int) -> None:
+    for body in (encode_subscription(SUBSCRIPTION, 0)[2:], encode_subscription(SUBSCRIPTION)[2:] + b"more"):
+        raw = version.to_bytes(2, "big", signed=True) + body
+        assert subscribed_topics(raw) == subscribed_topics(memoryview(raw)) == ("a", "b")
+        if version < 0:
+            with pytest.raises(DecodeError, match=f"version {version}"):
+                decode_subscription(raw)
+    # What a version adds may be missing, its user data may not.
+    oldest = encode_subscription(SUBSCRIPTION, 0)
+    for size in range(len(oldest)):
+        with pytest.raises(DecodeError):
+            subscribed_topics(oldest[:size])
 
 
 def test_malformed() -> None:

@@ -30,6 +30,15 @@ def test_what_the_coordinator_says(number: int, name: str, retriable: bool) -> N
     assert ErrorCode[name].retriable is retriable
 
 
+def test_numbers_of_newer_servers() -> None:
+    for code in ErrorCode:
+        assert ErrorCode.for_code(int(code)) is code
+    for number in (999, 134, -2, 2**15 - 1, -(2**15)):
+        assert ErrorCode.for_code(number) is ErrorCode.UNKNOWN_SERVER_ERROR
+        with pytest.raises(ValueError, match=str(number)):
+            ErrorCode(number)
+
+
 def test_names_agree_with_kafka_python() -> None:
     classes: list[Any] = [
         error

@@ -1,4 +1,6 @@
+import gc
 import struct
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -56,3 +58,38 @@ def test_sizes_that_no_frame_has(size: int) -> None:
     assert not isinstance(refused.value, FrameTooLarge)
     assert refused.value.frames == [b"good", b"fine"]
     assert FrameParser(max_size=100, min_size=0).feed(bytes(4)) == [b""]
+
+
+class Held:
+    """Something in a frame that a traceback keeps."""
+
+
+def failure_of(parser: FrameParser, data: bytes) -> tuple[BadFrame, weakref.ref[Held]]:
+    held = Held()
+    try:
+        parser.feed(data)
+    except BadFrame as error:
+        return error, weakref.ref(held)
+    raise AssertionError("taken")
+
+
+@pytest.mark.parametrize(("size", "kind"), [(101, FrameTooLarge), (3, BadFrame)])
+def test_after_a_failure_each_feed_raises_one_of_its_own(size: int, kind: type[BadFrame]) -> None:
+    parser = FrameParser(max_size=100)
+    first, _ = failure_of(parser, stream_of([b"good"]) + struct.pack(">i", size))
+    assert first.frames == [b"good"]
+    for _ in range(3):
+        again, held = failure_of(parser, stream_of([b"more"]))
+        assert again is not first
+        assert type(again) is type(first) is kind
+        assert (again.reason, again.size, str(again)) == (first.reason, size, str(first))
+        assert again.frames == []
+        assert again.__traceback__ is not None
+        assert again.__traceback__.tb_next is not None
+        assert again.__traceback__.tb_next.tb_next is None
+        # The parser keeps nothing of whoever fed it.
+        assert held() is not None
+        del again
+        gc.collect()
+        assert held() is None
+    assert first.frames == [b"good"]

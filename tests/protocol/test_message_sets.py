@@ -13,8 +13,20 @@ from aiokafka.record import legacy_records as aiokafka_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import BatchError, CorruptBatch, DecompressedTooLarge, Record, UnsupportedBatch
+from protocol.batches import (
+    HEADER_SIZE,
+    SKIM_ABOVE,
+    BatchError,
+    CorruptBatch,
+    DecompressedTooLarge,
+    Record,
+    TruncatedBatch,
+    UnsupportedBatch,
+    batches,
+    encode_records,
+)
 from protocol.compression import Compression, compress, with_kafka_checksum
+from protocol.fetched import decode_fetched
 from protocol.message_sets import Message, decode_message_set, encode_message_set, read_messages
 
 with warnings.catch_warnings():
@@ -188,10 +200,81 @@ def test_offsets_in_a_wrapper() -> None:
     assert offsets(wrapper(inner(1, 0, 1, 5), 1, offset=75)) == [70, 71, 75]
     assert offsets(wrapper(inner(1, 70, 71, 75), 1, offset=75)) == [70, 71, 75]
     assert offsets(wrapper(inner(1, 0, 1, 5), 1, offset=0)) == [0, 1, 5]
-    with pytest.raises(CorruptBatch, match="wrapper at offset 4, its last message at 5"):
-        offsets(wrapper(inner(1, 0, 1, 5), 1, offset=4))
-    with pytest.raises(CorruptBatch, match="offset 9 before 5"):
-        offsets(wrapper(inner(1, 9) + inner(1, 5), 1, offset=10))
+    assert offsets(wrapper(inner(0, 0, 1, 5), 1, offset=75)) == [70, 71, 75]
+    assert offsets(wrapper(inner(1, 70, 71, 75), 0, offset=3)) == [70, 71, 75]
+    for wrapper_offset in (4, -1):
+        with pytest.raises(CorruptBatch, match=rf"last offset 5 \(.* in the wrapper at offset {wrapper_offset}\)"):
+            offsets(wrapper(inner(1, 0, 1, 5), 1, offset=wrapper_offset))
+
+
+def test_offsets_are_read_as_they_come() -> None:
+    """What Kafka 4.3.1's consumer makes of them."""
+
+    def offsets(encoded: bytes) -> list[int]:
+        return [record.offset for record in decode_message_set(encoded).records]
+
+    def messages(magic: int, *at: int) -> bytes:
+        one = encode_message_set([Record(None, b"v", (), -1, 0)], magic)
+        return b"".join(struct.pack(">q", offset) + one[8:] for offset in at)
+
+    for magic in MAGICS:
+        for at in ((-1, -1), (9, 3), (-(2**63), 2**63 - 1), (-5,)):
+            assert offsets(messages(magic, *at)) == list(at)
+            assert [found.offset for found in read_messages(messages(magic, *at)).messages] == list(at)
+    for at in ((-1, -1), (0, 0), (1, 0), (9, 5), (0, -1), (-5, -4)):
+        for wrapper_offset in (-9, -1, 0, 1, 75):
+            assert offsets(wrapper(messages(0, *at), 0, offset=wrapper_offset)) == list(at)
+        assert offsets(wrapper(messages(1, *at), 1, offset=0)) == list(at)
+        assert offsets(wrapper(messages(1, *at), 1, offset=75)) == [75 - at[-1] + offset for offset in at]
+    assert offsets(wrapper(messages(1, -1, -1), 1, offset=-1)) == [-1, -1]
+    assert offsets(wrapper(messages(1, -5, -4), 1, offset=-1)) == [-2, -1]
+    with pytest.raises(CorruptBatch, match="beyond 64 bits"):
+        offsets(wrapper(messages(1, 9, 5), 1, offset=2**63 - 2))
+
+
+def test_record_batches_may_follow() -> None:
+    old = [Record(b"k", b"v", (), NOW, i) for i in range(3)]
+    new = [Record(b"k", b"v", (("h", b"v"),), NOW, i) for i in range(3, 6)]
+    newest = [record._replace(offset=record.offset + 3) for record in new]
+    messages = encode_message_set(old[:1], 1) + encode_message_set(old[1:], 1, compression=Compression.GZIP)
+    batches_after = encode_records(new) + encode_records(newest, compression=Compression.LZ4)
+    upgraded = messages + batches_after
+    assert decode_message_set(upgraded) == (old, len(messages), 0)
+    found = read_messages(upgraded)
+    assert (len(found.messages), found.end, found.needed) == (2, len(messages), 0)
+    assert [header.base_offset for _, header in batches(upgraded, len(messages))] == [3, 6]
+    assert decode_message_set(batches_after) == ([], 0, 0)
+
+    fetched = list(decode_fetched(b"xyz" + upgraded, 3))
+    assert [records for _, records in fetched] == [old, new, newest]
+    assert [header and header.compression for header, _ in fetched] == [None, Compression.NONE, Compression.LZ4]
+    # A topic whose format was set back has messages after batches.
+    assert [records for _, records in decode_fetched(batches_after + messages)] == [new, newest, old]
+    assert list(decode_fetched(b"")) == []
+
+
+def test_a_fetch_response_cut_off_anywhere() -> None:
+    record = Record(b"k", b"v" * 9, (), NOW, 0)
+    pieces = [encode_message_set([record], 1), encode_records([record]), encode_message_set([record], 1)]
+    ends = [len(b"".join(pieces[:count])) for count in range(4)]
+    whole = b"".join(pieces)
+    for cut in range(len(whole)):
+        fetched = decode_fetched(whole[:cut])
+        given = sum(end <= cut for end in ends[1:])
+        for _ in range(given):
+            assert next(fetched)[1] == [record]
+        if cut in ends:
+            assert list(fetched) == []
+            continue
+        with pytest.raises(TruncatedBatch) as truncated:
+            next(fetched)
+        assert truncated.value.position == ends[given]
+        assert truncated.value.size in (12, HEADER_SIZE, len(pieces[given]))
+    for changed in (whole[:16] + b"\3" + whole[17:], whole[: ends[1] + 16] + b"\3" + whole[ends[1] + 17 :]):
+        with pytest.raises(CorruptBatch, match="magic 3"):
+            list(decode_fetched(changed))
+    with pytest.raises(CorruptBatch, match="negative position"):
+        next(decode_fetched(whole, -1))
 
 
 def test_the_timestamps_of_a_wrapper_are_its_messages_only_with_log_append_time() -> None:
@@ -217,21 +300,72 @@ def test_lz4_of_magic_0_may_have_either_checksum() -> None:
 def test_wrappers_that_are_refused(magic: int) -> None:
     good = encode_message_set([Record(b"k", b"v", (), -1, 0)], magic)
     time = bytes(8) if magic else b""
+    size = len(good)
     cases = {
-        "a wrapper in the wrapper": wrapper(wrapper(good, magic), magic),
-        "no message": wrapper(b"", magic),
-        "cut off": wrapper(good[:-1], magic),
-        "null in the wrapper": message(bytes((magic, 1)) + time + b"\xff" * 8),
-        "CRC mismatch": wrapper(good[:-1] + b"?", magic),
-        "gzip": message(bytes((magic, 1)) + time + b"\xff\xff\xff\xff\0\0\0\1?"),
-        "magic 2": wrapper(good[:16] + b"\2" + good[17:], magic),
+        wrapper(wrapper(good, magic), magic): "a wrapper (at byte 0",
+        wrapper(good * 3 + wrapper(good, magic), magic): f"a wrapper (at byte {3 * size}",
+        wrapper(b"", magic): "no message (at byte 0",
+        wrapper(good[:-1], magic): "a message is cut off (at byte 0",
+        wrapper(good + good[:-1], magic): f"a message is cut off (at byte {size}",
+        message(bytes((magic, 1)) + time + b"\xff" * 8): "null (at byte 0",
+        wrapper(good[:-1] + b"?", magic): "CRC mismatch (at byte 0",
+        message(bytes((magic, 1)) + time + b"\xff\xff\xff\xff\0\0\0\1?"): "gzip: cut off (at byte 0",
+        wrapper(good[:16] + b"\2" + good[17:], magic): "magic 2 (at byte 16",
+        wrapper(good + encode_records([Record(b"k", b"v", (), NOW, 0)]), magic): f"magic 2 (at byte {size + 16}",
+        wrapper(good[:16] + b"\3" + good[17:], magic): "magic 3 (at byte 16",
     }
-    for reason, encoded in cases.items():
-        with pytest.raises(CorruptBatch, match=reason):
-            decode_message_set(encoded)
+    before = wrapper(good, magic) + good
+    for encoded, reason in cases.items():
+        with pytest.raises(CorruptBatch) as corrupt:
+            decode_message_set(before + encoded + good)
+        assert corrupt.value.reason == f"{reason} in the wrapper at offset 0)"
+        assert corrupt.value.position == len(before)
+    cut = wrapper(good + struct.pack(">q", 9) + good[8:-1], magic, offset=3)
+    with pytest.raises(CorruptBatch, match=rf"a message is cut off \(at byte {size} in the wrapper at offset 3\)"):
+        decode_message_set(cut)
     for codec in (4, 5, 6, 7):
-        with pytest.raises(UnsupportedBatch, match=f"codec {codec}"):
-            decode_message_set(wrapper(good, magic, attributes=codec))
+        with pytest.raises(UnsupportedBatch, match=f"codec {codec}") as unsupported:
+            decode_message_set(before + wrapper(good, magic, attributes=codec))
+        assert unsupported.value.position == len(before)
+    with pytest.raises(DecompressedTooLarge, match="in the wrapper at offset 7") as too_large:
+        decode_message_set(before + wrapper(good * 9, magic, offset=7, attributes=1), max_size=500)
+    assert too_large.value.position == len(before)
+
+
+@pytest.mark.parametrize("magic", MAGICS)
+def test_all_is_skimmed_before_more_is_made(magic: int) -> None:
+    """What follows is what is found first, however much there was before: in messages, in wrappers, in both."""
+
+    def messages(count: int) -> bytes:
+        return encode_message_set([Record(b"%d" % n, None, (), -1, n) for n in range(count)], magic)
+
+    many, more = messages(SKIM_ABOVE), messages(SKIM_ABOVE + 1)
+    third = messages(SKIM_ABOVE // 3)
+    few = messages(9)
+    # Each with the number of messages that are in wrappers.
+    sets = {
+        many: 0,
+        more: 0,
+        many + many: 0,
+        wrapper(many, magic): SKIM_ABOVE,
+        wrapper(more, magic): SKIM_ABOVE + 1,
+        few + wrapper(many, magic): SKIM_ABOVE,
+        wrapper(third, magic) * 5: SKIM_ABOVE // 3 * 5,
+        (third + wrapper(third, magic)) * 3: SKIM_ABOVE // 3 * 3,
+    }
+    bad = wrapper(messages(1)[:-1] + b"?", magic)
+    for encoded, wrapped in sets.items():
+        # What is skimmed does not count twice against the size allowed.
+        records, end, needed = decode_message_set(encoded, max_size=64 * wrapped)
+        assert (end, needed) == (len(encoded), 0)
+        assert len(records) >= SKIM_ABOVE
+        assert [record.key for record in records] == [b"%d" % record.offset for record in records]
+        with pytest.raises(CorruptBatch, match="CRC mismatch") as corrupt:
+            decode_message_set(encoded + bad + many)
+        assert corrupt.value.position == len(encoded)
+        if wrapped:
+            with pytest.raises(DecompressedTooLarge):
+                decode_message_set(encoded, max_size=64 * wrapped - 1)
 
 
 # --- a set that ends in a message ------------------------------------------------------------------------------------
@@ -262,11 +396,15 @@ def test_a_flipped_bit_anywhere_under_the_crc(magic: int, codec: Compression) ->
     for bit in range(12 * 8, len(encoded) * 8):
         damaged = bytearray(encoded)
         damaged[bit // 8] ^= 1 << bit % 8
-        # A flipped magic can want a timestamp that is not there.
+        # A flipped magic can want a timestamp that is not there, or make a record batch of it.
         try:
-            assert decode_message_set(bytes(damaged)).needed > 0
+            found = decode_message_set(bytes(damaged))
         except CorruptBatch:
             continue
+        assert (found.records, found.end) == ([], 0)
+        assert damaged[16] == 2 or found.needed > 0
+        with pytest.raises(CorruptBatch):
+            list(decode_fetched(bytes(damaged)))
 
 
 HOSTILE = {
@@ -275,10 +413,9 @@ HOSTILE = {
     "size below the least, cut off": b"\0" * 8 + b"\0\0\0\x0d" + b"\0" * 5,
     "size below the least of magic 1": message(b"\1" + bytes(9)) + bytes(40),
     "negative size": b"\0" * 8 + b"\xff\xff\xff\xff" + b"\0" * 40,
-    "magic 2": message(b"\2" + b"\0" * 40),
+    "magic 3": message(b"\3" + b"\0" * 40),
     "magic 255": message(b"\xff" + b"\0" * 40),
-    "magic 2, cut off": b"\0" * 8 + b"\0\0\1\0" + b"\0" * 4 + b"\2",
-    "negative offset": message(b"\0\0" + b"\xff" * 8, offset=-1),
+    "magic 3, cut off": b"\0" * 8 + b"\0\0\1\0" + b"\0" * 4 + b"\3",
     "key length -2": message(b"\0\0" + b"\xff\xff\xff\xfe" + b"\xff" * 4),
     "value length -2": message(b"\0\0" + b"\xff\xff\xff\xff" + b"\xff\xff\xff\xfe"),
     "huge key": message(b"\0\0" + b"\x7f\xff\xff\xff" + b"\xff" * 4),
@@ -335,7 +472,7 @@ def test_arbitrary_bytes(data: bytes, pos: int) -> None:
 def test_the_limit_counts_what_messages_become() -> None:
     small = encode_message_set([Record(None, None, (), -1, i) for i in range(1_000)], 0, compression=Compression.GZIP)
     assert len(decode_message_set(small, max_size=64_000).records) == 1_000
-    with pytest.raises(DecompressedTooLarge, match="more than 999 messages"):
+    with pytest.raises(DecompressedTooLarge, match="1000 messages where 63999 bytes"):
         decode_message_set(small, max_size=63_999)
     # The limit is that of all wrappers together.
     with pytest.raises(DecompressedTooLarge):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocol import offsets_log, reference
 from protocol.apis import APIS
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.errors import DecodeError, EncodeError, UnsupportedVersion
 from protocol.messages import offset_commit
 from protocol.schema import table

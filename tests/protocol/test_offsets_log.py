@@ -91,9 +91,14 @@ def test_damaged_keys(raw: bytes) -> None:
         decode_key(raw)
 
 
+def test_bytes_after_a_value_are_left_alone() -> None:
+    for version in (3, 4):
+        assert decode_value(KEY, encode_value(OffsetCommitValue(1), version) + b"!") == OffsetCommitValue(1)
+
+
 def test_damaged_values() -> None:
     good = encode_value(OffsetCommitValue(1))
-    for raw in (b"", b"\0", good[:-1], good + b"!", b"\0\x05" + good[2:], b"\xff\xff" + good[2:]):
+    for raw in (b"", b"\0", good[:-1], b"\0\x05" + good[2:], b"\xff\xff" + good[2:]):
         with pytest.raises(DecodeError):
             decode_value(KEY, raw)
     with pytest.raises(EncodeError, match="version 5"):

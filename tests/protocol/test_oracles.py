@@ -30,7 +30,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from protocol.apis import APIS
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.metadata import OPERATIONS_NOT_ASKED, MetadataRequestTopic
 from protocol.schema import ArrayOf, Kind, StructOf, Table, table

@@ -10,7 +10,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -26,12 +26,13 @@ from protocol.batches import (
     read_header,
     rewrite_batch,
 )
-from protocol.compiler import _DECODE_FAILURES, _compile_skim, codec
+from protocol.codec import check, codec
 from protocol.compression import Compression, decompress
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.consumer import decode_assignment as _decode_assignment
 from protocol.consumer import decode_subscription as _decode_subscription
 from protocol.errors import DecodeError
+from protocol.fetched import decode_fetched
 from protocol.frames import BadFrame, FrameParser
 from protocol.headers import RequestHeader, ResponseHeader
 from protocol.message_sets import decode_message_set, read_messages
@@ -54,7 +55,7 @@ Verdict: TypeAlias = Callable[[bytes], bool]
 MAX_SIZE = 1 << 16
 """What batches and message sets may become here, bytes."""
 
-_UNEXPLAINED = "malformed ("
+_UNEXPLAINED = "refused by the compiled codec alone"
 """How the compiled codec begins when the reference codec, asked why, finds nothing wrong."""
 
 _STEP = re.compile(r"\.(\w+)((?:\[\d+\])*)")
@@ -98,6 +99,17 @@ def refused(error: DecodeError, size: int, *roots: Struct, also: str = "") -> bo
     return False
 
 
+def refused_alike(mine: DecodeError, decode: Callable[[bytes], Any], raw: bytes) -> None:
+    """Another decoder refuses this with the same reason, at the same place."""
+    try:
+        decode(raw)
+    except DecodeError as theirs:
+        if mine.args == theirs.args:
+            return
+        raise AssertionError(f"{mine.args} and {theirs.args}") from theirs
+    raise AssertionError(f"refused by one alone: {mine}")
+
+
 def same(one: Any, other: Any) -> bool:
     """Equal, where a NaN equals itself."""
     return bool(one == other) or repr(one) == repr(other)
@@ -112,7 +124,6 @@ def struct_verdict(case: Case) -> Verdict:
     compiled = codec(*case)
     decode, encode = compiled.decode, compiled.encode
     here = table(*case)
-    skim = _compile_skim(here)
     cls = case.cls
 
     def verdict(raw: bytes) -> bool:
@@ -120,14 +131,10 @@ def struct_verdict(case: Case) -> Verdict:
             msg, end = decode(raw)
         except DecodeError as error:
             # Whoever asks the compiled decoder is told what the reference codec has found.
-            refused(error, len(raw), cls)
-            try:
-                skim(raw, 0)
-            except _DECODE_FAILURES:
-                return False
-            raise AssertionError("skimmed, and then refused") from error
+            refused_alike(error, partial(check, table(*case)), raw)
+            return refused(error, len(raw), cls)
         assert end <= len(raw)
-        skim(raw, 0)
+        assert check(table(*case), raw) == end
         expected, expected_end = reference.decode(here, raw)
         assert end == expected_end
         assert same(msg, expected)
@@ -146,17 +153,9 @@ def refusals_agree(case: Case, raw: bytes) -> bool:
     try:
         codec(*case).decode(raw)
     except DecodeError as error:
-        mine = error
-    else:
-        return True
-    try:
-        reference.decode(table(*case), raw)
-    except DecodeError as error:
-        theirs = error
-    else:
-        raise AssertionError(f"refused by the compiled codec alone: {mine}")
-    assert mine.args == theirs.args
-    return refused(mine, len(raw), case.cls)
+        refused_alike(error, partial(reference.decode, table(*case)), raw)
+        return refused(error, len(raw), case.cls)
+    return True
 
 
 def request_verdict(api: Api[Any, Any], version: int) -> Verdict:
@@ -290,7 +289,7 @@ def _refused_batch(error: BatchError, size: int) -> bool:
 
 
 def _outcome(decode: Callable[[bytes, int, int], Any], raw: bytes, skim_above: int) -> Any:
-    """What `decode` gives or raises, with payloads above so many bytes skimmed first."""
+    """What `decode` gives or raises, with the rest skimmed before more than so many objects are made."""
     modules = vars(batches), vars(message_sets)
     before = batches.SKIM_ABOVE
     for module in modules:
@@ -306,11 +305,13 @@ def _outcome(decode: Callable[[bytes, int, int], Any], raw: bytes, skim_above: i
 
 def _skimmed_or_not(decode: Callable[[bytes, int, int], Any], raw: bytes) -> Any:
     """What `decode` gives or raises, which is the same with skimming and without."""
-    outcome, skimmed = (_outcome(decode, raw, skim_above) for skim_above in (MAX_SIZE + len(raw), -1))
-    if isinstance(outcome, BatchError):
-        assert (type(skimmed), skimmed.args) == (type(outcome), outcome.args)
-    else:
-        assert skimmed == outcome
+    outcome = _outcome(decode, raw, MAX_SIZE + len(raw))
+    for skim_above in (-1, 2):  # before anything is made, and somewhere in the middle
+        skimmed = _outcome(decode, raw, skim_above)
+        if isinstance(outcome, BatchError):
+            assert (type(skimmed), skimmed.args) == (type(outcome), outcome.args)
+        else:
+            assert skimmed == outcome
     return outcome
 
 
@@ -327,16 +328,22 @@ def batch(raw: bytes) -> bool:
     header = read_header(raw)
     assert len(records) == header.record_count
     assert header.size <= len(raw)
-    offsets = [record.offset for record in records]
-    assert all(one < other for one, other in pairwise([-1, *offsets, header.next_offset]))
     if header.compression:
         objects = len(records) + sum(len(record.headers) for record in records)
         assert objects * MIN_OBJECT_SIZE <= MAX_SIZE
     for record in records:
         _control(record)
-    # With log append time, the records' time may lie further from the batch's than a delta can say.
-    if not header.is_log_append_time or abs(header.max_timestamp - header.base_timestamp) < 2**63:
-        assert decode_records(rewrite_batch(header, records)) == records
+    try:
+        again = rewrite_batch(header, records)
+    except ValueError:
+        # Brokers do not write offsets out of order; and with log append time, the records' time may lie further from
+        # the batch's than a delta can say.
+        offsets = [header.base_offset - 1, *(record.offset for record in records), header.next_offset]
+        in_order = header.base_offset >= 0 and all(one < other for one, other in pairwise(offsets))
+        far = abs(header.max_timestamp - header.base_timestamp) >= 2**63
+        assert not in_order or (header.is_log_append_time and far)
+    else:
+        assert decode_records(again) == records
     return True
 
 
@@ -352,12 +359,17 @@ def message_set(raw: bytes) -> bool:
     """A message set, with its wrappers closed, and with them open."""
     opened = _skimmed_or_not(decode_message_set, raw)
     closed = _skimmed_or_not(lambda buf, pos, _: read_messages(buf, pos), raw)
+    _fetched(raw, opened)
     if isinstance(closed, BatchError):
-        assert opened.args == closed.args
-        return _refused_batch(closed, len(raw))
+        # A wrapper before that may be bad as well.
+        assert opened.args == closed.args or opened.position < closed.position
+        return _refused_batch(opened, len(raw)) or _refused_batch(closed, len(raw))
     messages, end, needed = closed
     assert 0 <= end <= len(raw)
-    assert needed == 0 if end == len(raw) else needed > len(raw) - end
+    if needed:
+        assert needed > len(raw) - end
+    else:
+        assert end == len(raw) or raw[end + 16] == batches.MAGIC
     written = bytearray()
     for offset, magic, attributes, timestamp, key, value in messages:
         body = struct.pack(">BB", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
@@ -371,6 +383,24 @@ def message_set(raw: bytes) -> bool:
     plain = sum(not message.compression for message in messages)
     assert plain <= len(opened.records) <= plain + MAX_SIZE // MIN_OBJECT_SIZE
     return True
+
+
+def _fetched(raw: bytes, opened: Any) -> None:
+    """Read as what a Fetch response may have, it begins with the same records, and ends no sooner."""
+    found: list[Any] = []
+    failure: BatchError | None = None
+    try:
+        for piece in decode_fetched(raw, 0, MAX_SIZE):
+            found.append(piece)  # noqa: PERF402 - they are wanted when it raises, too
+    except BatchError as error:
+        failure = error
+        _refused_batch(error, len(raw))
+    if isinstance(opened, BatchError):
+        assert failure is not None
+        assert failure.args == opened.args
+    else:
+        assert failure is None or failure.position >= opened.end
+        assert not opened.records or found[0] == (None, opened.records)
 
 
 def _refused_at(error: BatchError, position: int) -> bool:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.schema import ArrayOf, Kind, StructOf, Table, declared, table
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol.schemas import Case

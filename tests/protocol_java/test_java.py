@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from protocol.apis import APIS
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.errors import DecodeError
 from protocol.messages.produce import PartitionProduceData
 from protocol.messages.share_fetch import PartitionData

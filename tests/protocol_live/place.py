@@ -118,9 +118,9 @@ class Place:
         """Ask again for as long as the error is one of those that pass by themselves; then it must be `expected`."""
         deadline = time.monotonic() + _TIMEOUT_S
         while (error := error_of(response := self.ask(api, version, request))) in _NOT_YET:
-            assert time.monotonic() < deadline, ErrorCode(error).name
+            assert time.monotonic() < deadline, f"{error}: {ErrorCode.for_code(error).name}"
             time.sleep(_POLL_S)  # the broker tells nobody when it is ready
-        assert error == expected, ErrorCode(error).name
+        assert error == expected, f"{error}: {ErrorCode.for_code(error).name}"
         return response
 
     def advertised(self) -> dict[int, tuple[int, int]]:

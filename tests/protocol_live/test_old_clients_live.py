@@ -14,6 +14,7 @@ from protocol.messages import fetch
 from shim.demo.parts.tools import java_tool
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, LegacyBroker
 from tests.protocol_live.place import Place
+from tests.protocol_live.relay import Relay
 
 CODECS: Final = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
 COUNT: Final = 50
@@ -93,15 +94,18 @@ def test_old_consumers_read_what_we_write(
 
 
 class Writer(NamedTuple):
+    """`magic`: what it writes itself."""
+
     release: str
+    magic: int
     options: tuple[str, ...]
 
 
 WRITERS: Final = {
-    "0.8.2.2, Scala": Writer(KAFKA_0_8, ()),
-    "0.8.2.2, Java": Writer(KAFKA_0_8, ("--new-producer",)),
-    "0.10.2.2, Scala": Writer(KAFKA_0_10, ("--old-producer",)),
-    "0.10.2.2, Java": Writer(KAFKA_0_10, ()),
+    "0.8.2.2, Scala": Writer(KAFKA_0_8, 0, ()),
+    "0.8.2.2, Java": Writer(KAFKA_0_8, 0, ("--new-producer",)),
+    "0.10.2.2, Scala": Writer(KAFKA_0_10, 1, ("--old-producer",)),
+    "0.10.2.2, Java": Writer(KAFKA_0_10, 1, ()),
 }
 
 
@@ -111,13 +115,21 @@ def test_we_read_what_old_producers_write(legacy: Legacy, name: str, codec: Comp
     writer = WRITERS[name]
     broker = legacy(writer.release)
     lines = lines_of(name, 500)
-    with Place(broker.port, writer.release) as place:
+    with Place(broker.port, writer.release) as place, Relay(broker.port) as relay:
         topic = place.new_topic()
-        options = ["--broker-list", broker.bootstrap_servers, "--topic", topic, *writer.options]
+        options = ["--broker-list", relay.address, "--topic", topic, *writer.options]
         # By default 0.8's tool ends before it is known that anything arrived.
         options += ["--request-required-acks", "-1", "--compression-codec", codec.name.lower()]
         text = "".join(f"{line}\n" for line in lines)
         java_tool("kafka.tools.ConsoleProducer", *options, input=text, release=writer.release)
+
+        # What the broker keeps is partly its own work.
+        sent = [data for _, data in relay.produced()]
+        messages = [message for data in sent for message in read_messages(data).messages]
+        assert {(message.magic, message.compression) for message in messages} == {(writer.magic, codec)}
+        records = [record for data in sent for record in decode_message_set(data).records]
+        assert [(record.key, record.value) for record in records] == [(None, line.encode()) for line in lines]
+
         for version in (0,) if writer.release == KAFKA_0_8 else (0, 1, 2, 3):
             found = fetched(place, topic, version)
             assert [(r.offset, r.key, r.value) for r in found.records] == [
