@@ -10,7 +10,7 @@ apart by their offsets in the log.
 from struct import Struct
 from typing import Final, NamedTuple
 
-from protocol.compiler import codec
+from protocol.codec import codec
 from protocol.errors import DecodeError
 from protocol.wire import Int32, Int64, NullableString, OpaqueString, String, TaggedFields
 

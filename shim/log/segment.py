@@ -104,7 +104,7 @@ def sound_batches(
         except CorruptBatch as corrupt:
             raise BadBytes(position, f"{corrupt.reason}, under a right CRC", intact=True) from None
         # Kafka's clients read such records, so `records_of` does; no broker writes them into a log.
-        last = offset - 1
+        last = header.base_offset - 1
         for record in records:
             if not last < record.offset < header.next_offset:
                 raise BadBytes(position, f"offset {record.offset} after {last}, under a right CRC", intact=True)
