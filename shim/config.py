@@ -66,7 +66,8 @@ class Settings:
     """Every setting of ``serve`` that is not a command-line option of its own. Times are in milliseconds."""
 
     offsets_topic_num_partitions: int = _integer(50, 1, 100_000, "Partitions of the offsets log; fixed once written.")
-    offsets_topic_segment_bytes: int = _integer(104_857_600, 1, INT32_MAX, "Size at which a log segment is closed.")
+    # An emptied segment is 61 bytes: two of them at least must fit into one, or compaction never merges them.
+    offsets_topic_segment_bytes: int = _integer(104_857_600, 1024, INT32_MAX, "Size at which a log segment is closed.")
     log_roll_ms: int = _integer(604_800_000, 1, INT64_MAX, "Age at which a log segment is closed.")
     log_flush_interval_messages: int = _integer(1, 1, INT64_MAX, "Most unflushed records of a partition.")
     log_flush_interval_ms: int = _integer(INT64_MAX, 1, INT64_MAX, "Longest that a record stays unflushed.")

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.batches import encode_batch, read_header, rewrite_batch
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
+from shim.log.compaction import group_segments
+from shim.log.segment import Segment
 
 
 def test_defaults_are_kafkas() -> None:
@@ -40,6 +43,7 @@ def test_numbers_and_switches(tmp_path: Path) -> None:
         ("group.max.size", "expected name=value"),
         ("group.max.size=many", "group.max.size: 'many' is not a whole number from 1 to 2147483647"),
         ("group.max.size=0", "group.max.size: '0' is not a whole number"),
+        ("offsets.topic.segment.bytes=1023", "'1023' is not a whole number from 1024 to 2147483647"),
         ("group.max.size=1.5", "group.max.size: '1.5' is not a whole number"),
         ("log.cleaner.min.cleanable.ratio=2", "'2' is not a number from 0.0 to 1.0"),
         ("log.cleaner.min.cleanable.ratio=nan", "'nan' is not a number from 0.0 to 1.0"),
@@ -85,6 +89,14 @@ def test_addresses_that_are_none(text: str) -> None:
 def test_every_setting_is_described() -> None:
     for name in Settings.__dataclass_fields__:
         assert Settings.__dataclass_fields__[name].metadata["doc"].endswith(".")
+
+
+def test_emptied_segments_of_the_smallest_size_become_one() -> None:
+    """Two of them, at least: otherwise they would pile up for good."""
+    low = Settings.__dataclass_fields__["offsets_topic_segment_bytes"].metadata["low"]
+    emptied = len(rewrite_batch(read_header(encode_batch(0, [(b"key", b"value")], 0)), ()))
+    segments = [Segment(Path(f"{at}"), at, at + 1, emptied) for at in range(2)]
+    assert group_segments(segments, low, low) == [segments]
 
 
 def test_the_documentation_lists_every_setting_with_its_default() -> None:

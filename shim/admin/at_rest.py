@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in
 from shim.log.files import Files
 from shim.log.shutdown import CLEAN_SHUTDOWN, LOOSE_FLUSH
+
+OTHER_FILES: Final = 32
+"""How many a command may have open, besides one for each partition of the log."""
 
 
 class DataDir(NamedTuple):

@@ -15,6 +15,7 @@ from shim.admin.broker_files import (
     Batch,
     IgnoredTail,
     TransactionEnd,
+    is_swap,
     offsets_folders,
     read_partition,
     segments_of,
@@ -35,7 +36,8 @@ class Counts:
 
     ``expired``: offsets whose own expire timestamp has passed. ``aborted`` and ``open``: offsets committed in a
     transaction that was aborted, or that had not ended. ``misplaced``: records of groups that belong in another
-    partition. ``unknown_keys``: records by the type of their key.
+    partition. ``unknown_keys``: records by the type of their key. ``swaps``: segments that a broker's cleaner had not
+    put in the place of others yet, and that were read instead of those.
     """
 
     partitions: int = 0
@@ -49,6 +51,7 @@ class Counts:
     misplaced: int = 0
     unknown_keys: Counter[int] = field(default_factory=Counter)
     ignored_tails: list[IgnoredTail] = field(default_factory=list)
+    swaps: list[Path] = field(default_factory=list)
 
 
 def read_broker(
@@ -70,12 +73,14 @@ def read_broker(
     counts = Counts(partitions=len(folders))
     offsets = GroupOffsets()
     homes: dict[str, int] = {}
-    sizes = [size_of(files, path) for folder in folders.values() for path in segments_of(files, folder)]
-    counts.segments = len(sizes)
-    with Ongoing("reading", sum(sizes)) as ongoing:
-        for partition, folder in folders.items():
+    segments = {partition: segments_of(files, folder) for partition, folder in folders.items()}
+    paths = [path for its_segments in segments.values() for path in its_segments]
+    counts.segments = len(paths)
+    counts.swaps = [path for path in paths if is_swap(path)]
+    with Ongoing("reading", sum(size_of(files, path) for path in paths)) as ongoing:
+        for partition, its_segments in segments.items():
             replay = _Replay(counts, partition, num_partitions)
-            for key, value in replay.offsets_in(files, folder, ongoing):
+            for key, value in replay.offsets_in(files, its_segments, ongoing):
                 if homes.setdefault(key.group, partition) != partition:
                     raise LogError(
                         f"group {key.group!r} has offsets in partitions {homes[key.group]} and {partition}: say with "
@@ -99,9 +104,9 @@ class _Replay:
         self._pending: dict[int, Newest] = {}
 
     def offsets_in(
-        self, files: Files, folder: Path, ongoing: Ongoing
+        self, files: Files, segments: Sequence[Path], ongoing: Ongoing
     ) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        for found in read_partition(files, folder):
+        for found in read_partition(files, segments):
             if isinstance(found, Batch):
                 for record in found.records:
                     try:

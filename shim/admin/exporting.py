@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.batches import Record, encode_records
-from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
+from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
 from shim.admin.broker_offsets import read_broker
 from shim.admin.console import Ongoing
@@ -19,6 +19,36 @@ from shim.log.files import Files
 _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)
 _SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32
 _NEVER_MS: Final = -(2**63)
+
+BROKERS_RETENTION_MS: Final = 7 * 24 * 3600 * 1000
+"""Kafka's default of ``offsets.retention.minutes``."""
+
+
+class Expiring(NamedTuple):
+    """How many offsets a broker drops soon after its start: ``old`` ones by the time of their commit and its default of
+    ``offsets.retention.minutes``, ``expired`` ones by an expire timestamp of their own."""
+
+    old: int
+    expired: int
+
+
+def expiring(offsets: GroupOffsets, groups: Iterable[str], now_ms: int) -> Expiring:
+    """As a broker (Kafka 4.3) judges groups that have offsets and no more, which is all that comes along."""
+    old = expired = 0
+    for group in groups:
+        for committed in offsets.of(group).values():
+            if committed.expire_timestamp != NO_TIMESTAMP:
+                expired += committed.expire_timestamp <= now_ms
+            else:
+                old += committed.commit_timestamp + BROKERS_RETENTION_MS <= now_ms
+    return Expiring(old, expired)
+
+
+def commit_anew(offsets: GroupOffsets, groups: Iterable[str], now_ms: int) -> None:
+    """As if these groups had committed their offsets at ``now_ms``; an expire timestamp of an offset's own stays."""
+    for group in groups:
+        for (topic, partition), committed in offsets.of(group).items():
+            offsets.set(OffsetCommitKey(group, topic, partition), committed._replace(commit_timestamp=now_ms))
 
 
 def export_to_folders(

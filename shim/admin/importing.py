@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin.at_rest import data_dir_at_rest, partition_folders
+from shim.admin.at_rest import OTHER_FILES, data_dir_at_rest, partition_folders
 from shim.admin.console import Failed, Ongoing, Refused
 from shim.admin.group_offsets import (
     Committed,
@@ -21,6 +21,7 @@ from shim.admin.group_offsets import (
 )
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite
 from shim.log.files import Files
+from shim.log.open_files import allow_open_files
 
 _WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log
 _LARGEST_SET: Final = 50_000
@@ -98,6 +99,7 @@ def import_offsets(
     Raises Refused, nothing having been written; Failed; LogError, OSError.
     """
     num_partitions = _partitions_in(files, data_dir) or num_partitions
+    allow_open_files(num_partitions, OTHER_FILES)
     log = OffsetsLog.open(data_dir, num_partitions, files=files)
     try:
         planned = plan_import(source, _recovered(log), groups, replace=replace)

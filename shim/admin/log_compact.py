@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from shim.admin.at_rest import read_data_dir
+from shim.admin.at_rest import OTHER_FILES, read_data_dir
 from shim.admin.console import (
     SOMETHING_WRONG,
     Ongoing,
@@ -26,6 +26,7 @@ from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, CleaningStats
 from shim.log.files import Files
+from shim.log.open_files import allow_open_files
 
 
 @click.command("compact")
@@ -79,6 +80,7 @@ def _compact(
     files: Files, data_dir: Path, count: int, delete_retention_ms: int
 ) -> tuple[list[CleaningStats], dict[str, str]]:
     """What each round did, and the partitions that could not be compacted, with why."""
+    allow_open_files(count, OTHER_FILES)
     log = OffsetsLog.open(data_dir, count, files=files)
     try:
         with Ongoing("reading", count) as ongoing:

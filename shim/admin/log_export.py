@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from shim.admin.console import (
     print_table,
     shown,
 )
-from shim.admin.exporting import export_to_folders, verify_export
+from shim.admin.exporting import Expiring, commit_anew, expiring, export_to_folders, verify_export
 from shim.admin.group_offsets import GroupOffsets, read_offsets
 from shim.admin.live_brokers import LiveBrokers
 from shim.admin.live_cluster import LiveCluster
@@ -32,6 +33,8 @@ from shim.config import SettingError, parse_servers
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
+KEPT, NOW = "kept", "now"
 
 
 @click.command("export")
@@ -43,6 +46,10 @@ _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
     "--partitions", type=click.IntRange(1, 100_000), default=50, show_default=True,
     help="offsets.topic.num.partitions of the brokers that the folders are for.",
 )  # fmt: skip
+@click.option(
+    "--commit-timestamp", type=click.Choice((KEPT, NOW)), default=KEPT, show_default=True,
+    help="In folders: when each offset was committed, from which brokers count until it expires.",
+)  # fmt: skip
 @click.option("--replace", is_flag=True, help="Of a group that has other offsets in the cluster, replace them.")
 @dry_run_option
 @json_option
@@ -53,6 +60,7 @@ def export_command(
     bootstrap: str | None,
     groups: tuple[str, ...],
     partitions: int,
+    commit_timestamp: str,
     replace: bool,
     dry_run: bool,
     json_wanted: bool,
@@ -61,6 +69,9 @@ def export_command(
 
     --to-folder writes __consumer_offsets-<p>/00000000000000000000.log for each of --partitions, as a broker's cleaner
     leaves them: only what is in force. They are the whole topic for a broker that is stopped and has none of its own.
+    Offsets do not expire here, and do there: those of groups without members offsets.retention.minutes after they were
+    committed. How many are that old is told; for these --commit-timestamp now, or raise that setting before the broker
+    starts.
 
     --to-bootstrap commits the offsets to each group's coordinator. A group that has members there is refused, and so
     is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.
@@ -79,11 +90,16 @@ def export_command(
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading")
     chosen = _chosen(offsets, groups, data_dir)
+    in_danger = None
     if folder is not None:
+        now_ms = time.time_ns() // 1_000_000
+        if commit_timestamp == NOW:
+            commit_anew(offsets, chosen, now_ms)
+        in_danger = expiring(offsets, chosen, now_ms)
         exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, dry_run=dry_run)
     else:
         exported = asyncio.run(_to_cluster(bootstrap or "", offsets, chosen, replace=replace, dry_run=dry_run))
-    _tell(exported, dry_run=dry_run, json_wanted=json_wanted)
+    _tell(exported, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if any(each.problems for each in exported):
         sys.exit(SOMETHING_WRONG)
 
@@ -116,7 +132,7 @@ async def _to_cluster(
         return await export_to_cluster(LiveCluster(brokers), offsets, groups, replace=replace, dry_run=dry_run)
 
 
-def _tell(exported: Sequence[Exported], *, dry_run: bool, json_wanted: bool) -> None:
+def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:
     problems = sum(len(each.problems) for each in exported)
     if json_wanted:
         groups = [
@@ -129,15 +145,34 @@ def _tell(exported: Sequence[Exported], *, dry_run: bool, json_wanted: bool) -> 
             }
             for each in exported
         ]
-        print_json({"dry_run": dry_run, "groups": groups, "verified": None if dry_run else not problems})
+        document = {"dry_run": dry_run, "groups": groups, "verified": None if dry_run else not problems}
+        if in_danger is not None:
+            document["expiring"] = in_danger._asdict()
+        print_json(document)
         return
     rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in exported]
     print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
     for each in exported:
         for problem in each.problems:
             click.echo(f"problem: {shown(problem)}", err=True)
+    for warning in _warnings(in_danger or Expiring(0, 0)):
+        click.echo(f"warning: {warning}", err=True)
     total = count_shown(sum(len(each.offsets) for each in exported), "offset")
     verdict = "nothing was written" if dry_run else "read back: all there"
     if problems:
         verdict = count_shown(problems, "problem")
     click.echo(f"{count_shown(len(exported), 'group')}, {total}; {verdict}")
+
+
+def _warnings(in_danger: Expiring) -> Iterator[str]:
+    if in_danger.old:
+        yield (
+            f"{count_shown(in_danger.old, 'offset')} committed more than 7 days ago: a broker drops them soon after "
+            "its start, unless their consumers are back by then. Raise its offsets.retention.minutes first (10080 by "
+            "default), or export with --commit-timestamp now"
+        )
+    if in_danger.expired:
+        yield (
+            f"{count_shown(in_danger.expired, 'offset')} with an expire timestamp that has passed: a broker drops them "
+            "soon after its start"
+        )

@@ -160,6 +160,7 @@ def _counts_as_json(counts: Counts) -> dict[str, Any]:
             {"path": str(tail.path), "position": tail.position, "size": tail.size, "reason": tail.reason}
             for tail in counts.ignored_tails
         ],
+        "swaps": [str(path) for path in counts.swaps],
     }
 
 
@@ -178,6 +179,8 @@ def _notes(counts: Counts) -> Iterable[str]:
         yield f"left out {count_shown(counts.misplaced, 'record')} of groups that belong in another partition"
     for kind, count in sorted(counts.unknown_keys.items()):
         yield f"left out {count_shown(count, 'record')} of key type {kind}, which hold no offsets"
+    for path in counts.swaps:
+        yield f"read {path} in the place of the segments that it was made of, as a broker does at its start"
     for tail in counts.ignored_tails:
         yield (
             f"left out {tail.size} bytes at the end of {tail.path} (from byte {tail.position}: {tail.reason}), "

@@ -69,16 +69,18 @@ def _repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: 
 
 
 def _lower_checkpoints(files: Files, held: DataDir, plan: PartitionPlan) -> None:
-    for name in (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
-        path = held.path / name
-        try:
-            offsets = read_checkpoint(files, path)
-        except LogError:
-            if name == RECOVERY_POINT_CHECKPOINT:
-                raise
-            continue
-        if offsets.get(plan.partition, 0) > plan.end_offset:
-            write_checkpoint(files, path, {**offsets, plan.partition: plan.end_offset})
+    path = held.path / RECOVERY_POINT_CHECKPOINT
+    points = read_checkpoint(files, path)
+    if points.get(plan.partition, 0) > plan.end_offset:
+        write_checkpoint(files, path, {**points, plan.partition: plan.end_offset})
+    # The log may be of another copy than the one that was cleaned up to there. Clean is what is found to be.
+    path = held.path / CLEANER_OFFSET_CHECKPOINT
+    try:
+        first_dirty = read_checkpoint(files, path)
+    except LogError:
+        return
+    if first_dirty.pop(plan.partition, None) is not None:
+        write_checkpoint(files, path, first_dirty)
 
 
 def _copies(files: Files, segment: SegmentPlan) -> Iterator[Path]:

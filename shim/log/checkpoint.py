@@ -10,7 +10,8 @@ The file is replaced as a whole, so half of one is never the work of a crash.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -53,16 +54,34 @@ def write_checkpoint(files: Files, path: Path, offsets: Mapping[TopicPartition, 
     replace_file(files, path, ("\n".join(lines) + "\n").encode("ascii"))
 
 
-def replace_file(files: Files, path: Path, data: bytes) -> None:
-    """Durably puts a file with this content in the place of what is there, at one stroke. Raises OSError."""
+def replace_file(
+    files: Files, path: Path, data: bytes | Callable[[int], None], renaming: AbstractContextManager[None] | None = None
+) -> None:
+    """Durably puts a file with this content in the place of what is there, at one stroke.
+
+    ``data``: the content, or what writes it to a descriptor. ``renaming`` is entered for that stroke, and may raise.
+
+    Raises OSError, and what these raise: what was there remains then, and nothing of the new file takes up room, unless
+    it is the last sync that failed, or the disk takes nothing back.
+    """
     unfinished = path.with_name(f"{path.name}.tmp")
     if files.exists(unfinished):
         files.unlink(unfinished)
-    fd = files.create(unfinished)
     try:
-        files.write_at(fd, data, 0)
-        files.fdatasync(fd)
-    finally:
-        files.close(fd)
-    files.rename(unfinished, path)
+        fd = files.create(unfinished)
+        try:
+            if isinstance(data, bytes):
+                files.write_at(fd, data, 0)
+            else:
+                data(fd)
+            files.fdatasync(fd)
+        finally:
+            files.close(fd)
+        with renaming or nullcontext():
+            files.rename(unfinished, path)
+    except BaseException:
+        with suppress(OSError):  # it is removed before the next try
+            if files.exists(unfinished):
+                files.unlink(unfinished)
+        raise
     files.sync_directory(path.parent)

@@ -5,8 +5,9 @@ for. Then every segment up to there is written anew, small neighbours into one (
 the old ones (swap.py).
 
 A round that breaks off anywhere leaves a log that is right. Its groups are swapped in the order of the log, so a
-tombstone never goes before what it stands for; and only after a whole round does the checkpoint say that the part is
-clean: until then the next round takes it for dirty again.
+tombstone never goes before what it stands for, and snapshots that may hold that go before the first swap
+(snapshot_floor.py). Only after a whole round does the checkpoint say that the part is clean: until then the next round
+takes it for dirty again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from shim.log.compaction import OffsetMap, cleaned_batch, group_segments
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.segment import Segment, SoundBatch, closed_batches
+from shim.log.snapshot_floor import SnapshotFloor
 from shim.log.swap import cleaned_path, remove_left_overs, swap
 
 _WRITE_SIZE: Final = 1 << 20
@@ -72,6 +74,9 @@ class CleanablePartition(Protocol):
 
     @property
     def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def snapshot_floor(self) -> SnapshotFloor: ...
 
     def closed_segments(self) -> list[Segment]:
         """Rising. LogError while the partition is not recovered; OSError."""
@@ -159,6 +164,7 @@ class CleaningRound:
         self._pace = pace
         self._stats = stats
         self._now_ms = now_ms
+        self._snapshots_are_gone = False
 
     def run(self, first_dirty_offset: int) -> int:
         """Gives the offset up to which the partition is clean now.
@@ -209,11 +215,17 @@ class CleaningRound:
             if not changed:
                 return
             cleaned.finish()
+            self._outdate_snapshots(newest.end_offset)
             replaced = [segment.base_offset for segment in group]
             if not self._partition.swap_segments(group, lambda: swap(self._files, folder, replaced)):
                 raise CleaningStopped
             stats.segments_written += 1
         remove_left_overs(self._files, folder)
+
+    def _outdate_snapshots(self, end_offset: int) -> None:
+        if not self._snapshots_are_gone:
+            self._partition.snapshot_floor.rise(end_offset)
+            self._snapshots_are_gone = True
 
     @contextmanager
     def _reading(self, segment: Segment, *, unread_below: int = 0) -> Iterator[Iterator[SoundBatch]]:

@@ -47,7 +47,9 @@ def dirtiness(segments: Sequence[Segment], first_dirty_offset: int) -> Dirtiness
 def group_segments(segments: Sequence[Segment], max_bytes: int, max_index_bytes: int) -> list[list[Segment]]:
     """Neighbours that become one segment: what they take now is within both limits, their offsets within an int32.
 
-    Cleaned, they take less, as a rule: a batch that is given a delete horizon can grow by some bytes a record.
+    Cleaned, they take less, as a rule: a batch that is given a delete horizon can grow by some bytes a record. An
+    emptied segment keeps one batch's header (61 bytes), so with ``max_bytes`` below two of them they stay apart for
+    good: the setting begins above.
     """
     groups: list[list[Segment]] = []
     size = index_size = 0
@@ -78,7 +80,7 @@ class OffsetMap:
 
     def __init__(self, first_dirty_offset: int, max_bytes: int) -> None:
         self._newest: dict[bytes | None, int] = {}
-        self._first_dirty_offset = first_dirty_offset
+        self.first_dirty_offset = first_dirty_offset
         self._max_bytes = max_bytes
         self.size_bytes = 0
         self.end_offset = first_dirty_offset
@@ -97,7 +99,7 @@ class OffsetMap:
     def add(self, batch: SoundBatch) -> None:
         """The batches of the log in their order. One that is added to a map not full is added whole."""
         newest = self._newest
-        first = self._first_dirty_offset
+        first = self.first_dirty_offset
         for key, _, _, _, offset in batch.records:
             if offset >= first:
                 if key not in newest:
@@ -121,7 +123,9 @@ def cleaned_batch(
     A tombstone that is the newest of its key stays for ``delete_retention_ms`` more, so that whoever reads the log
     from its beginning in less than that sees it: the batch gets a delete horizon, if it has none yet (the attribute,
     and the horizon in place of the base timestamp). Once that is over, tombstones go. What they stood for went when
-    the horizon was set, or goes in the same swap at the latest.
+    the horizon was set, or goes in the same swap at the latest. That holds only of what is in the map, or has a
+    horizon: where the map begins too late (a checkpoint that is of another copy of the log), what a tombstone before it
+    stands for may be there still. So such a one is given no horizon, and stays.
 
     A batch of which nothing is left is dropped, or, with ``keep_empty``, a header that says no more than up to which
     offset the log goes. Batches behind the end of the map stay as they are.
@@ -136,7 +140,8 @@ def cleaned_batch(
         records = [record for record in records if record.value is not None]
     if not records:
         return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
-    if horizon is None and any(record.value is None for record in records):
+    first_tombstone = next((record.offset for record in records if record.value is None), -1)
+    if horizon is None and first_tombstone >= newest.first_dirty_offset:
         horizon = min(now_ms + delete_retention_ms, _MAX_INT64)
     elif len(records) == header.record_count:
         return CleanedBatch(batch.raw, header.record_count)

@@ -18,6 +18,7 @@ from shim.log.recovery import Known, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 from shim.log.shutdown import LeftBehind
+from shim.log.snapshot_floor import SnapshotFloor
 
 
 class PartitionLog:
@@ -52,6 +53,7 @@ class PartitionLog:
         self._rolled: list[Segment] = []
         self._newest_base = 0
         self._closed = ClosedSegments(files, folder)
+        self.snapshot_floor = SnapshotFloor(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
 

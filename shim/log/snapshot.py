@@ -9,16 +9,16 @@
     the payload, of which nothing is known here
 
 All big-endian. A snapshot is believed only while its anchor, the batch that ends at the offset, stands in the log just
-where it was: a log that was restored from an older copy, cut, or written on differently has another one there. A
-compaction may move it, too; a new snapshot has to be made then. Whatever is wrong with a snapshot is no error, as the
-log holds all that it does.
+where it was: a log that was restored from an older copy, cut, or written on differently has another one there. That
+alone is not enough: compaction removes the snapshots that it makes wrong before it does so (snapshot_floor.py), and a
+new one has to be made then. Whatever is wrong with a snapshot is no error, as the log holds all that it does.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -30,17 +30,18 @@ from shim.log.checkpoint import replace_file
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
+from shim.log.snapshot_floor import SNAPSHOT_NAME, SnapshotFloor, SnapshotOutdated
 
 _PREFIX: Final = Struct(">4shI")
 _HEAD: Final = Struct(">qqqqqI")
 _MAGIC: Final = b"OSSN"
 _VERSION: Final = 1
-_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _UNFINISHED: Final = re.compile(r"\d{20}\.snapshot\.tmp")
 _MAGIC_POSITION: Final = 16
 _MAGIC_BYTE: Final = bytes((MAGIC,))
 _LENGTH: Final = Struct(">i")
 _LENGTH_POSITION: Final = 8
+_CHUNK_SIZE: Final = 1 << 20
 _FIRST_WINDOW: Final = 8192
 _WINDOW_GROWTH: Final = 16
 
@@ -119,18 +120,60 @@ def _sound_header(window: bytes, at: int) -> BatchHeader | None:
     return header
 
 
-def write_snapshot(files: Files, folder: Path, offset: int, anchor: Anchor, payload: Sequence[bytes]) -> Path:
+def write_snapshot(
+    files: Files,
+    folder: Path,
+    offset: int,
+    anchor: Anchor,
+    payload: Iterable[bytes],
+    *,
+    floor: SnapshotFloor | None = None,
+) -> Path | None:
     """Durable when this returns; the partition's other snapshots are gone then. ``payload``: in pieces.
+
+    ``floor``: the partition's, where it may be compacted meanwhile. None when it was, beyond the offset: the snapshot
+    was not kept then. Other threads have their turn meanwhile, however long the payload.
 
     Raises OSError: the snapshots that there were remain, or the new one is there.
     """
-    body = b"".join((_HEAD.pack(offset, *anchor), *payload))
-    path = folder / snapshot_name(offset)
-    replace_file(files, path, _PREFIX.pack(_MAGIC, _VERSION, google_crc32c.value(body)) + body)
     for name in files.names(folder):
-        if _NAME.fullmatch(name) and name != path.name:
+        if _UNFINISHED.fullmatch(name):
+            remove_snapshot(files, folder / name)
+    path = folder / snapshot_name(offset)
+    head = _HEAD.pack(offset, *anchor)
+
+    def write(fd: int) -> None:
+        crc, position = google_crc32c.value(head), _PREFIX.size + len(head)
+        for chunk in _chunks(payload):
+            crc = google_crc32c.extend(crc, chunk)
+            files.write_at(fd, chunk, position)
+            position += len(chunk)
+        files.write_at(fd, _PREFIX.pack(_MAGIC, _VERSION, crc) + head, 0)
+
+    try:
+        replace_file(files, path, write, floor.admitting(offset) if floor is not None else None)
+    except SnapshotOutdated:
+        return None
+    for name in files.names(folder):
+        if SNAPSHOT_NAME.fullmatch(name) and name != path.name:
             remove_snapshot(files, folder / name)
     return path
+
+
+def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, in chunks of which each is dealt with before the others would miss the interpreter's lock."""
+    gathered: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        for start in range(0, len(piece), _CHUNK_SIZE):
+            part = piece[start : start + _CHUNK_SIZE]
+            if size + len(part) > _CHUNK_SIZE:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+            gathered.append(part)
+            size += len(part)
+    if size:
+        yield b"".join(gathered)
 
 
 def newest_snapshot(files: Files, folder: Path) -> Snapshot | None:
@@ -141,9 +184,9 @@ def newest_snapshot(files: Files, folder: Path) -> Snapshot | None:
     found = None
     for name in reversed(files.names(folder)):
         path = folder / name
-        if _UNFINISHED.fullmatch(name) or (_NAME.fullmatch(name) and found is not None):
+        if _UNFINISHED.fullmatch(name) or (SNAPSHOT_NAME.fullmatch(name) and found is not None):
             remove_snapshot(files, path)
-        elif _NAME.fullmatch(name):
+        elif SNAPSHOT_NAME.fullmatch(name):
             found = _read(files, path)
             if found is not None and not is_anchored(files, folder, found):
                 _logger.warning("%s is not used: the log has something else before that offset by now", path)
@@ -175,7 +218,10 @@ def is_anchored(files: Files, folder: Path, snapshot: Snapshot) -> bool:
 
 
 def remove_snapshot(files: Files, path: Path) -> None:
-    """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed."""
+    """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed.
+
+    Not for one that compaction makes wrong: see :class:`~shim.log.snapshot_floor.SnapshotFloor`.
+    """
     try:
         files.unlink(path)
     except FileNotFoundError:
@@ -198,7 +244,7 @@ def _read(files: Files, path: Path) -> Snapshot | None:
         magic, version, crc = _PREFIX.unpack_from(raw)
         if (magic, version) != (_MAGIC, _VERSION):
             reason = f"it is no snapshot of version {_VERSION}"
-        elif google_crc32c.value(bytes(raw[_PREFIX.size :])) != crc:
+        elif _crc_of(raw[_PREFIX.size :]) != crc:
             reason = "its checksum is wrong"
     if reason:
         _logger.warning("%s is not used: %s", path, reason)
@@ -209,3 +255,10 @@ def _read(files: Files, path: Path) -> Snapshot | None:
         _logger.warning("%s is not used: it is of offset %d", path, offset)
         return None
     return found
+
+
+def _crc_of(raw: memoryview) -> int:
+    crc = 0
+    for start in range(0, len(raw), _CHUNK_SIZE):
+        crc = google_crc32c.extend(crc, bytes(raw[start : start + _CHUNK_SIZE]))
+    return crc

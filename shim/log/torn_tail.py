@@ -42,7 +42,11 @@ def cut_torn_tail(files: Files, fd: int, path: Path, size: int, end: LogEnd, bad
 
 
 def keep_copy(files: Files, fd: int, path: Path, start: int, size: int) -> Path:
-    """A durable copy of a segment's bytes from ``start`` on, beside it. Raises OSError (as when the disk is full)."""
+    """A durable copy of a segment's bytes from ``start`` on, beside it.
+
+    Raises OSError, as when the disk has no room for it: nothing goes of which there is no copy, so recovery waits for
+    room instead.
+    """
     copy, copy_fd = _new_copy(files, path.with_name(f"{path.name}.cut-{start}"))
     try:
         try:

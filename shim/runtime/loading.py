@@ -65,6 +65,15 @@ class Progress:
         self._from_snapshots += from_snapshot
         self._done_bytes += size
         self.replayed(0)
+        self._tell_the_end()
+
+    def failed(self, size: int) -> None:
+        """A partition of so many bytes is not loaded, or only later."""
+        self._partitions -= 1
+        self._bytes -= size
+        self._tell_the_end()
+
+    def _tell_the_end(self) -> None:
         if self._done == self._partitions:
             seconds = time.monotonic() - self._begun
             log.info(
@@ -100,7 +109,10 @@ class Loader:
     def size(self, number: int) -> int:
         """Bytes of the partition's folder, nearly: what loading it will take longer for."""
         folder = self._log.partition_log(number).folder
-        return sum(path.stat().st_size for path in folder.iterdir())
+        try:
+            return sum(path.stat().st_size for path in folder.iterdir())
+        except OSError:  # so will loading it, which says so
+            return 0
 
     def _load(self, number: int) -> Loaded:
         partition = self._log.partition_log(number)
@@ -132,7 +144,10 @@ class Loader:
         return coordinator
 
     def _goes_with(self, snapshot: Snapshot, partition: PartitionLog) -> bool:
-        return partition.log_end_offset >= snapshot.offset and is_anchored(self._files, partition.folder, snapshot)
+        # Between the look at the snapshot and the recovery the cleaner may have been at work.
+        return partition.snapshot_floor.offset <= snapshot.offset <= partition.log_end_offset and is_anchored(
+            self._files, partition.folder, snapshot
+        )
 
     def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
         replay, decode = coordinator.replay, RecordDecoder().decode

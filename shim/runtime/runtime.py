@@ -133,19 +133,36 @@ class Runtime:
     async def load(self) -> None:
         """Read every partition back, each served from then on; :meth:`stop` ends it early.
 
-        The largest come last, so that most are served soon. From then on the log is cleaned, too. Raises
-        :class:`shim.log.LogError` and :class:`OSError`.
+        The largest come last, so that most are served soon. From then on the log is cleaned, too.
+
+        One whose log cannot be used is not served (COORDINATOR_NOT_AVAILABLE), one of which a call failed is tried
+        again. Raises :class:`shim.log.LogError` and :class:`OSError`, of the first, when none could be read back.
         """
         self._loop = asyncio.get_running_loop()
         numbers = range(len(self._partitions))
         sizes = await self._loop.run_in_executor(self._recoverer, lambda: [self._loader.size(n) for n in numbers])
         progress = self._loader.progress
         progress.expect(sizes)
+        failed: dict[Partition, LogError | OSError] = {}
         for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
             if self._stopping:
                 return
-            from_snapshot = await self._load(partition)
-            progress.loaded(sizes[partition.number], from_snapshot=from_snapshot)
+            try:
+                from_snapshot = await self._load(partition)
+            except LogError as error:
+                self._cannot_serve(partition, error)
+                failed[partition] = error
+            except OSError as error:
+                log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
+                failed[partition] = error
+            else:
+                progress.loaded(sizes[partition.number], from_snapshot=from_snapshot)
+        if len(failed) == len(self._partitions):
+            raise next(iter(failed.values()))
+        for partition, why in failed.items():
+            progress.failed(sizes[partition.number])
+            if isinstance(why, OSError):
+                self._begin_reload(partition, None)
         self._cleaning.start()
 
     async def _load(self, partition: Partition) -> bool:
@@ -337,15 +354,18 @@ class Runtime:
                 lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 # What of the partition is being written has to be on disk, or to have failed, before it is read back.
                 flying = self._flying if self._flying is not None and number in self._flying.records else None
-                task = asyncio.get_running_loop().create_task(self._reload(partition, flying))
-                self._reloads.add(task)
-                task.add_done_callback(self._reloads.discard)
+                self._begin_reload(partition, flying)
             # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
             lost += self._next.lost(number)
             if failed is not None:
                 lost += failed.lost(number)
         for ticket in lost:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
+
+    def _begin_reload(self, partition: Partition, flying: Flight | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload(partition, flying))
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
 
     async def _reload(self, partition: Partition, flying: Flight | None) -> None:
         if flying is not None:
@@ -358,13 +378,18 @@ class Runtime:
                 log.error("__consumer_offsets-%d: reload failed, trying again: %s", number, error)
                 await asyncio.sleep(RELOAD_RETRY_SECONDS)
             except Exception as error:
-                partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                unforeseen = None if isinstance(error, LogError) else error
-                log.error("%s; __consumer_offsets-%d is not served until a restart", error, number, exc_info=unforeseen)
+                self._cannot_serve(partition, error)
                 return
             else:
                 log.warning("__consumer_offsets-%d: reloaded and served again", number)
                 return
+
+    def _cannot_serve(self, partition: Partition, error: Exception) -> None:
+        partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        unforeseen = None if isinstance(error, LogError) else error
+        log.error(
+            "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=unforeseen
+        )
 
     # -- the end
 

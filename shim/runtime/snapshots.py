@@ -13,12 +13,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.coordinator import GroupCoordinator, StateDump
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.files import Files
+from shim.log.partition import PartitionLog
 from shim.log.snapshot import Anchor, last_batch, write_snapshot
 
 log = logging.getLogger(__name__)
@@ -29,16 +29,27 @@ LEAST_RECORDS = 100_000
 LEAST_RECORDS_AT_STOP = 1_000
 """To replay fewer than these takes no longer than to write a snapshot does."""
 
+RETRY_S = 60.0
+"""After so many seconds one that could not be written is taken again."""
+
 _STEP_S: Final = 0.004
 
 
 class End(NamedTuple):
     """Where a partition's log of one topic ends."""
 
-    topic: str
-    folder: Path
+    partition: PartitionLog
     offset: int
     anchor: Anchor
+
+
+class Outcome(NamedTuple):
+    """``offset``: of the snapshot of the offsets' log, 0 when none was written. ``again_s``: after so many seconds it
+    is tried again; None when that is not needed.
+    """
+
+    offset: int
+    again_s: float | None
 
 
 class Taking:
@@ -61,6 +72,7 @@ class Snapshots:
         self._since = [0] * offsets_log.num_partitions
         self._offset = [0] * offsets_log.num_partitions
         self._due: dict[int, None] = {}
+        self._retries: dict[int, asyncio.TimerHandle] = {}
         self._taking: asyncio.Task[None] | None = None
         self._ended: Callable[[], None] = lambda: None
 
@@ -95,6 +107,8 @@ class Snapshots:
         while self.due:
             number = next(iter(self._due))
             del self._due[number]
+            if (retry := self._retries.pop(number, None)) is not None:
+                retry.cancel()
             coordinator = coordinator_of(number)
             if coordinator is not None:  # otherwise it is being read back
                 self._since[number] = 0
@@ -118,7 +132,8 @@ class Snapshots:
             if ends is not None:
                 pieces = taking.dump.pieces()
                 loop = asyncio.get_running_loop()
-                self._offset[taking.number] = await loop.run_in_executor(self._thread, self._write, ends, pieces)
+                written = await loop.run_in_executor(self._thread, self._write, ends, pieces)
+                self._wrote(taking.number, written)
         finally:
             self._taking = None
             self._ended()
@@ -134,26 +149,46 @@ class Snapshots:
                 log.warning("%s: no snapshot was taken: %s", partition.topic_partition, error)
                 continue
             if anchor is not None:
-                ends.append(End(topic, partition.folder, partition.log_end_offset, anchor))
+                ends.append(End(partition, partition.log_end_offset, anchor))
         return ends
 
-    def _write(self, ends: Sequence[End], pieces: Sequence[bytes]) -> int:
-        """The offset of the snapshot of the offsets' log, 0 when there is none now."""
+    def _write(self, ends: Sequence[End], pieces: Sequence[bytes]) -> Outcome:
         offset = 0
-        for end in ends:
+        again_s = None
+        for partition, end_offset, anchor in ends:
+            is_offsets = partition.topic_partition.topic == OFFSETS_TOPIC
             # Of the other topics nothing has to be known but where the log goes on.
-            payload = pieces if end.topic == OFFSETS_TOPIC else ()
+            payload = pieces if is_offsets else ()
             try:
-                write_snapshot(self._files, end.folder, end.offset, end.anchor, payload)
+                path = write_snapshot(
+                    self._files, partition.folder, end_offset, anchor, payload, floor=partition.snapshot_floor
+                )
             except OSError as error:
-                log.warning("%s: a snapshot could not be written: %s", end.folder.name, error)
-            else:
-                offset = end.offset if end.topic == OFFSETS_TOPIC else offset
-        return offset
+                log.warning("%s: a snapshot could not be written: %s", partition.topic_partition, error)
+                again_s = RETRY_S
+                continue
+            if path is None:  # compacted meanwhile; it will be beyond that
+                again_s = again_s or 0.0
+            elif is_offsets:
+                offset = end_offset
+        return Outcome(offset, again_s)
+
+    def _wrote(self, number: int, outcome: Outcome) -> None:
+        if outcome.offset:
+            self._offset[number] = outcome.offset
+        if outcome.again_s is not None:
+            loop = asyncio.get_running_loop()
+            self._retries[number] = loop.call_later(outcome.again_s, self._take_again, number)
+
+    def _take_again(self, number: int) -> None:
+        self._due[number] = None
+        self._ended()
 
     # -- the end
 
     def stop(self) -> None:
+        for retry in self._retries.values():
+            retry.cancel()
         if self._taking is not None:
             self._taking.cancel()
 
@@ -171,13 +206,17 @@ class Snapshots:
         For the thread that writes. Begins none after so many seconds: it is only for the next start to be quick.
         """
         until = time.monotonic() + seconds
-        of_use = [each for each in coordinators if self._since[each[0]] >= LEAST_RECORDS_AT_STOP]
+        of_use = [each for each in coordinators if self._is_of_use(each[0])]
         of_use.sort(key=lambda each: self._since[each[0]], reverse=True)
         for taken, (number, coordinator) in enumerate(of_use):
             if time.monotonic() >= until:
                 log.info("%d partitions are left without a new snapshot", len(of_use) - taken)
                 return
             self._write(self.ends_of(number), [coordinator.dump()])
+
+    def _is_of_use(self, number: int) -> bool:
+        compacted = 0 < self._offset[number] < self._log.partition_log(number).snapshot_floor.offset
+        return compacted or self._since[number] >= LEAST_RECORDS_AT_STOP
 
 
 def _nothing() -> None:

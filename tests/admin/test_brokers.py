@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import time
+from itertools import count
 from pathlib import Path
 
+from protocol.partition import partition_for
 from shim.demo.parts import Broker
 from tests.admin.broker_groups import (
     Served,
@@ -21,6 +24,7 @@ from tests.legacy.parts import KAFKA_0_10, KAFKA_3, LegacyBroker
 from tests.protocol_live.place import Place
 
 HOUR_MS = 3_600_000
+TIMEOUT_S = 30.0
 UNDECIDED = "a transaction that has not ended may change this"
 # offsets.topic.compression.codec
 SNAPPY, LZ4, ZSTD = 2, 3, 4
@@ -160,6 +164,36 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
     with broker, Place(broker.port, broker.release) as place:
         groups = sorted({group for group, _, _ in expected})
         assert fetch(place, groups) == expected
+
+
+def test_what_is_older_than_a_broker_keeps_it(tmp_path: Path) -> None:
+    """It is dropped soon, unless it was exported as of now. When the pass has been is told by an offset that has an
+    expire timestamp of its own."""
+    now_ms = time.time_ns() // 1_000_000
+    idle = "idle"
+    others = (f"over-{at}" for at in count())
+    over = next(other for other in others if partition_for(other, 5) == partition_for(idle, 5))
+    data_dir = tmp_path / "data"
+    week_old = now_ms - 8 * 24 * HOUR_MS
+    records = [
+        (idle, commit_record(idle, "t", 0, 7, commit_timestamp=week_old)),
+        (over, commit_record(over, "t", 0, 8, commit_timestamp=week_old, expire_timestamp=now_ms - 1)),
+    ]
+    write_log(data_dir, records)
+    broker = Broker(tmp_path / "broker", properties={"offsets.retention.check.interval.ms": 1_000})
+    with broker, Place(broker.port, broker.release) as place:
+        commit(place, place.new_group(), place.new_topic(), 1)  # which makes the topic
+    for kept_or_now, expected in (("kept", {}), ("now", {(idle, "t", 0): (7, -1, "")})):
+        exported = tmp_path / kept_or_now
+        to_folder: list[str | Path] = ["--to-folder", exported, "--partitions", "5", "--commit-timestamp", kept_or_now]
+        assert log("export", "--data-dir", data_dir, *to_folder).status == 0
+        put_in_place(exported, broker.data)
+        with broker, Place(broker.port, broker.release) as place:
+            deadline = time.monotonic() + TIMEOUT_S
+            while fetch(place, [over]):
+                assert time.monotonic() < deadline, "no offset expires"
+                time.sleep(0.1)
+            assert fetch(place, [idle]) == expected
 
 
 def put_in_place(exported: Path, broker_data: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from protocol.offsets_log import (
 )
 from protocol.partition import partition_for
 from shim.admin import exporting, importing
+from shim.admin.broker_offsets import read_broker
 from shim.admin.exporting import export_to_folders, verify_export
 from shim.admin.group_offsets import GroupOffsets, TopicPartition, offset_commit_value
 from shim.coordinator.offsets import CommittedOffset
 from shim.log import LogError, OffsetsLog
+from shim.log.files import Files
 from tests.admin.running import TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles
 from tests.log.sync_sites import Site, sites, watching
@@ -247,6 +251,61 @@ def test_a_difference_is_told(exported: Path, tmp_path: Path, monkeypatch: pytes
     assert result.status == 1
     assert "group two t-0: expected" in result.stderr
     assert "1 difference when read back" in result.stdout
+
+
+# --- brokers let offsets expire --------------------------------------------------------------------------------------
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def of_all_ages(tmp_path: Path) -> Path:
+    """Two that are older than a broker keeps them, one that is not, one of each that has an expire timestamp."""
+    now_ms = time.time_ns() // 1_000_000
+    path = tmp_path / "ages"
+    ages = {
+        "idle": {"commit_timestamp": now_ms - 8 * DAY_MS},
+        "idle too": {"commit_timestamp": now_ms - 7 * DAY_MS},
+        "fresh": {"commit_timestamp": now_ms - 6 * DAY_MS},
+        "over": {"commit_timestamp": now_ms - 9 * DAY_MS, "expire_timestamp": now_ms - 1},
+        "not over": {"commit_timestamp": now_ms - 9 * DAY_MS, "expire_timestamp": now_ms + DAY_MS},
+    }
+    write_log(path, [(group, commit_record(group, "t", 0, 5, **its)) for group, its in ages.items()], partitions=2)
+    return path
+
+
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["done", "dry run"])
+def test_an_export_says_how_many_offsets_brokers_will_drop(
+    of_all_ages: Path, tmp_path: Path, dry_run: list[str]
+) -> None:
+    export: list[str | Path] = ["export", "--data-dir", of_all_ages, "--to-folder", tmp_path / "exported", *dry_run]
+    told = log(*export)
+    assert told.status == 0
+    assert "warning: 2 offsets committed more than 7 days ago: a broker drops them soon after its start" in told.stderr
+    assert "offsets.retention.minutes" in told.stderr
+    assert "--commit-timestamp now" in told.stderr
+    assert "warning: 1 offset with an expire timestamp that has passed" in told.stderr
+    shutil.rmtree(tmp_path / "exported", ignore_errors=True)
+    assert log(*export, "--json").json["expiring"] == {"old": 2, "expired": 1}
+    shutil.rmtree(tmp_path / "exported", ignore_errors=True)
+    fresh = log(*export, "--group", "fresh", "--group", "not over")
+    assert (fresh.status, fresh.stderr) == (0, "")
+
+
+def test_an_export_as_of_now(of_all_ages: Path, tmp_path: Path) -> None:
+    exported = tmp_path / "exported"
+    result = log("export", "--data-dir", of_all_ages, "--to-folder", exported, "--commit-timestamp", "now", "--json")
+    assert result.status == 0, result.stderr
+    assert result.json["verified"] is True
+    assert result.json["expiring"] == {"old": 0, "expired": 1}
+    found, _ = read_broker(Files(), [exported], 0)
+    before = served(of_all_ages)
+    at = TopicPartition("t", 0)
+    now_ms = time.time_ns() // 1_000_000
+    for group in before:
+        committed = found.of(group)[at]
+        assert now_ms - 60_000 < committed.commit_timestamp <= now_ms
+        assert committed._replace(commit_timestamp=0) == before[group][at]._replace(commit_timestamp=0)
 
 
 # --- an export survives a power failure ------------------------------------------------------------------------------

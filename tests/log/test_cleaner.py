@@ -26,7 +26,7 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
-from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, CleaningStats, CleaningStopped, Pace
 from shim.log.compaction import Dirtiness, OffsetMap, cleaned_batch, dirtiness, group_segments
@@ -34,6 +34,7 @@ from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
 from shim.log.segment import Segment, SoundBatch
+from shim.log.snapshot_floor import SnapshotFloor
 from shim.log.swap import finish_swap
 from tests.log.faulty_files import FaultyFiles
 from tests.log_format.dump import Dumped
@@ -61,6 +62,7 @@ class Folder:
         self.topic_partition = TopicPartition("topic", partition)
         self.folder = data_dir / str(self.topic_partition)
         self.folder.mkdir(exist_ok=True)
+        self.snapshot_floor = SnapshotFloor(self.files, self.folder)
         self.swap_failed = False
         self.refuses_swaps = False
         if not segment_base_offsets(Files(), self.folder):
@@ -315,6 +317,34 @@ def test_an_empty_batch_is_dropped_or_kept_as_a_header() -> None:
     assert (header.base_timestamp, header.max_timestamp, header.partition_leader_epoch) == (NO_TIMESTAMP, NOW, 3)
     assert one_cleaned(kept, newest, keep_empty=True) == kept
     assert one_cleaned(kept, newest) == b""
+
+
+def test_a_tombstone_before_the_map_gets_no_delete_horizon() -> None:
+    """What it stands for was not looked for, and may be there."""
+    raw = encode_batch(7, [put("a", None), put("b")], NOW)
+    later = encode_batch(9, [put("c"), put("b"), put("d", None)], NOW)
+    newest = OffsetMap(9, 1 << 30)
+    newest.add(sound(later))
+    cleaned = sound(one_cleaned(raw, newest))
+    assert cleaned.header.delete_horizon is None
+    assert cleaned.records == sound(raw).records[:1]
+    assert sound(one_cleaned(later, newest)).header.delete_horizon == NOW + RETENTION
+
+
+def test_a_checkpoint_that_is_of_another_copy_of_the_log_brings_nothing_back(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.append(put("deleted"))
+    folder.append(put("other"))
+    folder.append(put("deleted", None))
+    folder.roll()
+    folder.append(put("new"))
+    folder.roll()
+    write_checkpoint(Files(), tmp_path / CLEANER_OFFSET_CHECKPOINT, {folder.topic_partition: 3})
+    clean(folder)
+    folder.append(put("newer"))
+    folder.roll()
+    clean(folder, now_ms=NOW + RETENTION)
+    assert folder.replay().keys() == {b"other", b"new", b"newer"}
 
 
 def test_a_tombstone_gets_a_delete_horizon_and_goes_when_it_is_over() -> None:

@@ -1,6 +1,7 @@
 """Any history of commits, deletes, expiries, compactions, rolls, restarts, crashes and failing calls, against a dict.
 
-What the log gives back is replayed by the coordinator, as at a start, and the offsets that it then serves are compared.
+What the log gives back is replayed by the coordinator, as at a start, from a snapshot where there is one, and the
+offsets that it then serves are compared.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from hypothesis.stateful import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, cleaning
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.compaction import CleanedBatch, OffsetMap, cleaned_batch
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
+from shim.log.partition import PartitionLog
 from shim.log.segment import SoundBatch
 from shim.log.settings import LogSettings
+from shim.log.snapshot import Anchor, last_batch, write_snapshot
+from shim.runtime.loading import Loader
 from tests.log.crashing import DATA_DIR, small_sizes
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -52,6 +56,15 @@ class Committed(NamedTuple):
     offset: int
     metadata: str
     expires_ms: int
+
+
+class Making(NamedTuple):
+    """A snapshot that is not written yet."""
+
+    log: PartitionLog
+    offset: int
+    anchor: Anchor
+    dump: bytes
 
 
 State = dict[GroupTopicPartition, Committed]
@@ -90,6 +103,7 @@ class LogAgainstDict(RuleBasedStateMachine):
         self.files = self.files_type()
         self.log: OffsetsLog | None = None
         self.cleaner: Cleaner | None = None
+        self.in_the_making: list[Making] = []
 
     def teardown(self) -> None:
         if self.log is not None:
@@ -113,15 +127,17 @@ class LogAgainstDict(RuleBasedStateMachine):
         settings = LogSettings(segment_bytes, roll_ms, flush_offset_checkpoint_interval_ms=200)
         self.log = OffsetsLog.open(DATA_DIR, PARTITIONS, settings=settings, files=self.files)
         self.cleaner = None
+        self.in_the_making = []
         for partition in range(PARTITIONS):
             self._recover(partition)
 
     def _recover(self, partition: int, *, is_certain: bool = False) -> None:
         """``is_certain``: the process has not ended since, and knows what it has acknowledged."""
         assert self.log is not None
+        loader = Loader(self.log, CoordinatorSettings(), self.files, lambda: False)
         while True:
             try:
-                found = served((record.key, record.value) for record in self.log.recover(partition))
+                found = served_by(loader.load(partition).coordinator)
                 break
             except OSError:
                 assert self.files.errors
@@ -261,6 +277,42 @@ class LogAgainstDict(RuleBasedStateMachine):
         assert cleaner is not None
         self._survives(partial(cleaner.step, self.now_ms))
 
+    @rule(partition=st.integers(0, PARTITIONS - 1), is_written=st.booleans())
+    def begin_a_snapshot(self, partition: int, is_written: bool) -> None:
+        self._survives(partial(self._begin_snapshot, partition))
+        if is_written:
+            self.write_the_snapshots()
+
+    def _begin_snapshot(self, partition: int) -> None:
+        log = self._log.partition_log(partition)
+        if not log.recovered:
+            return
+        try:
+            anchor = last_batch(self.files, log)
+            coordinator = replayed(
+                (record.key or b"", record.value) for batch in log.read() for record in batch.records
+            )
+        except OSError:
+            assert self.files.errors
+            return
+        if anchor is not None:
+            self.in_the_making.append(Making(log, log.log_end_offset, anchor, coordinator.dump()))
+
+    @precondition(lambda self: self.in_the_making)
+    @rule()
+    def write_the_snapshots(self) -> None:
+        making, self.in_the_making = self.in_the_making, []
+        for each in making:
+            self._survives(partial(self._write_snapshot, each))
+
+    def _write_snapshot(self, its: Making) -> None:
+        if its.log is not self._log.partition_log(its.log.topic_partition.partition):
+            return  # of an earlier life
+        try:
+            write_snapshot(self.files, its.log.folder, its.offset, its.anchor, [its.dump], floor=its.log.snapshot_floor)
+        except OSError:
+            assert self.files.errors
+
     @invariant()
     def what_can_be_read_is_what_was_acknowledged(self) -> None:
         if self.log is None:
@@ -294,11 +346,19 @@ def records_of(change: Change, now_ms: int) -> list[tuple[bytes, bytes | None]]:
 
 def served(records: Iterable[tuple[bytes, bytes | None]]) -> dict[GroupTopicPartition, tuple[int, str]]:
     """What a coordinator serves that has replayed these."""
+    return served_by(replayed(records))
+
+
+def replayed(records: Iterable[tuple[bytes, bytes | None]]) -> GroupCoordinator:
     coordinator = GroupCoordinator()
     for raw_key, raw_value in records:
         key = decode_key(raw_key)
         assert isinstance(key, OffsetCommitKey)
         coordinator.replay(key, cast(OffsetCommitValue | None, decode_value(key, raw_value)))
+    return coordinator
+
+
+def served_by(coordinator: GroupCoordinator) -> dict[GroupTopicPartition, tuple[int, str]]:
     return {
         (group, topic.name, partition.partition_index): (partition.committed_offset, partition.metadata or "")
         for group in GROUPS

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import random
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from protocol.batches import encode_batch
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
@@ -63,6 +64,30 @@ def test_what_is_written_is_read_and_the_log_goes_on_behind_it(tmp_path: Path) -
     log = OffsetsLog.open(tmp_path, 1)
     assert read_on(log, snapshot) == [key for key, _ in later]
     append(log, (b"goes on", b""))
+    log.close()
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "index gone, and cut"])
+def test_closed_segments_below_a_snapshot_end_where_the_next_begins(tmp_path: Path, harm: str) -> None:
+    log = opened(tmp_path)
+    fill(log, 20)
+    assert len(closed(log)) > 3
+    snapshot = taken(log)
+    below = closed(log)[1]
+    assert below.next_offset < snapshot.anchor.segment
+    log.close()
+    log = OffsetsLog.open(tmp_path, 1, settings=SMALL)
+    assert read_on(log, snapshot) == []
+    log.close()
+    if harm == "gone":
+        below.path.unlink()
+    else:
+        below.path.write_bytes(below.path.read_bytes()[:-90])
+    if harm.startswith("index"):
+        below.path.with_suffix(".index").unlink()
+    log = OffsetsLog.open(tmp_path, 1, settings=SMALL)
+    with pytest.raises(CorruptLog):
+        read_on(log, snapshot)
     log.close()
 
 
@@ -278,10 +303,55 @@ def test_one_that_cannot_be_written_leaves_the_older(tmp_path: Path, method: str
     with pytest.raises(OSError, match="No space"):
         taken(log, files)
     assert older.path.exists()
+    assert not [name for name in names(tmp_path) if name.endswith(".tmp")], "it would fill a disk that is full already"
     files.heal()
     assert not files.open_files
     assert taken(log, files).offset > older.offset
     assert len(names(tmp_path)) == 1, "what was begun is gone"
+    log.close()
+
+
+def test_unfinished_ones_go_when_another_is_written(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    (folder_of(tmp_path) / f"{snapshot_name(7)}.tmp").write_bytes(b"half, of a process that was killed")
+    partition = log.partition_log(0)
+    anchor = last_batch(FILES, partition)
+    assert anchor is not None
+    write_snapshot(FILES, partition.folder, log.log_end_offset(0), anchor, PAYLOAD)
+    assert names(tmp_path) == [snapshot_name(log.log_end_offset(0))]
+    log.close()
+
+
+class Peaks(Files):
+    def __init__(self) -> None:
+        self.largest = 0
+
+    def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
+        self.largest = max(self.largest, len(data))
+        return super().pwrite(fd, data, position)
+
+
+@pytest.mark.parametrize("pieces", [(b"x" * (48 << 20),), (b"x" * 1_000,) * 40_000, (b"x" * 1_500_000,) * 25])
+def test_a_large_one_is_written_and_read_a_little_at_a_time(tmp_path: Path, pieces: tuple[bytes, ...]) -> None:
+    """What is done in one go keeps everybody else from the interpreter, and takes its size in memory once more."""
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    partition = log.partition_log(0)
+    anchor = last_batch(FILES, partition)
+    assert anchor is not None
+    files = Peaks()
+    tracemalloc.start()
+    try:
+        write_snapshot(files, partition.folder, log.log_end_offset(0), anchor, pieces)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert files.largest <= 1 << 20
+    assert peak < 8 << 20
+    found = newest_snapshot(FILES, partition.folder)
+    assert found is not None
+    assert bytes(found.payload) == b"".join(pieces)
     log.close()
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from protocol.errors import ErrorCode
 from shim.config import Settings
+from shim.log import LogError
+from shim.log.data_dir import segment_name
 from shim.runtime import Clock, Runtime, loading, open_log
 from shim.runtime.loading import Loader, Progress
-from tests.runtime.running import running
-from tests.runtime.test_runtime import WITHOUT_HISTORY
+from tests.runtime.running import PARTITIONS, offset_in, running
+from tests.runtime.test_runtime import WITHOUT_HISTORY, served_again
 
 
 async def test_the_largest_partition_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +45,82 @@ async def test_the_end_of_loading_is_told(tmp_path: Path, caplog: pytest.LogCapt
     await runtime.close(10)
     (line,) = [line for line in caplog.messages if line.startswith("loaded")]
     assert line.startswith("loaded 2 partitions (0 from snapshots), 0 records replayed, in 0.")
+
+
+async def written(data_dir: Path) -> list[Path]:
+    """An offset in each partition; their segments."""
+    async with running(data_dir, WITHOUT_HISTORY) as shim:
+        shim.log.release(100)
+        for partition in range(PARTITIONS):
+            await shim.commit(shim.group_in(partition), 7).result()
+    return [data_dir / f"__consumer_offsets-{partition}" / segment_name(0) for partition in range(PARTITIONS)]
+
+
+def damage(segment: Path) -> None:
+    raw = bytearray(segment.read_bytes())
+    raw[-1] ^= 1
+    segment.write_bytes(raw)
+
+
+async def test_a_damaged_partition_is_not_served_and_the_others_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    segments = await written(tmp_path)
+    damage(segments[1])
+    damaged = segments[1].read_bytes()
+    caplog.clear()
+    for _ in range(2):  # the second start does not know any more that the first one had ended in good order
+        async with running(tmp_path, WITHOUT_HISTORY) as shim:
+            shim.log.release(100)
+            for partition in (0, 2):
+                assert offset_in(await shim.fetch(shim.group_in(partition)).result()) == 7
+                await shim.commit(shim.group_in(partition), 7).result()
+            assert await shim.fetch(shim.group_in(1)).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert await shim.commit(shim.group_in(1), 8).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert segments[1].read_bytes() == damaged, "nothing is cut"
+        (line,) = [line for line in caplog.messages if "not served" in line]
+        assert line.startswith(f"{segments[1]} is damaged at byte 0: ")
+        assert line.endswith("; __consumer_offsets-1 is not served until a restart")
+        assert len([line for line in caplog.messages if line.startswith("loaded 2 partitions")]) == 1
+        caplog.clear()
+
+
+async def test_a_partition_that_cannot_be_read_for_now_is_served_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("shim.runtime.runtime.RELOAD_RETRY_SECONDS", 0.01)
+    await written(tmp_path)
+    real = Loader.load
+    fails = True
+
+    def failing(loader: Loader, number: int) -> loading.Loaded:
+        if number == 0 and fails:
+            raise OSError(errno.EIO, "Input/output error", "the segment")
+        return real(loader, number)
+
+    monkeypatch.setattr(Loader, "load", failing)
+    async with running(tmp_path, WITHOUT_HISTORY) as shim:
+        assert offset_in(await shim.fetch(shim.group_in(1)).result()) == 7
+        assert await shim.fetch(shim.group_in(0)).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert "__consumer_offsets-0: loading failed, it will be tried again: [Errno 5]" in caplog.text
+        fails = False
+        assert offset_in(await served_again(shim, shim.group_in(0))) == 7
+
+
+@pytest.mark.parametrize("error", [LogError("damaged"), OSError(errno.EIO, "Input/output error")])
+async def test_where_no_partition_can_be_read_that_is_said(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(loader: Loader, number: int) -> loading.Loaded:
+        raise error
+
+    monkeypatch.setattr(Loader, "load", failing)
+    runtime = Runtime(open_log(tmp_path, WITHOUT_HISTORY), WITHOUT_HISTORY, Clock())
+    with pytest.raises(type(error)):
+        await runtime.load()
+    runtime.stop()
+    await runtime.close(10)
 
 
 def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

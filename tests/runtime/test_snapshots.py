@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.offsets_log import UnknownKey, decode_key, decode_value
+from protocol.offsets_log import OffsetCommitKey, UnknownKey, decode_key, decode_value, encode_key
+from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import HISTORY_TOPIC, CoordinatorSettings, GroupCoordinator
 from shim.coordinator.snapshot import StateDump
-from shim.log import OFFSETS_TOPIC, LogError
+from shim.log import OFFSETS_TOPIC, LogError, PartitionWrite
 from shim.log.files import Files
 from shim.log.snapshot import newest_snapshot, write_snapshot
 from shim.runtime import open_log
 from shim.runtime import snapshots as snapshots_module
 from shim.runtime.loading import Loader
 from tests.runtime.held_log import WAIT_SECONDS, Teller
-from tests.runtime.running import Running, offset_in, running
+from tests.runtime.running import TOPIC, Running, offset_in, running
 from tests.runtime.test_runtime import error_in, served_again
 
 ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10, log_cleaner_enable=False)
@@ -39,6 +40,10 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def snapshot_offsets(data_dir: Path, topic: str = OFFSETS_TOPIC, number: int = 0) -> list[int]:
     return sorted(int(path.stem) for path in (data_dir / f"{topic}-{number}").glob("*.snapshot"))
+
+
+def unfinished(data_dir: Path) -> list[Path]:
+    return list(data_dir.glob("*/*.tmp"))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -82,12 +87,13 @@ def assert_as_replayed(data_dir: Path, settings: Settings, number: int = 0) -> t
 
 
 def content(coordinator: GroupCoordinator) -> object:
-    """The state without the order of the groups, of which a compacted log does not tell all."""
+    """The state without what a compacted log does not tell: the groups' order, and which of them have nothing left."""
     state = coordinator._state
-    return {
+    groups = {
         group: (value, {(topic, number): each for topic, number, each in state.offsets.of_group(group)})
         for group, value in state.recorded.items()
     }
+    return {group: (value, offsets) for group, (value, offsets) in groups.items() if value is not None or offsets}
 
 
 async def test_one_is_taken_after_so_many_records_and_a_start_goes_on_from_there(tmp_path: Path) -> None:
@@ -166,10 +172,10 @@ async def test_requests_go_on_while_one_is_dumped_and_while_it_is_written(
     writing, go_on = threading.Event(), threading.Event()
     write = snapshots_module.write_snapshot  # type: ignore[attr-defined]
 
-    def slow(*args: Any) -> object:
+    def slow(*args: Any, **more: Any) -> object:
         writing.set()
         assert go_on.wait(WAIT_SECONDS)
-        return write(*args)
+        return write(*args, **more)
 
     monkeypatch.setattr(StateDump, "step", counted)
     monkeypatch.setattr(snapshots_module, "write_snapshot", slow)
@@ -246,6 +252,82 @@ async def test_one_that_cannot_be_written_harms_nobody(
         shim.log.files.heal()
         await commits(shim, range(10, 20))
         await until(lambda: snapshot_offsets(tmp_path) == [20])
+
+
+async def test_one_that_could_not_be_written_is_taken_again_though_nobody_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(snapshots_module, "RETRY_S", 0.01)
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        shim.log.files.fail("pwrite", errno.ENOSPC, "snapshot")
+        await commits(shim, range(10))
+        await until(lambda: caplog.text.count("a snapshot could not be written") > 3)
+        assert not unfinished(tmp_path)
+        shim.log.files.heal()
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        assert len(shim.log.writes) == 10
+
+
+async def test_another_is_taken_in_place_of_one_that_a_compaction_overtakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = snapshots_module.write_snapshot  # type: ignore[attr-defined]
+    overtaken: list[int] = []
+
+    async with running(tmp_path, ONE) as shim:
+
+        def slow(*args: Any, **more: Any) -> object:
+            if not overtaken:
+                overtaken.append(args[2])
+                shim.log.partition_log(0).snapshot_floor.rise(11)
+            return write(*args, **more)
+
+        monkeypatch.setattr(snapshots_module, "write_snapshot", slow)
+        shim.log.release(9)
+        await commits(shim, range(9))
+        tickets = [shim.commit("g", offset) for offset in (9, 10)]
+        shim.log.release(2)
+        for ticket in tickets:
+            await ticket.result()
+        await until(lambda: snapshot_offsets(tmp_path) == [11])
+    assert_as_replayed(tmp_path, ONE)
+
+
+async def test_one_is_taken_at_the_stop_when_a_compaction_has_removed_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 1_000_000)
+        await commits(shim, [10])
+        shim.log.partition_log(0).snapshot_floor.rise(11)  # a round that was stopped after its first swap
+        assert snapshot_offsets(tmp_path) == []
+    assert snapshot_offsets(tmp_path) == [11]
+
+
+async def test_a_compaction_between_the_look_at_a_snapshot_and_the_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(8))
+    log = open_log(tmp_path, ONE)
+    loader = Loader(log, CoordinatorSettings.of(ONE), Files(), lambda: False)
+    assert loader.load(0).snapshot_offset == 8
+    real = Loader._restored
+
+    def compacted_meanwhile(loader: Loader, snapshot: object) -> object:
+        found = real(loader, snapshot)  # type: ignore[arg-type]
+        log.partition_log(0).snapshot_floor.rise(9)
+        return found
+
+    monkeypatch.setattr(Loader, "_restored", compacted_meanwhile)
+    assert loader.load(0)[1:] == (8, 0)
+    assert "the log does not hold what it is of" in caplog.text
+    log.close()
 
 
 async def test_after_a_compaction_another_one_is_taken_though_nobody_commits(
@@ -336,6 +418,17 @@ async def test_a_snapshot_that_the_recovery_takes_the_ground_from_is_not_used(
     assert coordinator.dump() == replayed(tmp_path, ONE).dump()
 
 
+def delete(data_dir: Path, settings: Settings, groups: Iterable[str]) -> None:
+    """As `log import --replace` does it, at rest."""
+    log = open_log(data_dir, settings)
+    for number in range(log.num_partitions):
+        list(log.recover(number))
+    for group in groups:
+        tombstone = (encode_key(OffsetCommitKey(group, TOPIC, 0)), None)
+        assert log.write([PartitionWrite(partition_for(group, log.num_partitions), [[tombstone]], 1)]) == {}
+    log.close()
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_lives_with_failing_disks_compactions_and_snapshots(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -353,6 +446,7 @@ async def test_lives_with_failing_disks_compactions_and_snapshots(
             offsets_topic_segment_bytes=rng.choice((300, 1_000, 10_000)),
             log_cleaner_enable=rng.random() < 0.7,
             log_cleaner_min_cleanable_ratio=0.1,
+            log_cleaner_delete_retention_ms=0,
             log_cleaner_backoff_ms=1,
         )
         async with running(tmp_path, settings) as shim:
@@ -368,12 +462,16 @@ async def test_lives_with_failing_disks_compactions_and_snapshots(
                     assert offset_in(await served_again(shim, group)) == acknowledged.get(group)
                 else:
                     acknowledged[group] = number
+        if rng.random() < 0.7:
+            deleted = rng.sample(sorted(acknowledged), min(len(acknowledged), 2))
+            delete(tmp_path, settings, deleted)
+            acknowledged = {group: offset for group, offset in acknowledged.items() if group not in deleted}
         for partition in range(2):
             try:
                 used += assert_as_replayed(tmp_path, settings, partition)[1] > 0
             except LogError as error:
                 raise AssertionError(str(error)) from error
     async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
-        for group, offset in acknowledged.items():
-            assert offset_in(await shim.fetch(group).result()) == offset
+        for group in (f"g{each}" for each in range(6)):
+            assert offset_in(await shim.fetch(group).result()) == acknowledged.get(group)
     assert used, "no snapshot was ever of use"

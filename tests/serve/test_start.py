@@ -21,10 +21,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.partition import partition_for
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
 from shim.log import OffsetsLog, PartitionWrite
-from tests.serve.test_connections import commit, committed
+from tests.serve.test_connections import commit, commit_request, committed
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -234,6 +235,27 @@ def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
     assert f"data directory {tmp_path / 'data'} belongs to cluster" in error
     with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
         assert committed(client, "g") == 1
+
+
+def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broker: Broker, tmp_path: Path) -> None:
+    two = {"offsets.topic.num.partitions": 2}
+    groups = {partition_for(name, 2): name for name in ("a", "b", "c", "d")}
+    assert len(groups) == 2
+    shim = Shim(broker.bootstrap_servers, tmp_path / "data", settings=two)
+    with shim, WireClient(shim.port) as client:
+        for group in groups.values():
+            commit(client, group, 1)
+    (segment,) = (tmp_path / "data" / "__consumer_offsets-0").glob("*.log")
+    damaged = bytearray(segment.read_bytes())
+    damaged[30] ^= 1
+    segment.write_bytes(damaged)
+    with shim, WireClient(shim.port) as client:
+        assert committed(client, groups[1]) == 1
+        commit(client, groups[1], 2)
+        response = client.ask(offset_commit.API, 8, commit_request(groups[0], 2))
+        assert response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert f"{segment} is damaged at byte 0: " in shim.log()
+    assert bytes(damaged) == segment.read_bytes()
 
 
 def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
