@@ -1,4 +1,4 @@
-"""Which messages Kafka's own codecs have, as data, so that it can be asked without Java; `test_java.py` holds it to them."""
+"""Which messages Kafka's own codecs have, as data, to be asked without Java; `test_java.py` holds it to them."""
 
 from typing import Final
 
