@@ -247,6 +247,14 @@ def test_a_second_zstd_frame_has_to_end(more: bytes) -> None:
         decompress(Compression.ZSTD, compress(Compression.ZSTD, b"content") + more)
 
 
+@pytest.mark.parametrize("block", [b"\0\0", b"\0\x05\0"])
+def test_nothing_comes_after_a_snappy_block_of_nothing(block: bytes) -> None:
+    stream = compress(Compression.SNAPPY, b"") + struct.pack(">i", len(block)) + block
+    for data in (block, stream):
+        with pytest.raises(CorruptBatch):
+            decompress(Compression.SNAPPY, data)
+
+
 @pytest.mark.parametrize("codec", MORE_CODECS)
 @pytest.mark.parametrize("content", [b"", b"a", bytes(70_000)], ids=["nothing", "a byte", "much"])
 def test_very_many_after_one_another(codec: Compression, content: bytes) -> None:
