@@ -40,6 +40,10 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
     if path.exists():  # its name is durable: it was synced before anybody was served
         lines = dict(line.partition("=")[::2] for line in path.read_text(encoding="utf-8").splitlines())
         owner = lines.get("cluster.id")
+        if not owner:
+            raise LogError(
+                f"{path} names no cluster: write cluster.id=… of the cluster that the offsets are of into it"
+            )
         if owner != cluster_id:
             raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
         return
