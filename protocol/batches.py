@@ -22,8 +22,10 @@ What is read is what brokers keep and Kafka 4.3's consumer reads: brokers assign
 they like (0 or -1, most of them); and of a batch that is not compressed brokers take any offset deltas, so its records
 need not rise, nor keep within the batch's offsets. Refused here, though that consumer reads it: what no broker takes
 from a producer (a last offset delta below 0 or below the number of records less one; bytes after the last record of a
-batch without any); lengths below -1 (null to it); varints of more bits than their type has (it drops these); and
-base offsets less than 2^31 from the ends of 64 bits, and timestamps beyond them (it goes round).
+batch without any, compressed or not); lengths below -1 (null to it); varints of more bits than their type has (it drops
+these); and base offsets less than 2^31 from the ends of 64 bits, and timestamps beyond them (it goes round). Of what is
+cut off, it looks at the magic alone, and at the length that a message of magic 0 has at least; here all is judged that
+is there.
 """
 
 from __future__ import annotations

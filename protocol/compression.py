@@ -20,7 +20,8 @@ zstd      the next frame              skippable frames, before others too
 
 Refused here, though that client reads it: a second gzip member or zstd frame that is cut off in its header (it ends
 there without a word, and a zstd frame wherever it is cut off), gzip's reserved flags, a wrong checksum of an lz4
-frame's content, and a zstd payload of no bytes at all. The other way round, it does not read lz4 blocks that depend on
+frame's content, what comes after an uncompressed lz4 block of no bytes (the end of the frame to it), and a zstd payload
+of no bytes at all. The other way round, it does not read lz4 blocks that depend on
 those before them.
 
 In message sets of magic 0, lz4 frames have a wrong header checksum: Kafka 0.8 and 0.9 took it over the frame's magic
@@ -178,11 +179,7 @@ def _unsnappy(data: bytes, max_size: int, position: int) -> bytes:
     size = sum(_snappy_size(block, position) for block in blocks(data, position))
     if size > max_size:
         raise _too_large(max_size, position)
-    if not size:
-        return b""
-    content = BytesIO()
-    content.seek(size - 1)
-    content.write(b"\0")
+    content = BytesIO(bytes(size))
     with content.getbuffer() as view:
         start = 0
         for block in blocks(data, position):

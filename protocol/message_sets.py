@@ -17,7 +17,8 @@ is that of all messages inside. There is one level of wrapping only, and no zstd
 
 Offsets are read as they come, negative ones and ones that do not rise too, as those clients do: brokers assign them, so
 producers send what they like (-1, some of them). Refused here, though those clients read it: a wrapper whose last
-message is cut off (they leave it out), lengths below -1 (null to them), and bytes after the value.
+message is cut off (they leave it out), another magic than 0 in a wrapper that is not 1 either (1 to them), offsets in a
+wrapper that lead beyond 64 bits (they go round), lengths below -1 (null to them), and bytes after the value.
 
 A Fetch response may end in the middle of a message; that is reported, not raised. The log of a topic that was upgraded
 has record batches (magic 2) after the messages; where the first one begins, reading messages ends. All that a response

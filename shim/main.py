@@ -7,8 +7,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,15 @@ async def _load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
+@contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Whoever gave a wrong value is told by which option."""
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(f"{option}: {error}") from error
+
+
 async def _open_port(listeners: Listeners) -> None:
     try:
         await listeners.open()
@@ -201,8 +211,10 @@ def serve_command(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     try:
         settings = load_settings(config, assignments)
-        bootstrap = parse_servers(bootstrap_servers)
-        address = parse_host_port(listen)
+        with _naming("--bootstrap-servers"):
+            bootstrap = parse_servers(bootstrap_servers)
+        with _naming("--listen"):
+            address = parse_host_port(listen)
         told = advertised_host or address.host
         if told in WILDCARDS:
             raise SettingError(f"clients cannot connect to {told}: give --advertised-host")
@@ -225,7 +237,7 @@ def demo_command(keep: bool, json_wanted: bool) -> None:
     from shim.demo import missing_libraries
 
     if missing := missing_libraries():
-        raise click.ClickException(f"{', '.join(missing)} not installed: pip install 'kafka-offset-shim[demo]'")
+        raise click.ClickException(f"{', '.join(missing)} not installed: in the clone, pip install '.[demo]'")
     from shim.demo.demo import run  # only now: it imports the clients, an extra that `serve` does without
 
     sys.exit(run(keep=keep, json_wanted=json_wanted))

@@ -12,7 +12,7 @@ the shim does not speak to the brokers yet; and what only brokers ask each other
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -43,7 +43,7 @@ class Forwarded(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    rewrite: Callable[[Services, int, bytes], bytes | Awaitable[bytes]]
+    rewrite: Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
 
 
 class Served(NamedTuple):

@@ -48,6 +48,8 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
         replace_file(files, path, f"version=1\ncluster.id={cluster_id}\n".encode())
         return
     owner = cluster_id_of(files, data_dir)  # durable: opening the directory synced the name, whoever made it
+    if not owner:
+        raise LogError(f"{path} names no cluster: write cluster.id=… of the cluster that the offsets are of into it")
     if owner != cluster_id:
         raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
 

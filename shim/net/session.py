@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from protocol.errors import DecodeError
 from shim.api import ROUTES, Call, Forwarded, Refused, Rewritten, Route, Served, Services
@@ -17,7 +17,9 @@ from shim.net.responses import Slot
 
 log = logging.getLogger(__name__)
 
-Rewrite = Callable[[Services, int, bytes], bytes | Awaitable[bytes]]
+T = TypeVar("T")
+
+Rewrite = Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
 
 # Responses that may wait on one connection before the shim takes no more requests from it.
 MAX_PENDING = 1024
@@ -94,7 +96,7 @@ class ClientSession(asyncio.Protocol):
         self._broker = BrokerSide(self, self._write, addresses, settings.socket_connection_setup_timeout_ms / 1000)
         self._queue = self._broker.queue
         self._transport: asyncio.Transport | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._stops = 0
         self._paused = False
         self._draining = False
@@ -246,10 +248,7 @@ class ClientSession(asyncio.Protocol):
         if isinstance(result, bytes):
             self._fill(slot, result)
         else:
-            self._in_background(self._fill_later(slot, result))
-
-    async def _fill_later(self, slot: Slot, frame: Awaitable[bytes]) -> None:
-        self._fill(slot, await frame)
+            self._in_background(result, partial(self._fill, slot))
 
     def _fill(self, slot: Slot, frame: bytes) -> None:
         if not self._closed:
@@ -260,19 +259,27 @@ class ClientSession(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, T], then: Callable[[T], object] = lambda _: None) -> None:
+        """`work` is a task of its own, so that it is ended in order even where the client leaves before it begins."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(partial(self._finished, then))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, then: Callable[[T], object], task: asyncio.Task[T]) -> None:
         self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, ConnectionError):
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            try:
+                then(task.result())
+            except Exception as failure:
+                self.crashed(failure)
+        elif isinstance(error, ConnectionError):
             self._close(str(error))
         elif isinstance(error, DecodeError):
             self._close(f"the broker's response cannot be followed: {error}")
-        elif error is not None:
+        else:
             self.crashed(error)
 
     def _stop(self, reason: int) -> None:

@@ -39,10 +39,11 @@ def test_nobody_takes_part_twice_or_alone(line: Line) -> None:
 def test_every_rival_is_met_in_every_message() -> None:
     met: dict[str, set[Column]] = {}
     for line in LINES:
-        message = line.label.partition(" v")[0].partition(",")[0]
+        message = line.label.partition(" v")[0].partition(", ")[0]
         met.setdefault(f"{message}, {line.work}", set()).update(side.column for side in line.sides)
     rivals = {Column.KAFKA_PYTHON, Column.AIOKAFKA, Column.KIO}
-    assert len(met) == 2 * (4 * 2 + 1) + 2  # requests and responses of four APIs, Metadata responses; batches
+    # Requests and responses of four APIs, Metadata responses; batches of two sizes.
+    assert len(met) == 2 * (4 * 2 + 1 + 2)
     assert all(columns >= rivals for columns in met.values())
 
 

@@ -204,6 +204,14 @@ def test_a_data_directory_belongs_to_the_first_cluster_it_meets(tmp_path: Path) 
     assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=A\n"
 
 
+def test_a_note_without_a_cluster_is_named(tmp_path: Path) -> None:
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    (tmp_path / "data" / "meta.properties").write_text("version=1\n")
+    with pytest.raises(LogError, match=r"meta\.properties names no cluster"):
+        log.claim("B")
+    log.close()
+
+
 def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
     (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.i")

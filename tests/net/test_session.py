@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from typing import Any
 
@@ -310,6 +311,21 @@ async def test_a_bug_is_logged_as_one_and_ends_that_connection_only(
     assert bug.exc_info is not None
     assert isinstance(bug.exc_info[1], ValueError)
     assert line.message.endswith("connection closed: internal error")
+
+
+async def test_a_client_that_leaves_before_its_response_is_rewritten_leaves_nothing_behind() -> None:
+    """Python would warn of a coroutine that was never awaited, which is an error here."""
+
+    async def rewrite(services: Any, version: int, frame: bytes) -> bytes:
+        return frame
+
+    async with bench() as shim:
+        await shim.client()
+        (session,) = shim.made
+        session._rewrite(session._reserve(), rewrite, 1, b"response")
+        session.abort()
+        await until(lambda: not session._tasks)
+    gc.collect()
 
 
 async def test_a_closed_connection_whose_client_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import struct
 import subprocess
 import sys
 import time
@@ -245,6 +246,14 @@ def test_what_comes_after_the_end(codec: Compression, more: bytes, read: bytes |
 def test_a_second_zstd_frame_has_to_end(more: bytes) -> None:
     with pytest.raises(CorruptBatch):
         decompress(Compression.ZSTD, compress(Compression.ZSTD, b"content") + more)
+
+
+@pytest.mark.parametrize("block", [b"\0\0", b"\0\x05\0"])
+def test_nothing_comes_after_a_snappy_block_of_nothing(block: bytes) -> None:
+    stream = compress(Compression.SNAPPY, b"") + struct.pack(">i", len(block)) + block
+    for data in (block, stream):
+        with pytest.raises(CorruptBatch):
+            decompress(Compression.SNAPPY, data)
 
 
 @pytest.mark.parametrize("codec", MORE_CODECS)

@@ -37,7 +37,7 @@ from protocol.schema import ArrayOf, Kind, StructOf, Table, table
 from protocol.wire import ZERO_UUID, Fixed
 from tests.protocol.schemas import API_CASES, Case
 from tests.protocol.strategies import sample
-from tests.protocol_java.oracle import generated_has, kafka_1_has
+from tests.protocol_java.coverage import generated_has, kafka_1_has
 
 
 def classes_in(package: Any) -> list[type[Any]]:

@@ -21,16 +21,8 @@ from shim.demo.parts.jars import KAFKA
 from tests.legacy.parts import KAFKA_1, KAFKA_3
 from tests.protocol.schemas import API_CASES, CASES, Case
 from tests.protocol_java.corpus import all_defaults, inside, samples, spoilt
-from tests.protocol_java.oracle import (
-    NEITHER_HAS,
-    RELEASES,
-    Answer,
-    Question,
-    Read,
-    Refused,
-    ask,
-    kafka_1_has,
-)
+from tests.protocol_java.coverage import NEITHER_HAS, kafka_1_has
+from tests.protocol_java.oracle import RELEASES, Answer, Question, Read, Refused, ask
 from tests.protocol_java.values import same_in_wire_order, same_message
 
 SAMPLES: Final = 20

@@ -22,11 +22,13 @@ from protocol.batches import (
     encode_records,
     end_transaction_marker,
 )
-from protocol.messages import fetch, produce
+from protocol.messages import fetch
 from shim.demo.parts import Broker
+from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.tools import console_consumer, console_producer
 from tests.conftest import TopicFactory
 from tests.protocol.test_batches import with_field
+from tests.protocol_live.place import Place
 from tests.wire import WireClient
 
 PRODUCE, FETCH = 9, 12  # the first flexible Produce, the last Fetch that names topics
@@ -36,13 +38,8 @@ CODECS = list(Compression)
 
 def send(broker: Broker, topic: str, batch: bytes) -> int:
     """Produce one batch to partition 0; gives back its base offset."""
-    data = produce.TopicProduceData(topic, partition_data=(produce.PartitionProduceData(0, batch),))
-    request = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
-    with WireClient(broker.port) as client:
-        (answer,) = client.ask(produce.API, PRODUCE, request).responses
-    (partition,) = answer.partition_responses
-    assert (partition.error_code, partition.error_message) == (0, None)
-    return int(partition.base_offset)
+    with Place(broker.port, KAFKA) as place:
+        return place.send(topic, PRODUCE, batch)
 
 
 def fetch_raw(broker: Broker, topic: str, end: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
