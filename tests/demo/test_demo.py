@@ -118,7 +118,7 @@ def test_no_maven_and_no_jars_is_one_line(environment: dict[str, str], tmp_path:
 def test_a_missing_client_library_is_one_line_and_serve_does_without(environment: dict[str, str]) -> None:
     program = "import sys; sys.modules['aiokafka'] = None; from shim.main import cli; cli()"
     assert _error_line(environment, "-c", program, "demo") == (
-        "Error: aiokafka not installed: pip install 'kafka-offset-shim[demo]'"
+        "Error: aiokafka not installed: in the clone, pip install '.[demo]'"
     )
     program = "import sys, shim.main; sys.exit(not {'kafka', 'aiokafka', 'confluent_kafka'}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0
