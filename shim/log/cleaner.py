@@ -19,7 +19,7 @@ from shim.log.cleaning import (
     Pace,
 )
 from shim.log.compaction import Dirtiness, dirtiness
-from shim.log.errors import LogError
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.segment import Segment
 
@@ -78,8 +78,7 @@ class Cleaner:
                     raise
                 _logger.info("%s: cleaning broke off, the partition is being recovered", partition)
             except LogError as error:
-                self.uncleanable[partition] = error
-                _logger.error("%s is not cleaned any more: %s", partition, error)
+                self._leave(partition, error)
             except OSError as error:
                 self._broke_off.add(partition)
                 _logger.warning("%s: cleaning failed, it will be tried again: %s", partition, error)
@@ -99,6 +98,9 @@ class Cleaner:
                 continue
             try:
                 segments = self._closed_segments(partition)
+            except CorruptLog as error:  # a swap that broke off, and cannot be completed
+                self._leave(partition.topic_partition, error)
+                continue
             except LogError:  # not recovered: its turn will come
                 continue
             except OSError as error:
@@ -114,6 +116,10 @@ class Cleaner:
             found.append(_Filthy(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
         found = [filthy for filthy in found if filthy.dirtiness.ratio > self._settings.min_cleanable_ratio]
         return sorted(found, key=lambda filthy: filthy.dirtiness.ratio, reverse=True)
+
+    def _leave(self, partition: TopicPartition, error: LogError) -> None:
+        self.uncleanable[partition] = error
+        _logger.error("%s is not cleaned any more: %s", partition, error)
 
     def _closed_segments(self, partition: CleanablePartition) -> list[Segment]:
         segments = partition.closed_segments()

@@ -76,6 +76,9 @@ class CleaningThread:
                 stats = self._cleaner.step(self._clock.now()) if self._cleaner is not None else None
                 if stats is None:
                     self._retention.step(self._clock.now())
+                else:
+                    _tell(stats)
+                    self._cleaned(stats)
             except CleaningStopped:
                 return
             except Exception as error:
@@ -84,9 +87,6 @@ class CleaningThread:
                 stats = None
             if stats is None:
                 self._stopped.wait(self._backoff_s)
-            else:
-                _tell(stats)
-                self._cleaned(stats)
 
 
 def _tell(stats: CleaningStats) -> None:

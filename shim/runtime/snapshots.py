@@ -134,6 +134,8 @@ class Snapshots:
                 loop = asyncio.get_running_loop()
                 written = await loop.run_in_executor(self._thread, self._write, ends, pieces)
                 self._wrote(taking.number, written)
+        except Exception:
+            log.exception("no snapshot of partition %d was taken", taking.number)
         finally:
             self._taking = None
             self._ended()

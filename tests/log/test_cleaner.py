@@ -829,6 +829,27 @@ def test_a_damaged_segment_is_left_and_others_are_cleaned(tmp_path: Path, caplog
     assert damaged.contents() == before
 
 
+def test_a_swap_that_broke_off_and_is_damaged_is_said(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        folder.append(put("a"))
+        folder.roll()
+    compactor = cleaner(folder)
+    damage = CorruptLog(folder.folder / "00000000000000000000.log.swap", 7, "CRC mismatch")
+    failures: list[Exception] = [OSError(errno.EIO, "write"), damage]
+
+    def swap_segments(old: Sequence[Segment], swap: Callable[[], None]) -> bool:
+        raise failures.pop(0)
+
+    monkeypatch.setattr(folder, "swap_segments", swap_segments)
+    assert compactor.step(NOW) is None
+    assert compactor.uncleanable == {}
+    assert compactor.step(NOW) is None
+    assert compactor.uncleanable == {folder.topic_partition: damage}
+    assert str(damage) in caplog.messages[-1]
+
+
 def test_a_missing_segment_is_noticed(folder: Folder) -> None:
     for i in range(4):
         folder.append(put(f"key-{i % 2}", str(i)))
