@@ -109,18 +109,14 @@ def _decoder(here: Table) -> tuple[str, Any]:
 def _encoder(here: Table) -> tuple[str, Any]:
     def explain(msg: Any, failure: Exception) -> NoReturn:
         reference.encode(here, msg)
-        raise EncodeError(
-            f"refused by the compiled codec alone, which is a mistake in it: {failure!r}", here.cls.__name__
-        )
+        raise EncodeError(f"{_UNEXPLAINED}: {failure!r}", here.cls.__name__)
 
     return compile_encoder(here, explain)
 
 
 def _explain(here: Table, buf: bytes, pos: int, failure: Exception) -> NoReturn:
     reference.check(here, buf, pos, _sound_elements)
-    raise DecodeError(
-        f"refused by the compiled codec alone, which is a mistake in it: {failure!r}", pos, here.cls.__name__
-    )
+    raise DecodeError(f"{_UNEXPLAINED}: {failure!r}", pos, here.cls.__name__)
 
 
 _skimmers: dict[tuple[Kind, int, bool], Skim] = {}

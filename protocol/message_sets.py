@@ -125,7 +125,7 @@ def decode_message_set(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSE
     ``max_size``: how many bytes the wrapped messages of the whole set may be once decompressed, where a message counts
     for MIN_OBJECT_SIZE at least. Raises CorruptBatch, DecompressedTooLarge, and UnsupportedBatch for a codec that
     message sets do not have. Errors inside of a wrapper have the wrapper's position. Of a large set, wrappers are
-    decompressed twice, one at a time.
+    decompressed twice, the first ones three times, one at a time.
     """
     scan = _Scan(buf, pos)
     return MessageSet(_all(lambda: _records(scan, max_size)), scan.at, scan.needed)

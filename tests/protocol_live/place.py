@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from protocol.api import Api
 from protocol.apis import APIS
-from protocol.batches import Record, batches, decode_records, encode_records
+from protocol.batches import Record, encode_records
 from protocol.consumer import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -20,8 +20,9 @@ from protocol.consumer import (
     encode_subscription,
 )
 from protocol.errors import ErrorCode
+from protocol.fetched import decode_fetched
 from protocol.headers import decode_response_header
-from protocol.message_sets import decode_message_set, encode_message_set
+from protocol.message_sets import encode_message_set
 from protocol.messages import (
     add_partitions_to_txn,
     api_versions,
@@ -284,11 +285,7 @@ def as_written(records: list[Record], produce_version: int) -> bytes:
 
 def as_read(data: bytes | None) -> list[Record]:
     """The records of a Fetch response, in whatever format they are."""
-    if not data:
-        return []
-    if data[16] == 2:
-        return [record for pos, _ in batches(data) for record in decode_records(data, pos)]
-    return decode_message_set(data).records
+    return [record for _, records in decode_fetched(data or b"") for record in records]
 
 
 Scenario = Callable[[Place, int], None]
