@@ -1,5 +1,5 @@
 """What an operator does with the shim's data: the command line of ``offset-shim log``."""
 
-from shim.admin.log import log_commands
+from shim.admin.commands.log import log_commands
 
 __all__ = ["log_commands"]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.batches import batches, records_of
-from shim.admin.at_rest import data_dir_at_rest, read_data_dir
-from shim.admin.examine import Examination, examine
-from shim.admin.repair_plan import PartitionPlan, plan_repair
-from shim.admin.repairing import repair
+from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
+from shim.admin.at_rest.examine import Examination, examine
+from shim.admin.at_rest.repair_plan import PartitionPlan, plan_repair
+from shim.admin.at_rest.repairing import repair
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
-from tests.admin.running import TIMESTAMP, commit_record
+from tests.admin.running import SILENT, TIMESTAMP, commit_record
 from tests.log.lost_files import LostFiles
 
 DATA_DIR: Final = Path("/disk/data")
@@ -89,17 +87,17 @@ def overwrite(files: Files, path: Path, position: int, data: bytes) -> None:
 
 
 def examined(files: Files) -> Examination:
-    with redirect_stderr(io.StringIO()), data_dir_at_rest(files, DATA_DIR) as held:
-        return examine(files, held, "verify")
+    with data_dir_at_rest(files, DATA_DIR) as held:
+        return examine(files, held, "verify", SILENT)
 
 
 def repaired(files: Files, *, skip: bool) -> list[PartitionPlan]:
     """The plans that were carried out; afterwards nothing is damaged."""
     with data_dir_at_rest(files, DATA_DIR) as held:
-        examination = examine(files, held, "verify")
+        examination = examine(files, held, "verify", SILENT)
         plans = plan_repair(files, held, examination, skip=skip)
         repair(files, held, examination, plans, TIMESTAMP)
-        assert examine(files, read_data_dir(files, DATA_DIR), "verify").all_damages == []
+        assert examine(files, read_data_dir(files, DATA_DIR), "verify", SILENT).all_damages == []
     return plans
 
 

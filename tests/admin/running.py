@@ -7,20 +7,40 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from click.testing import CliRunner
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.partition import partition_for
 from shim.admin import log_commands
-from shim.admin.at_rest import data_dir_at_rest
-from shim.admin.group_offsets import Committed, read_offsets
+from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.progress import Progress
+from shim.admin.transfer.group_offsets import Committed, read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.files import Files
 
 TIME_LIMIT_SECONDS = 30
 TIMESTAMP = 1_700_000_000_000
+
+
+class Silent:
+    """Progress that nobody sees."""
+
+    def __init__(self, what: str, total: int) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def advance(self, done: int) -> None:
+        pass
+
+
+SILENT: Final[Progress] = Silent
 
 
 class Result(NamedTuple):
@@ -50,7 +70,7 @@ def served(data_dir: Path) -> dict[str, Committed]:
     """Of every group what is in force in a data directory."""
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
-        offsets = read_offsets(files, held, "reading")
+        offsets = read_offsets(files, held, "reading", SILENT)
     return {group: offsets.of(group) for group in offsets.groups()}
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from protocol.batches import Record
 from protocol.errors import DecodeError
+from protocol.history_log import HISTORY_TOPIC, HistoryRecord, decode_history
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -19,8 +20,8 @@ from protocol.offsets_log import (
     decode_value,
 )
 from protocol.wire import ZERO_UUID
-from shim.admin.console import shown
-from shim.admin.walk import Located
+from shim.admin.at_rest.walk import Located
+from shim.admin.commands.console import shown
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 
@@ -50,12 +51,22 @@ def as_json(logged: Logged) -> dict[str, Any]:
 
 
 def as_text(logged: Logged) -> str:
-    """One line. Strings are in double quotes, with JSON's escapes."""
+    """One line. Strings are in double quotes, with JSON's escapes. Of the history, who committed what, and when."""
     (topic, number), (path, batch), record = logged
+    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
+        return _history_as_text(remembered)
     key, value = _decoded(topic, record)
     what = "tombstone" if value is None else _fields(value)
     place = f"{topic}-{number} offset {record.offset} {time_shown(record.timestamp)} {path.name}@{batch.position}"
     return f"{place} {_fields(key)} -> {what}"
+
+
+def _history_as_text(remembered: HistoryRecord) -> str:
+    key, value = remembered
+    fields = {**_plain_fields(key), **_plain_fields(value)}
+    if value.commit_timestamp == key.time:
+        del fields["commit_timestamp"]
+    return f"{time_shown(fields.pop('time'))} {_fields(fields)}"
 
 
 def time_shown(timestamp_ms: int) -> str:
@@ -71,6 +82,8 @@ def time_shown(timestamp_ms: int) -> str:
 
 def key_of(topic: str, record: Record) -> object:
     """The decoded key; the raw one where it cannot be decoded, or is of a topic whose keys are not known here."""
+    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
+        return remembered[0]
     if record.key is None or topic != OFFSETS_TOPIC:
         return record.key
     try:
@@ -79,12 +92,24 @@ def key_of(topic: str, record: Record) -> object:
         return record.key
 
 
+def history_of(record: Record) -> HistoryRecord | None:
+    """What a record of `__offset_shim_history` says; None where that cannot be decoded, or is not known here."""
+    try:
+        return decode_history(record.key or b"", record.value)
+    except DecodeError:
+        return None
+
+
 def _decoded(topic: str, record: Record) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
+        assert record.key is not None
+        assert record.value is not None
+        committed, by = map(_plain_fields, remembered)
+        return {"type": _int16(record.key), **committed}, {"version": _int16(record.value), **by}
     key = key_of(topic, record)
     if isinstance(key, OffsetCommitKey | GroupMetadataKey):
         assert record.key is not None
-        kind = int.from_bytes(record.key[:2], "big", signed=True)
-        return {"type": kind, **_plain_fields(key)}, _value(key, record.value)
+        return {"type": _int16(record.key), **_plain_fields(key)}, _value(key, record.value)
     raw_value = None if record.value is None else {"raw": _base64(record.value)}
     if isinstance(key, UnknownKey):
         return {"type": key.version, "raw": _base64(key.raw)}, raw_value
@@ -99,7 +124,7 @@ def _value(key: OffsetCommitKey | GroupMetadataKey, raw: bytes | None) -> dict[s
     except DecodeError:
         return {"raw": _base64(raw)}
     assert isinstance(value, OffsetCommitValue | GroupMetadataValue)
-    return {"version": int.from_bytes(raw[:2], "big", signed=True), **_plain_fields(value)}
+    return {"version": _int16(raw), **_plain_fields(value)}
 
 
 def _plain_fields(value: tuple[Any, ...]) -> dict[str, Any]:
@@ -125,6 +150,10 @@ def _text(name: str, field: object) -> str:
     if isinstance(field, int) and name.endswith("timestamp"):
         return time_shown(field)
     return shown(json.dumps(field, ensure_ascii=False))
+
+
+def _int16(raw: bytes) -> int:
+    return int.from_bytes(raw[:2], "big", signed=True)
 
 
 def _base64(raw: bytes) -> str:

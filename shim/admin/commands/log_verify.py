@@ -8,9 +8,12 @@ from typing import Any
 
 import click
 
-from shim.admin.at_rest import data_dir_at_rest
-from shim.admin.console import (
+from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.at_rest.examine import Examination, Examined, examine
+from shim.admin.at_rest.walk import Damage
+from shim.admin.commands.console import (
     SOMETHING_WRONG,
+    Ongoing,
     bytes_shown,
     count_shown,
     data_dir_option,
@@ -18,8 +21,6 @@ from shim.admin.console import (
     json_option,
     print_json,
 )
-from shim.admin.examine import Examination, Examined, examine
-from shim.admin.walk import Damage
 from shim.log.files import Files
 
 
@@ -41,7 +42,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     """
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
-        examination = examine(files, held, "verify")
+        examination = examine(files, held, "verify", Ongoing)
     if json_wanted:
         print_json({"data_dir": str(held.path), "clean_shutdown": held.clean, **examination_as_json(examination)})
     else:

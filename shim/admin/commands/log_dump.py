@@ -6,15 +6,18 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
+from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.partition import partition_for
-from shim.admin.at_rest import DataDir, data_dir_at_rest
-from shim.admin.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
-from shim.admin.records_shown import Logged, as_json, as_text, key_of
-from shim.admin.walk import Damage, Known, Located, TornTail, fault_of_batch, walk
+from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
+from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_of_batch, walk
+from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
+from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
+from shim.admin.commands.times import time_option
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
@@ -25,12 +28,23 @@ from shim.log.handover import recovery_points
 @data_dir_option
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this one; may be given many times.")
 @click.option("--group", "groups", multiple=True, help="Only records of this group; may be given many times.")
-@click.option("--topic", default=OFFSETS_TOPIC, show_default=True, help="The log to read.")
+@click.option("--topic", show_default=OFFSETS_TOPIC, help="The log to read.")
+@time_option("--from", "from_ms", text="Only what is not older than that.")
+@time_option("--to", "to_ms", text="Only what is not newer than that.")
 @click.option("--state", is_flag=True, help="Only the newest value of each key, and no tombstones: what is in force.")
+@time_option("--at", "at_ms", text="Of the history, the last commit of each offset up to that time.")
 @json_option
 @in_one_line
 def dump_command(
-    data_dir: Path, partitions: tuple[int, ...], groups: tuple[str, ...], topic: str, state: bool, json_wanted: bool
+    data_dir: Path,
+    partitions: tuple[int, ...],
+    groups: tuple[str, ...],
+    topic: str | None,
+    from_ms: int | None,
+    to_ms: int | None,
+    state: bool,
+    at_ms: int | None,
+    json_wanted: bool,
 ) -> None:
     """Show the records of a data directory at rest, a line each.
 
@@ -38,27 +52,77 @@ def dump_command(
     the key and the value. With --json each line is a JSON object; bytes are in base64. Keys of a type that is not
     known are shown raw.
 
+    __offset_shim_history has every commit of the last offsets.history.retention.minutes: when, what and by whom. With
+    --at and --group it says where a group was at a time. It does not know of offsets that were deleted.
+
+    Times are in ISO 8601, in UTC where they name no zone, or in milliseconds since 1970.
+
     Where the log is damaged, the records before and behind the damage are shown, a line on standard error says what is
     missing, and the exit status is 1.
 
     \b
     offset-shim log dump --data-dir /var/lib/offset-shim --group billing --state
+    offset-shim log dump --data-dir /var/lib/offset-shim --group billing --at 2026-03-01T14:05
+    offset-shim log dump --data-dir /var/lib/offset-shim --topic __offset_shim_history --group billing \\
+      --from 2026-03-01T14:00 --to 2026-03-01T14:10
     """
+    if at_ms is not None:
+        _refuse_beside_at(topic, groups, state=state, window=(from_ms, to_ms))
+        topic, to_ms = HISTORY_TOPIC, at_ms
+    topic = topic or OFFSETS_TOPIC
+    if state and topic == HISTORY_TOPIC:
+        raise Refused("--state: the history keeps every commit; --at says what was in force at a time")
+    if state and (from_ms, to_ms) != (None, None):
+        raise Refused("--state: it is what is in force now; --at says what was at a time")
+    wanted = _Wanted(frozenset(groups), from_ms, to_ms)
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         chosen = _chosen(held, topic, partitions, groups)
         points = recovery_points(files, held.path)
         line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text
+        read = _PartitionDump.newest if state else _PartitionDump.records
+        if at_ms is not None:
+            read = _PartitionDump.last_commits
         damaged = False
         for partition in chosen:
             known = Known(points.get(partition, 0), held.clean, held.loose)
-            reader = _PartitionDump(files, held.partitions[partition], partition, known, frozenset(groups))
-            for logged in reader.newest() if state else reader.records():
+            reader = _PartitionDump(files, held.partitions[partition], partition, known, wanted)
+            for logged in read(reader):
                 sys.stdout.write(f"{line(logged)}\n")
             damaged = damaged or reader.damaged
         sys.stdout.flush()
     if damaged:
         sys.exit(SOMETHING_WRONG)
+
+
+def _refuse_beside_at(
+    topic: str | None, groups: Sequence[str], *, state: bool, window: tuple[int | None, int | None]
+) -> None:
+    if topic not in (None, HISTORY_TOPIC):
+        raise Refused(f"--at: what was in force is in {HISTORY_TOPIC} only")
+    if not groups:
+        raise Refused("--at: give a --group")
+    if state or window != (None, None):
+        raise Refused("--at: it goes with neither --state nor --from and --to")
+
+
+class _Wanted(NamedTuple):
+    """No groups: those of all. Times in milliseconds since the epoch, both inclusive."""
+
+    groups: frozenset[str]
+    from_ms: int | None
+    to_ms: int | None
+
+    def has(self, logged: Logged) -> bool:
+        at_ms = logged.record.timestamp
+        if self.groups or logged.partition.topic == HISTORY_TOPIC:
+            key = key_of(logged.partition.topic, logged.record)
+            if isinstance(key, OffsetHistoryKey):
+                at_ms = key.time
+            group = key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey | OffsetHistoryKey) else None
+            if self.groups and group not in self.groups:
+                return False
+        return (self.from_ms is None or at_ms >= self.from_ms) and (self.to_ms is None or at_ms <= self.to_ms)
 
 
 def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[str]) -> list[TopicPartition]:
@@ -73,7 +137,7 @@ def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[
         raise Refused(f"{held.path} holds no partition of {topic}")
     if not groups:
         return chosen
-    if topic != OFFSETS_TOPIC:
+    if topic not in (OFFSETS_TOPIC, HISTORY_TOPIC):
         raise Refused(f"--group: whose records those of {topic} are is not known")
     homes = {partition_for(group, count) for group in groups}
     return [partition for partition in chosen if partition.partition in homes]
@@ -82,15 +146,13 @@ def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[
 class _PartitionDump:
     """Tells on standard error what it cannot read, once, however often it reads."""
 
-    def __init__(
-        self, files: Files, folder: Path, partition: TopicPartition, known: Known, groups: frozenset[str]
-    ) -> None:
+    def __init__(self, files: Files, folder: Path, partition: TopicPartition, known: Known, wanted: _Wanted) -> None:
         self.damaged = False
         self._files = files
         self._folder = folder
         self._partition = partition
         self._known = known
-        self._groups = groups
+        self._wanted = wanted
         self._told = False
 
     def records(self) -> Iterator[Logged]:
@@ -98,7 +160,7 @@ class _PartitionDump:
             if isinstance(found, Located):
                 for record in found.batch.records:
                     logged = Logged(self._partition, found, record)
-                    if not self._groups or self._is_wanted(logged):
+                    if self._wanted.has(logged):
                         yield logged
             elif not self._told:
                 self._tell(found)
@@ -111,9 +173,15 @@ class _PartitionDump:
             if record.value is not None and newest[record.key] == record.offset:
                 yield logged
 
-    def _is_wanted(self, logged: Logged) -> bool:
-        key = key_of(self._partition.topic, logged.record)
-        return isinstance(key, OffsetCommitKey | GroupMetadataKey) and key.group in self._groups
+    def last_commits(self) -> Iterator[Logged]:
+        """Of a partition of the history the last one of each group, topic and partition, in this order."""
+        last: dict[tuple[str, str, int], Logged] = {}
+        for logged in self.records():
+            key = key_of(self._partition.topic, logged.record)
+            if isinstance(key, OffsetHistoryKey):
+                last[key.group, key.topic, key.partition] = logged
+        for _, logged in sorted(last.items()):
+            yield logged
 
     def _tell(self, found: Damage | TornTail) -> None:
         if isinstance(found, TornTail):

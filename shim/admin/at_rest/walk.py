@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from protocol.errors import DecodeError
+from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import decode_key, decode_value
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
+from shim.log.recovery import why_foreign
 from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
+from shim.log.torn_tail import why_not_torn
 
 
 class Located(NamedTuple):
@@ -185,19 +188,26 @@ class _Segment:
             base_offset = follows[0].header.base_offset
             yield self._damage(bad.position, bad.position, self._due, base_offset, bad.reason)
             return True
-        resume = find_sound_batch(self._files, self._fd, bad.position + 1, self._size, self._due)
-        if self._is_torn(bad, resume):
+        why = self._why_damage(bad)
+        if why is None:
             yield TornTail(self._path, bad.position, self._size, self._due, bad.reason)
             return False
+        resume = find_sound_batch(self._files, self._fd, bad.position + 1, self._size, self._due)
         while resume is not None and not self._may_be_right(bad.position, resume):
             resume = find_sound_batch(self._files, self._fd, resume + 1, self._size, self._due)
         if resume is None:
-            yield self._damage(bad.position, self._size, self._due, self._next_base, bad.reason)
+            yield self._damage(bad.position, self._size, self._due, self._next_base, why)
             return False
         self._position = resume
         base_offset = int.from_bytes(self._files.read_at(self._fd, 8, resume), "big")
-        yield self._damage(bad.position, resume, self._due, base_offset, bad.reason)
+        yield self._damage(bad.position, resume, self._due, base_offset, why)
         return True
+
+    def _why_damage(self, bad: BadBytes) -> str | None:
+        """None where a torn write explains it, as it can at the end of the log only."""
+        if self._next_base is not None:
+            return bad.reason
+        return why_not_torn(self._files, self._fd, self._size, self._due, bad, **self._known._asdict())
 
     def _sound_from(self, position: int, offset: int) -> list[SoundBatch]:
         """The batch at this position, and the one after it if it begins where the first ends; as far as sound."""
@@ -225,17 +235,6 @@ class _Segment:
         # In the active segment there are no gaps, and no record is smaller than a byte.
         return header.base_offset - self._due <= position - damaged_from
 
-    def _is_torn(self, bad: BadBytes, resume: int | None) -> bool:
-        """Whether recovery would take it for a torn write (:mod:`shim.log.recovery`, :mod:`shim.log.torn_tail`)."""
-        recovery_point, clean, loose = self._known
-        return (
-            self._next_base is None
-            and not bad.intact
-            and not clean
-            and self._due >= recovery_point
-            and (loose or resume is None)
-        )
-
     def _at_end(self) -> Iterator[Found]:
         next_base = self._next_base
         if next_base is None:
@@ -256,8 +255,8 @@ class _Segment:
 
 def fault_of_batch(batch: SoundBatch) -> str | None:
     """What no log of the shim's has in it."""
-    if batch.header.is_control or batch.header.is_transactional:
-        return "a transactional or control batch"
+    if (reason := why_foreign(batch)) is not None:
+        return reason
     for record in batch.records:
         if record.key is None:
             return f"the record at offset {record.offset} has no key"
@@ -266,17 +265,27 @@ def fault_of_batch(batch: SoundBatch) -> str | None:
 
 def fault_of_offsets(batch: SoundBatch) -> str | None:
     """As :func:`fault_of_batch`, and what `__consumer_offsets` cannot have in it."""
-    if (reason := fault_of_batch(batch)) is not None:
-        return reason
+    return fault_of_batch(batch) or _undecodable(batch, lambda key, value: decode_value(decode_key(key), value))
+
+
+def fault_of_history(batch: SoundBatch) -> str | None:
+    """As :func:`fault_of_batch`, and what `__offset_shim_history` cannot have in it."""
+    return fault_of_batch(batch) or _undecodable(batch, decode_history)
+
+
+def fault_for(topic: str) -> Callable[[SoundBatch], str | None]:
+    """The whole judgement on batches of this topic."""
+    return _FAULTS.get(topic, fault_of_batch)
+
+
+def _undecodable(batch: SoundBatch, decode: Callable[[bytes, bytes | None], object]) -> str | None:
     for record in batch.records:
         assert record.key is not None
         try:
-            decode_value(decode_key(record.key), record.value)
+            decode(record.key, record.value)
         except DecodeError as error:
             return f"the record at offset {record.offset} cannot be decoded: {error}"
     return None
 
 
-def fault_for(topic: str) -> Callable[[SoundBatch], str | None]:
-    """The whole judgement on batches of this topic."""
-    return fault_of_offsets if topic == OFFSETS_TOPIC else fault_of_batch
+_FAULTS: Final = {OFFSETS_TOPIC: fault_of_offsets, HISTORY_TOPIC: fault_of_history}

@@ -15,19 +15,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from shim.admin.at_rest import DataDir, read_data_dir
-from shim.admin.console import Failed, Ongoing
-from shim.admin.examine import Examination, examine, segments_in, size_of
+from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
+from shim.admin.at_rest.examine import Examination, examine, segments_in
+from shim.admin.errors import BrokenOff
+from shim.admin.progress import Progress
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
 from shim.log.data_dir import META_NAME, make_data_dir, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
-from shim.log.handover import recovery_points
+from shim.log.handover import leave_clean, recovery_points
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
-from shim.log.shutdown import leave_clean
+from shim.log.torn_tail import copy_range
 
 _ATTEMPTS: Final = 20
-_COPY_SIZE: Final = 1 << 20
 _UNFINISHED: Final = ".unfinished"
 
 
@@ -45,23 +45,21 @@ class _Changed(Exception):
     """The closed segments are not what they were a moment ago."""
 
 
-def back_up(files: Files, source: Path, target: Path) -> tuple[list[BackedUp], Examination]:
+def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
     """Makes ``target``, which must not exist; it has its name only when it is whole and was read back.
 
-    Raises FileExistsError; CorruptLog for a log that is damaged; Failed when a partition changes faster than it can be
-    copied; LogError, OSError. A kill leaves ``<target>.unfinished`` behind.
+    Raises FileExistsError; CorruptLog for a log that is damaged; BrokenOff when a partition changes faster than it can
+    be copied; LogError, OSError. A kill leaves ``<target>.unfinished`` behind.
     """
     target = target.absolute()
     unfinished = target.with_name(target.name + _UNFINISHED)
-    for path in (target, unfinished):
-        if files.exists(path):
-            raise FileExistsError(17, "there is something already", str(path))
+    refuse_existing(files, (target, unfinished))
     data_dir = read_data_dir(files, source)
     if missing := data_dir.missing():
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     make_data_dir(files, unfinished)
     try:
-        done, examination = _fill(files, data_dir, unfinished)
+        done, examination = _fill(files, data_dir, unfinished, progress)
     except BaseException:
         shutil.rmtree(unfinished)
         raise
@@ -70,22 +68,22 @@ def back_up(files: Files, source: Path, target: Path) -> tuple[list[BackedUp], E
     return done, examination
 
 
-def _fill(files: Files, data_dir: DataDir, unfinished: Path) -> tuple[list[BackedUp], Examination]:
-    total = sum(size_of(files, path) for folder in data_dir.partitions.values() for path in segments_in(files, folder))
+def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
+    total = sum(files.size_of(path) for folder in data_dir.partitions.values() for path in segments_in(files, folder))
     done = []
-    with Ongoing("backing up", total) as ongoing:
+    with progress("backing up", total) as ongoing:
         for partition, folder in data_dir.partitions.items():
             one = _partition(files, data_dir.path, partition, unfinished / folder.name)
             ongoing.advance(one.size)
             done.append(one)
     if files.exists(data_dir.path / META_NAME):
         replace_file(files, unfinished / META_NAME, files.read_file(data_dir.path / META_NAME))
-    return done, _finish(files, unfinished)
+    return done, _finish(files, unfinished, progress)
 
 
-def _finish(files: Files, unfinished: Path) -> Examination:
+def _finish(files: Files, unfinished: Path, progress: Progress) -> Examination:
     """Reads it back, and notes that all of it is durable and in good order. Raises CorruptLog when it is not."""
-    examination = examine(files, read_data_dir(files, unfinished), "verifying")
+    examination = examine(files, read_data_dir(files, unfinished), "verifying", progress)
     for damage in examination.all_damages:
         raise CorruptLog(damage.path, damage.position, damage.reason)
     ends = {examined.partition: examined.end_offset for examined in examination.partitions}
@@ -105,7 +103,7 @@ def _partition(files: Files, data_dir: Path, partition: TopicPartition, target: 
             shutil.rmtree(target)
         else:
             return done
-    raise Failed(f"{source} changed {_ATTEMPTS} times while it was copied: try again when it is compacted less")
+    raise BrokenOff(f"{source} changed {_ATTEMPTS} times while it was copied: try again when it is compacted less")
 
 
 def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path, recovery_point: int) -> None:
@@ -119,7 +117,7 @@ def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path, re
     before = _signature(files, source, closed)
     ends = {path: int(following.stem) for path, following in pairwise(paths)}
     for path in closed:
-        size = size_of(files, path)
+        size = files.size_of(path)
         if ends.get(path, 0) <= recovery_point and _linked(path, target / path.name):
             done.linked += 1
         else:
@@ -183,13 +181,8 @@ def _copy(files: Files, source: Path, target: Path, size: int) -> None:
     try:
         copy = files.create(target)
         try:
-            position = 0
-            while position < size:
-                data = files.read_at(fd, min(_COPY_SIZE, size - position), position)
-                if not data:
-                    raise _Changed
-                files.write_at(copy, data, position)
-                position += len(data)
+            if copy_range(files, fd, 0, size, copy) < size:
+                raise _Changed
             files.fsync(copy)
         finally:
             files.close(copy)

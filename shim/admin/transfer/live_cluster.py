@@ -16,8 +16,8 @@ from protocol.messages import (
     offset_delete,
     offset_fetch,
 )
-from shim.admin.group_offsets import Committed, TopicPartition
-from shim.admin.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
+from shim.admin.transfer.group_offsets import Committed, TopicPartition
+from shim.admin.transfer.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
 from shim.coordinator.offsets import CommittedOffset
 
 _GROUPS_A_REQUEST: Final = 50

@@ -12,9 +12,13 @@ import click
 
 from protocol.batches import Record
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
-from shim.admin.at_rest import data_dir_at_rest, read_data_dir
-from shim.admin.console import (
+from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
+from shim.admin.at_rest.examine import Examination, examine
+from shim.admin.at_rest.repair_plan import Doubt, PartitionPlan, plan_repair
+from shim.admin.at_rest.repairing import repair
+from shim.admin.commands.console import (
     SOMETHING_WRONG,
+    Ongoing,
     count_shown,
     data_dir_option,
     dry_run_option,
@@ -25,11 +29,8 @@ from shim.admin.console import (
     print_table,
     yes_option,
 )
-from shim.admin.examine import Examination, examine
-from shim.admin.log_verify import damage_as_json
-from shim.admin.records_shown import key_of
-from shim.admin.repair_plan import Doubt, PartitionPlan, plan_repair
-from shim.admin.repairing import repair
+from shim.admin.commands.log_verify import damage_as_json
+from shim.admin.commands.records_shown import key_of
 from shim.log.files import Files
 
 
@@ -59,7 +60,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     """
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
-        before = examine(files, held, "verify")
+        before = examine(files, held, "verify", Ongoing)
         plans = plan_repair(files, held, before, skip=skip)
         if not json_wanted:
             _tell(plans, before)
@@ -69,7 +70,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         if damaged and not dry_run:
             may_go_on(f"Repair {count_shown(len(before.all_damages), 'damage')}?", yes=yes)
             copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
-            after = examine(files, read_data_dir(files, held.path), "verify")
+            after = examine(files, read_data_dir(files, held.path), "verify", Ongoing)
     still = [] if after is None else after.all_damages
     if json_wanted:
         document = {

@@ -11,7 +11,8 @@ from protocol.batches import NO_PRODUCER_ID, Record
 from protocol.errors import DecodeError
 from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue, UnknownKey, decode_key, decode_value
 from protocol.partition import partition_for
-from shim.admin.broker_files import (
+from shim.admin.progress import Advancing, Progress
+from shim.admin.transfer.broker_files import (
     Batch,
     IgnoredTail,
     TransactionEnd,
@@ -20,9 +21,7 @@ from shim.admin.broker_files import (
     read_partition,
     segments_of,
 )
-from shim.admin.console import Ongoing
-from shim.admin.examine import size_of
-from shim.admin.group_offsets import GroupOffsets, committed_offset
+from shim.admin.transfer.group_offsets import GroupOffsets, committed_offset
 from shim.log import CorruptLog, LogError
 from shim.log.files import Files
 
@@ -55,7 +54,7 @@ class Counts:
 
 
 def read_broker(
-    files: Files, log_dirs: Sequence[Path], now_ms: int, *, num_partitions: int | None = None
+    files: Files, log_dirs: Sequence[Path], now_ms: int, progress: Progress, *, num_partitions: int | None = None
 ) -> tuple[GroupOffsets, Counts]:
     """The offsets in force at ``now_ms`` (milliseconds since the epoch).
 
@@ -77,7 +76,7 @@ def read_broker(
     paths = [path for its_segments in segments.values() for path in its_segments]
     counts.segments = len(paths)
     counts.swaps = [path for path in paths if is_swap(path)]
-    with Ongoing("reading", sum(size_of(files, path) for path in paths)) as ongoing:
+    with progress("reading", sum(files.size_of(path) for path in paths)) as ongoing:
         for partition, its_segments in segments.items():
             replay = _Replay(counts, partition, num_partitions)
             for key, value in replay.offsets_in(files, its_segments, ongoing):
@@ -104,7 +103,7 @@ class _Replay:
         self._pending: dict[int, Newest] = {}
 
     def offsets_in(
-        self, files: Files, segments: Sequence[Path], ongoing: Ongoing
+        self, files: Files, segments: Sequence[Path], ongoing: Advancing
     ) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue]]:
         for found in read_partition(files, segments):
             if isinstance(found, Batch):

@@ -6,15 +6,16 @@ and comes to the same end. Nothing is changed in place, as a file may be linked 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from protocol.batches import encode_batch, read_header, rewrite_batch
-from shim.admin.at_rest import DataDir
-from shim.admin.examine import Examination
-from shim.admin.repair_plan import Kept, PartitionPlan, SegmentPlan
+from shim.admin.at_rest.data_dir import DataDir
+from shim.admin.at_rest.examine import Examination
+from shim.admin.at_rest.repair_plan import Kept, PartitionPlan, SegmentPlan
 from shim.log.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -147,7 +148,7 @@ def _bytes_of(files: Files, fd: int, kept: Kept) -> Iterator[bytes]:
     while position < kept.end:
         data = files.read_at(fd, min(_COPY_SIZE, kept.end - position), position)
         if not data:
-            raise OSError(5, f"unreadable from byte {position} on")
+            raise OSError(errno.EIO, f"unreadable from byte {position} on")
         yield data
         position += len(data)
 

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from protocol.offsets_log import OffsetCommitKey
-from shim.admin.broker_offsets import Counts, read_broker
-from shim.admin.console import (
+from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     Refused,
@@ -26,11 +25,12 @@ from shim.admin.console import (
     print_table,
     shown,
 )
-from shim.admin.group_offsets import GroupOffsets
-from shim.admin.importing import PlannedGroup, import_offsets, plan_for, verify_import
-from shim.admin.live_brokers import LiveBrokers
-from shim.admin.live_cluster import LiveCluster
-from shim.config import SettingError, parse_servers
+from shim.admin.transfer.broker_offsets import Counts, read_broker
+from shim.admin.transfer.group_offsets import GroupOffsets
+from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
+from shim.admin.transfer.live_brokers import LiveBrokers
+from shim.admin.transfer.live_cluster import LiveCluster
+from shim.config import parse_servers
 from shim.log.data_dir import cluster_id_of
 from shim.log.files import Files
 
@@ -113,13 +113,13 @@ def import_command(
     chosen = _chosen(source.offsets, groups)
     differences: list[str] = []
     if dry_run:
-        planned = plan_for(data_dir, files, source.offsets, chosen, replace=replace)
+        planned = plan_for(data_dir, files, source.offsets, chosen, Ongoing, replace=replace)
     else:
         planned = import_offsets(
-            data_dir, files, source.offsets, chosen,
+            data_dir, files, source.offsets, chosen, Ongoing,
             replace=replace, num_partitions=partitions, cluster_id=cluster_id,
         )  # fmt: skip
-        differences = verify_import(data_dir, files, planned)
+        differences = verify_import(data_dir, files, planned, Ongoing)
     _tell(planned, source, differences, dry_run=dry_run, json_wanted=json_wanted)
     if differences:
         sys.exit(SOMETHING_WRONG)
@@ -137,7 +137,7 @@ def _chosen(offsets: GroupOffsets, groups: Sequence[str]) -> list[str]:
 
 def _from_folders(files: Files, folders: Sequence[Path], num_partitions: int | None) -> Source:
     now_ms = time.time_ns() // 1_000_000
-    offsets, counts = read_broker(files, folders, now_ms, num_partitions=num_partitions)
+    offsets, counts = read_broker(files, folders, now_ms, Ongoing, num_partitions=num_partitions)
     found = {cluster_id for folder in folders if (cluster_id := cluster_id_of(files, folder))}
     if len(found) > 1:
         raise Refused(f"the folders are of different clusters: {', '.join(sorted(found))}")
@@ -189,10 +189,7 @@ def _notes(counts: Counts) -> Iterable[str]:
 
 
 async def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
-    try:
-        servers = parse_servers(bootstrap)
-    except SettingError as error:
-        raise Refused(str(error)) from error
+    servers = parse_servers(bootstrap)
     offsets = GroupOffsets()
     async with LiveBrokers(servers) as brokers:
         cluster = LiveCluster(brokers)

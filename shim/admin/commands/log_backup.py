@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from shim.admin.backing_up import back_up
-from shim.admin.console import (
+from shim.admin.at_rest.backing_up import back_up
+from shim.admin.commands.console import (
+    Ongoing,
     bytes_shown,
     count_shown,
     data_dir_option,
@@ -35,7 +36,7 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
     \b
     offset-shim log backup --data-dir /var/lib/offset-shim /backup/offset-shim-2026-11-21
     """
-    done, examination = back_up(Files(), data_dir, target)
+    done, examination = back_up(Files(), data_dir, target, Ongoing)
     found = {examined.partition: examined for examined in examination.partitions}
     rows = [
         (str(at), linked, copied, size, found[at].records, found[at].end_offset)

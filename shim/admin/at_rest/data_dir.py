@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in
 from shim.log.files import Files
-from shim.log.shutdown import CLEAN_SHUTDOWN, LOOSE_FLUSH
+from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -19,7 +20,7 @@ OTHER_FILES: Final = 32
 
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
-    :class:`shim.log.shutdown.LeftBehind`."""
+    :class:`shim.log.recovery.LeftBehind`."""
 
     path: Path
     partitions: dict[TopicPartition, Path]
@@ -45,6 +46,13 @@ def partition_folders(files: Files, folder: Path) -> dict[TopicPartition, Path]:
     """The folders in here that have the name of a partition, by topic and number."""
     found = sorted(TopicPartition(topic, at) for topic, its in partitions_in(files, folder).items() for at in its)
     return {at: folder / str(at) for at in found}
+
+
+def refuse_existing(files: Files, paths: Iterable[Path]) -> None:
+    """Raises FileExistsError when there is anything of one of these names."""
+    for path in paths:
+        if files.exists(path):
+            raise FileExistsError(errno.EEXIST, "there is something already", str(path))
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from shim.admin.log_backup import backup_command
-from shim.admin.log_compact import compact_command
-from shim.admin.log_dump import dump_command
-from shim.admin.log_export import export_command
-from shim.admin.log_import import import_command
-from shim.admin.log_repair import repair_command
-from shim.admin.log_verify import verify_command
+from shim.admin.commands.log_backup import backup_command
+from shim.admin.commands.log_compact import compact_command
+from shim.admin.commands.log_dump import dump_command
+from shim.admin.commands.log_export import export_command
+from shim.admin.commands.log_import import import_command
+from shim.admin.commands.log_repair import repair_command
+from shim.admin.commands.log_verify import verify_command
 
 
 @click.group("log")

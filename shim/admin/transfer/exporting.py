@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 from protocol.batches import Record, encode_records
 from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin.broker_offsets import read_broker
-from shim.admin.console import Ongoing
-from shim.admin.group_offsets import Committed, GroupOffsets, differences, offset_commit_value
+from shim.admin.at_rest.data_dir import refuse_existing
+from shim.admin.progress import Advancing, Progress
+from shim.admin.transfer.broker_offsets import read_broker
+from shim.admin.transfer.group_offsets import Committed, GroupOffsets, differences, offset_commit_value
 from shim.log import OFFSETS_TOPIC
 from shim.log.data_dir import make_data_dir, segment_name
 from shim.log.files import Files
@@ -52,7 +53,12 @@ def commit_anew(offsets: GroupOffsets, groups: Iterable[str], now_ms: int) -> No
 
 
 def export_to_folders(
-    files: Files, folder: Path, offsets: GroupOffsets, groups: Sequence[str], num_partitions: int
+    files: Files,
+    folder: Path,
+    offsets: GroupOffsets,
+    groups: Sequence[str],
+    num_partitions: int,
+    progress: Progress,
 ) -> None:
     """Writes a folder for each partition into ``folder``, durably; a partition without groups has an empty segment.
 
@@ -63,11 +69,9 @@ def export_to_folders(
     for group in groups:
         homes[partition_for(group, num_partitions)].append(group)
     targets = {partition: folder / f"{OFFSETS_TOPIC}-{partition}" for partition in homes}
-    for target in targets.values():
-        if files.exists(target):
-            raise FileExistsError(17, "there is something already", str(target))
+    refuse_existing(files, targets.values())
     make_data_dir(files, folder)
-    with Ongoing("writing", len(groups)) as ongoing:
+    with progress("writing", len(groups)) as ongoing:
         for partition, its_groups in homes.items():
             files.mkdir(targets[partition])
             _Segments(files, targets[partition]).write(_records(offsets, its_groups, ongoing))
@@ -76,11 +80,11 @@ def export_to_folders(
 
 
 def verify_export(
-    files: Files, folder: Path, offsets: GroupOffsets, groups: Iterable[str], num_partitions: int
+    files: Files, folder: Path, offsets: GroupOffsets, groups: Iterable[str], num_partitions: int, progress: Progress
 ) -> dict[str, list[str]]:
     """Reads them back as a broker would; by group, a line for each offset that is not as it was to be."""
     # At the beginning of time nothing has expired.
-    found, _ = read_broker(files, [folder], _NEVER_MS, num_partitions=num_partitions)
+    found, _ = read_broker(files, [folder], _NEVER_MS, progress, num_partitions=num_partitions)
     return {group: differences(as_exported(offsets.of(group)), found.of(group)) for group in groups}
 
 
@@ -92,7 +96,7 @@ def as_exported(offsets: Committed) -> Committed:
     }
 
 
-def _records(offsets: GroupOffsets, groups: Iterable[str], ongoing: Ongoing) -> Iterator[Record]:
+def _records(offsets: GroupOffsets, groups: Iterable[str], ongoing: Advancing) -> Iterator[Record]:
     offset = 0
     for group in groups:
         for (topic, partition), committed in offsets.of(group).items():

@@ -11,9 +11,10 @@ from typing import Final
 
 import click
 
-from shim.admin.at_rest import data_dir_at_rest
-from shim.admin.console import (
+from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.commands.console import (
     SOMETHING_WRONG,
+    Ongoing,
     Refused,
     count_shown,
     data_dir_option,
@@ -24,12 +25,12 @@ from shim.admin.console import (
     print_table,
     shown,
 )
-from shim.admin.exporting import Expiring, commit_anew, expiring, export_to_folders, verify_export
-from shim.admin.group_offsets import GroupOffsets, read_offsets
-from shim.admin.live_brokers import LiveBrokers
-from shim.admin.live_cluster import LiveCluster
-from shim.admin.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
-from shim.config import SettingError, parse_servers
+from shim.admin.transfer.exporting import Expiring, commit_anew, expiring, export_to_folders, verify_export
+from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
+from shim.admin.transfer.live_brokers import LiveBrokers
+from shim.admin.transfer.live_cluster import LiveCluster
+from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
+from shim.config import parse_servers
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
@@ -88,7 +89,7 @@ def export_command(
         raise Refused("give either --to-folder or --to-bootstrap")
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
-        offsets = read_offsets(files, held, "reading")
+        offsets = read_offsets(files, held, "reading", Ongoing)
     chosen = _chosen(offsets, groups, data_dir)
     in_danger = None
     if folder is not None:
@@ -116,20 +117,17 @@ def _to_folder(
 ) -> list[Exported]:
     if dry_run:
         return [Exported(group, offsets.of(group), WOULD_WRITE, []) for group in groups]
-    export_to_folders(files, folder, offsets, groups, partitions)
-    problems = verify_export(files, folder, offsets, groups, partitions)
+    export_to_folders(files, folder, offsets, groups, partitions, Ongoing)
+    problems = verify_export(files, folder, offsets, groups, partitions, Ongoing)
     return [Exported(group, offsets.of(group), WRITTEN, problems.get(group, [])) for group in groups]
 
 
 async def _to_cluster(
     bootstrap: str, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
 ) -> list[Exported]:
-    try:
-        servers = parse_servers(bootstrap)
-    except SettingError as error:
-        raise Refused(str(error)) from error
-    async with LiveBrokers(servers) as brokers:
-        return await export_to_cluster(LiveCluster(brokers), offsets, groups, replace=replace, dry_run=dry_run)
+    async with LiveBrokers(parse_servers(bootstrap)) as brokers:
+        cluster = LiveCluster(brokers)
+        return await export_to_cluster(cluster, offsets, groups, Ongoing, replace=replace, dry_run=dry_run)
 
 
 def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:

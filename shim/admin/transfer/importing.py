@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin.at_rest import OTHER_FILES, data_dir_at_rest, partition_folders
-from shim.admin.console import Failed, Ongoing, Refused
-from shim.admin.group_offsets import (
+from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_at_rest, partition_folders
+from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.progress import Progress
+from shim.admin.transfer.group_offsets import (
     Committed,
     GroupOffsets,
     differences,
@@ -50,7 +51,7 @@ class PlannedGroup(NamedTuple):
 def plan_import(
     source: GroupOffsets, here: GroupOffsets, groups: Iterable[str], *, replace: bool
 ) -> list[PlannedGroup]:
-    """Raises Refused when a group that is here would be changed, unless ``replace``."""
+    """Raises NotDone when a group that is here would be changed, unless ``replace``."""
     planned: list[PlannedGroup] = []
     refused = []
     for group in groups:
@@ -65,7 +66,7 @@ def plan_import(
             planned.append(PlannedGroup(group, offsets, NEW))
     if refused and not replace:
         more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
-        raise Refused(
+        raise NotDone(
             f"nothing was written: there are other offsets, or members, of {', '.join(refused[:_NAMED])}{more} here "
             "already; --replace puts the new ones in their place, --group chooses others"
         )
@@ -73,13 +74,13 @@ def plan_import(
 
 
 def plan_for(
-    data_dir: Path, files: Files, source: GroupOffsets, groups: Sequence[str], *, replace: bool
+    data_dir: Path, files: Files, source: GroupOffsets, groups: Sequence[str], progress: Progress, *, replace: bool
 ) -> list[PlannedGroup]:
     """The plan for a data directory, which need not exist; nothing is changed in it."""
     here = GroupOffsets()
     if _partitions_in(files, data_dir):
         with data_dir_at_rest(files, data_dir) as held:
-            here = read_offsets(files, held, "reading what is here")
+            here = read_offsets(files, held, "reading what is here", progress)
     return plan_import(source, here, groups, replace=replace)
 
 
@@ -88,6 +89,7 @@ def import_offsets(
     files: Files,
     source: GroupOffsets,
     groups: Sequence[str],
+    progress: Progress,
     *,
     replace: bool,
     num_partitions: int,
@@ -96,30 +98,30 @@ def import_offsets(
     """Writes them. ``num_partitions`` is for a directory that does not exist yet; ``cluster_id``, where it is known, is
     claimed.
 
-    Raises Refused, nothing having been written; Failed; LogError, OSError.
+    Raises NotDone, nothing having been written; BrokenOff; LogError, OSError.
     """
     num_partitions = _partitions_in(files, data_dir) or num_partitions
     allow_open_files(num_partitions, OTHER_FILES)
     log = OffsetsLog.open(data_dir, num_partitions, files=files)
     try:
-        planned = plan_import(source, _recovered(log), groups, replace=replace)
+        planned = plan_import(source, _recovered(log, progress), groups, replace=replace)
         if cluster_id is not None:
             log.claim(cluster_id)
         changing = [each for each in planned if each.outcome != UNCHANGED]
-        with Ongoing("writing", sum(len(each.offsets) for each in changing)) as ongoing:
+        with progress("writing", sum(len(each.offsets) for each in changing)) as ongoing:
             for writes, count in _writes(changing, num_partitions):
                 for partition, error in log.write(writes).items():
-                    raise Failed(f"__consumer_offsets-{partition} was not written: {error}")
+                    raise BrokenOff(f"__consumer_offsets-{partition} was not written: {error}")
                 ongoing.advance(count)
     finally:
         log.close()
     return planned
 
 
-def verify_import(data_dir: Path, files: Files, planned: Sequence[PlannedGroup]) -> list[str]:
+def verify_import(data_dir: Path, files: Files, planned: Sequence[PlannedGroup], progress: Progress) -> list[str]:
     """Reads the directory back; a line for each offset that is not as it was to be."""
     with data_dir_at_rest(files, data_dir) as held:
-        found = read_offsets(files, held, "verifying")
+        found = read_offsets(files, held, "verifying", progress)
     return [
         f"group {each.group} {difference}"
         for each in planned
@@ -133,10 +135,10 @@ def _partitions_in(files: Files, data_dir: Path) -> int:
     return max((number for topic, number in found if topic == OFFSETS_TOPIC), default=-1) + 1
 
 
-def _recovered(log: OffsetsLog) -> GroupOffsets:
+def _recovered(log: OffsetsLog, progress: Progress) -> GroupOffsets:
     """All partitions, which take writes from then on."""
     here = GroupOffsets()
-    with Ongoing("reading what is here", log.num_partitions) as ongoing:
+    with progress("reading what is here", log.num_partitions) as ongoing:
         for partition in range(log.num_partitions):
             for record in log.recover(partition):
                 try:

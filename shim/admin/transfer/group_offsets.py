@@ -12,13 +12,12 @@ from protocol.offsets_log import (
     OffsetCommitKey,
     OffsetCommitValue,
     UnknownKey,
-    decode_key,
-    decode_value,
 )
-from shim.admin.at_rest import DataDir
-from shim.admin.console import Ongoing
-from shim.admin.examine import segments_in, size_of
-from shim.admin.walk import Damage, Known, Located, fault_of_offsets, walk
+from protocol.replay import RecordDecoder
+from shim.admin.at_rest.data_dir import DataDir
+from shim.admin.at_rest.examine import segments_in
+from shim.admin.at_rest.walk import Damage, Known, Located, fault_of_offsets, walk
+from shim.admin.progress import Progress
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.files import Files
@@ -42,6 +41,7 @@ class GroupOffsets:
     def __init__(self) -> None:
         self._table = OffsetTable()
         self._groups: dict[str, None] = {}
+        self._decode = RecordDecoder().decode
         self.with_members: set[str] = set()
         """Groups that have members, as far as the source says."""
 
@@ -70,10 +70,9 @@ class GroupOffsets:
 
     def replay_one(self, raw_key: bytes, raw_value: bytes | None) -> None:
         """Raises DecodeError."""
-        key = decode_key(raw_key)
+        key, value = self._decode(raw_key, raw_value)
         if isinstance(key, UnknownKey):
             return
-        value = decode_value(key, raw_value)
         if isinstance(key, GroupMetadataKey):
             if isinstance(value, GroupMetadataValue) and value.members:
                 self.with_members.add(key.group)
@@ -96,7 +95,9 @@ def offset_commit_value(committed: CommittedOffset) -> OffsetCommitValue:
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
 
 
-def read_offsets(files: Files, held: DataDir, what: str, partitions: Iterable[int] | None = None) -> GroupOffsets:
+def read_offsets(
+    files: Files, held: DataDir, what: str, progress: Progress, partitions: Iterable[int] | None = None
+) -> GroupOffsets:
     """What a data directory at rest holds, with progress under the name ``what``; by default all partitions.
 
     Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError,
@@ -113,8 +114,8 @@ def read_offsets(files: Files, held: DataDir, what: str, partitions: Iterable[in
         if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
     }
     offsets = GroupOffsets()
-    total = sum(size_of(files, path) for folder in folders.values() for path in segments_in(files, folder))
-    with Ongoing(what, total) as ongoing:
+    total = sum(files.size_of(path) for folder in folders.values() for path in segments_in(files, folder))
+    with progress(what, total) as ongoing:
         for at, folder in folders.items():
             for found in walk(files, folder, Known(points.get(at, 0), held.clean, held.loose), fault_of_offsets):
                 if isinstance(found, Located):

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 
 import click
 
+from shim.admin.errors import BrokenOff, NotDone
+from shim.config import SettingError
 from shim.log import CorruptLog, LogError
 from shim.upstream import reason_of
 from shim.upstream.errors import UpstreamError
@@ -47,16 +49,16 @@ class Failed(click.ClickException):
 
 
 def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
-    """Has what the log, the disk and the network raise end the command as :class:`Refused`; damage as
-    :class:`Failed`."""
+    """Has what the work raises, and the log, the disk and the network, end the command as :class:`Refused`; damage, and
+    what broke off in the middle, as :class:`Failed`."""
 
     @functools.wraps(command)
     def told(*args: Asked.args, **kwargs: Asked.kwargs) -> Given:
         try:
             return command(*args, **kwargs)
-        except CorruptLog as error:
+        except (CorruptLog, BrokenOff) as error:
             raise Failed(str(error)) from error
-        except (LogError, UpstreamError) as error:
+        except (LogError, NotDone, SettingError, UpstreamError) as error:
             raise Refused(str(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # whoever reads has had enough: `log dump | head`
@@ -124,7 +126,7 @@ def print_json(document: object) -> None:
 
 
 class Ongoing:
-    """Progress of long work on standard error: a bar on a terminal, else a line every five seconds."""
+    """:class:`shim.admin.progress.Progress` on standard error: a bar on a terminal, else a line every five seconds."""
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from protocol.batches import BatchError, Record, check_crc, read_header, records_of
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
-from shim.admin.at_rest import DataDir
-from shim.admin.examine import Examination, Examined, segments_in, size_of
-from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.admin.at_rest.data_dir import DataDir
+from shim.admin.at_rest.examine import Examination, Examined, segments_in
+from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_for, walk
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
@@ -194,7 +194,7 @@ def _cut(files: Files, plan: PartitionPlan, paths: list[Path], found: list[_Batc
         at = paths.index(damage.path)
         segment = segments.pop(damage.path, None) or SegmentPlan(damage.path, int(damage.path.stem))
         segment.kept = kept
-        size = size_of(files, damage.path)
+        size = files.size_of(damage.path)
         if damage.position < size:
             segment.taken.append((damage.position, size))
         plan.end_offset = kept[-1].next_offset if kept else segment.base_offset

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import UnknownKey, decode_key
-from shim.admin.at_rest import DataDir
-from shim.admin.console import Ongoing
-from shim.admin.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.admin.at_rest.data_dir import DataDir
+from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.admin.progress import Advancing, Progress
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -54,7 +55,11 @@ class Examination(NamedTuple):
 
 
 def examine(
-    files: Files, held: DataDir, what: str, visit: Callable[[Examined, Located], None] | None = None
+    files: Files,
+    held: DataDir,
+    what: str,
+    progress: Progress,
+    visit: Callable[[Examined, Located], None] | None = None,
 ) -> Examination:
     """Reads all of it, with progress under the name ``what``. ``visit`` is called with every sound batch.
 
@@ -74,9 +79,9 @@ def examine(
     except LogError as malformed:
         notes.append(f"{malformed}; it only spares work, and is made anew by the next compaction")
     damages += [Damage(folder, 0, 0, 0, None, "the partition's folder is missing") for folder in held.missing()]
-    total = sum(size_of(files, path) for folder in held.partitions.values() for path in segments_in(files, folder))
+    total = sum(files.size_of(path) for folder in held.partitions.values() for path in segments_in(files, folder))
     examined = []
-    with Ongoing(what, total) as ongoing:
+    with progress(what, total) as ongoing:
         for partition, folder in held.partitions.items():
             known = Known(points.get(partition, 0), held.clean, held.loose)
             one = _Examining(files, Examined(partition, folder), known, ongoing, visit).run()
@@ -90,21 +95,13 @@ def segments_in(files: Files, folder: Path) -> list[Path]:
     return [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
 
 
-def size_of(files: Files, path: Path) -> int:
-    fd = files.open(path)
-    try:
-        return files.size(fd)
-    finally:
-        files.close(fd)
-
-
 class _Examining:
     def __init__(
         self,
         files: Files,
         examined: Examined,
         known: Known,
-        ongoing: Ongoing,
+        ongoing: Advancing,
         visit: Callable[[Examined, Located], None] | None,
     ) -> None:
         self._files = files
@@ -130,12 +127,10 @@ class _Examining:
                 examined.damages.append(found)
         paths = segments_in(self._files, examined.folder)
         examined.segments = len(paths)
-        examined.size = sum(size_of(self._files, path) for path in paths)
+        examined.size = sum(self._files.size_of(path) for path in paths)
         examined.notes += self._wrong_indexes(paths[:-1])
         if examined.unknown_keys:
-            examined.notes.append(
-                f"records whose key is of an unknown type, which are skipped: {examined.unknown_keys}"
-            )
+            examined.notes.append(f"records of an unknown type, which are skipped: {examined.unknown_keys}")
         return examined
 
     def _count(self, located: Located) -> None:
@@ -149,6 +144,8 @@ class _Examining:
                 examined.tombstones += 1
             if examined.partition.topic == OFFSETS_TOPIC and record.key is not None:
                 examined.unknown_keys += isinstance(decode_key(record.key), UnknownKey)
+            elif examined.partition.topic == HISTORY_TOPIC and record.key is not None:
+                examined.unknown_keys += decode_history(record.key, record.value) is None
         size = batch.end - batch.position
         if path not in self._indexes:
             self._indexes[path] = IndexBuilder(int(path.stem))

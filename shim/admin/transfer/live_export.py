@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shim.admin.console import Ongoing
-from shim.admin.group_offsets import Committed, GroupOffsets, TopicPartition
-from shim.admin.live_cluster import LiveCluster
+from shim.admin.progress import Progress
+from shim.admin.transfer.group_offsets import Committed, GroupOffsets, TopicPartition
+from shim.admin.transfer.live_cluster import LiveCluster
 from shim.upstream.errors import UpstreamError
 
 WRITTEN, UNCHANGED, REFUSED, WOULD_WRITE = "written", "unchanged", "refused", "would be written"
@@ -30,12 +30,18 @@ class Exported(NamedTuple):
 
 
 async def export_to_cluster(
-    cluster: LiveCluster, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
+    cluster: LiveCluster,
+    offsets: GroupOffsets,
+    groups: Sequence[str],
+    progress: Progress,
+    *,
+    replace: bool,
+    dry_run: bool,
 ) -> list[Exported]:
     """Group by group; what one group is refused for keeps none of the others. Raises UpstreamError."""
     states = {group: listed.state for group, listed in (await cluster.groups()).items()}
     exported = []
-    with Ongoing("writing", len(groups)) as ongoing:
+    with progress("writing", len(groups)) as ongoing:
         for group in groups:
             its = offsets.of(group)
             state = (states[group] or await cluster.state_of(group)) if group in states else "Dead"
