@@ -1,10 +1,10 @@
 """The making of an outcome: records are applied as they are written, answers gathered as they are given."""
 
 from protocol.errors import ErrorCode
+from protocol.history_log import HistoryRecord
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from shim.coordinator.group import Group, Member, Parked
-from shim.coordinator.history import HistoryRecord
 from shim.coordinator.outcome import Key, Outcome, Response, Ticket, Value
 from shim.coordinator.state import PartitionState
 

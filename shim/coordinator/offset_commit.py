@@ -1,6 +1,7 @@
 """OffsetCommit, versions 0-10, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
 
 from protocol.errors import ErrorCode
+from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -11,7 +12,6 @@ from protocol.messages.offset_commit import (
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.group import Group, GroupState
-from shim.coordinator.history import OffsetHistoryKey, OffsetHistoryValue
 from shim.coordinator.outcome import Caller, Ticket
 
 _GROUP_ID_NOT_FOUND_FROM = 9
@@ -31,11 +31,8 @@ def offset_commit(
     """
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
-    with_history = decision.state.settings.offsets_history_retention_minutes > 0
-    if (
-        error is ErrorCode.NONE
-        and _records_size(request, caller if with_history else None) > decision.state.settings.commit_max_bytes
-    ):
+    remembered = caller if decision.state.settings.offsets_history_retention_minutes > 0 else None
+    if error is ErrorCode.NONE and _records_size(request, remembered) > decision.state.settings.commit_max_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
         decision.renew_session(group.members[request.member_id])
@@ -45,9 +42,7 @@ def offset_commit(
         for partition in topic.partitions:
             partition_error = error
             if error is ErrorCode.NONE:
-                partition_error = _commit(decision, request, topic.name, partition)
-            if with_history and partition_error is ErrorCode.NONE:
-                _remember(decision, caller, request)
+                partition_error = _commit(decision, remembered, request, topic.name, partition)
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
     decision.answer(ticket, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
@@ -75,30 +70,34 @@ def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> E
 
 
 def _commit(
-    decision: Decision, request: OffsetCommitRequest, topic: str, partition: OffsetCommitRequestPartition
+    decision: Decision,
+    remembered: Caller | None,
+    request: OffsetCommitRequest,
+    topic: str,
+    partition: OffsetCommitRequestPartition,
 ) -> ErrorCode:
+    """``remembered``: who commits, for the history; None where none is kept."""
     metadata = partition.committed_metadata or ""
     if _utf16_length(metadata) > decision.state.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     now, retention_ms = decision.now, request.retention_time_ms
-    decision.write(
-        OffsetCommitKey(request.group_id, topic, partition.partition_index),
-        OffsetCommitValue(
-            offset=partition.committed_offset,
-            leader_epoch=partition.committed_leader_epoch,
-            metadata=metadata,
-            commit_timestamp=now if partition.commit_timestamp == -1 else partition.commit_timestamp,
-            expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
-        ),
+    key = OffsetCommitKey(request.group_id, topic, partition.partition_index)
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=metadata,
+        commit_timestamp=now if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        expire_timestamp=-1 if retention_ms == -1 else min(now + retention_ms, _INT64_MAX),
     )
+    decision.write(key, value)
+    if remembered is not None:
+        _remember(decision, remembered, request, key, value)
     return ErrorCode.NONE
 
 
-def _remember(decision: Decision, caller: Caller, request: OffsetCommitRequest) -> None:
-    """Have the offset that was just committed in the history."""
-    key, value = decision.outcome.records[-1]
-    assert isinstance(key, OffsetCommitKey)
-    assert isinstance(value, OffsetCommitValue)
+def _remember(
+    decision: Decision, caller: Caller, request: OffsetCommitRequest, key: OffsetCommitKey, value: OffsetCommitValue
+) -> None:
     decision.history.append(
         (
             OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),

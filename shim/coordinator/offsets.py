@@ -1,7 +1,7 @@
 """The offset table: the committed offset of every (group, topic, partition) of one offsets partition.
 
 At 16 million entries (1,000 groups, 160 topics, 100 partitions, no metadata) an entry takes less than half of the 64
-bytes that are allowed, all included; `python -m benchmarks.offset_table` measures that and less dense shapes.
+bytes that are allowed, all included; `python -m benchmarks.log memory` measures that and less dense shapes.
 """
 
 import sys

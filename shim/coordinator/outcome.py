@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from protocol.history_log import HistoryRecord
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from shim.coordinator.history import HistoryRecord
 
 Ticket: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""

@@ -1,8 +1,11 @@
-"""The delete policy: whole closed segments go when their newest record is too old.
+"""The delete policy: whole segments go when their newest record is too old.
 
 They are replaced by what compaction leaves of a segment without records: the header of the last batch, 61 bytes that
 say no more than up to which offset the log goes. So a log still begins at offset 0, and the swap is compaction's, with
 all that it survives (swap.py).
+
+Only closed segments go. When the active one is all that is left, and too old, the thread that writes is asked to begin
+another.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from pathlib import Path
 
 from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaning import CleanablePartition
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.index import starting_point
+from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches
 from shim.log.swap import cleaned_path, remove_left_overs, swap
 
@@ -25,14 +28,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Retention:
-    """Keeps the records of these partitions for ``retention_ms`` by the records' own timestamps, and a segment longer.
+    """Keeps the records of these partitions for ``retention_ms`` by their own timestamps, each as long as the newest of
+    its segment.
 
     One thread calls :meth:`step`.
     """
 
-    def __init__(
-        self, partitions: Sequence[CleanablePartition], retention_ms: int, *, files: Files | None = None
-    ) -> None:
+    def __init__(self, partitions: Sequence[PartitionLog], retention_ms: int, *, files: Files | None = None) -> None:
         self._partitions = partitions
         self._retention_ms = retention_ms
         self._files = files or Files()
@@ -62,7 +64,7 @@ class Retention:
                 _logger.warning("%s: old segments were not dropped, it will be tried again: %s", at, error)
         return dropped
 
-    def _drop(self, partition: CleanablePartition, oldest_ms: int) -> int:
+    def _drop(self, partition: PartitionLog, oldest_ms: int) -> int:
         if partition.topic_partition in self._broke_off:
             partition.swap_segments((), lambda: None)  # completes a swap that broke off
             self._broke_off.discard(partition.topic_partition)
@@ -71,6 +73,8 @@ class Retention:
             if not self._is_old(segment, oldest_ms):
                 break
             old.append(segment)
+        else:
+            partition.roll_older_than(oldest_ms)
         # What an earlier step left, at the beginning, is old, too.
         dropped = sum(self._newest[segment] != NO_TIMESTAMP for segment in old)
         if not dropped:

@@ -1,10 +1,10 @@
-"""The history of offsets: who committed what, and when, beside the log that only keeps the newest offset of each key.
+"""Keys and values of the records of `__offset_shim_history`: who committed what, and when.
 
-The records of the topic `__offset_shim_history` are the shim's own; they are built like those of `__consumer_offsets`:
-a key is an int16 type and its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on.
-Every offset of every commit has a record, in the partition of the same number as that of its group, in the order in
-which the offsets were committed. The key tells two records apart but for commits of one millisecond: those are told
-apart by their offsets in the log.
+They are the shim's own, and no broker's. They are built like those of `__consumer_offsets`: a key is an int16 type and
+its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. Every offset of every commit
+has a record, in the partition of the same number as that of its group, in the order in which the offsets were
+committed. The key tells two records apart but for commits of one millisecond: those are told apart by their offsets in
+the log.
 """
 
 from struct import Struct
