@@ -10,24 +10,18 @@ from threading import Event
 from typing import NamedTuple
 
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.cleaning import (
-    CleanablePartition,
-    CleanerSettings,
-    CleaningRound,
-    CleaningStats,
-    CleaningStopped,
-    Pace,
-)
+from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningRound, CleaningStopped, Throttler
 from shim.log.compaction import Dirtiness, dirtiness
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
+from shim.log.partition import PartitionLog
 from shim.log.segment import Segment
 
 _logger = logging.getLogger(__name__)
 
 
-class _Filthy(NamedTuple):
-    partition: CleanablePartition
+class LogToClean(NamedTuple):
+    partition: PartitionLog
     segments: list[Segment]
     first_dirty_offset: int
     dirtiness: Dirtiness
@@ -42,7 +36,7 @@ class Cleaner:
     def __init__(
         self,
         data_dir: Path,
-        partitions: Sequence[CleanablePartition],
+        partitions: Sequence[PartitionLog],
         settings: CleanerSettings | None = None,
         *,
         files: Files | None = None,
@@ -55,14 +49,15 @@ class Cleaner:
         self._files = files or Files()
         self._clock = clock
         self._stopped = Event()
-        self._pace = Pace(self._settings.io_max_bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
+        bytes_per_second = self._settings.io_max_bytes_per_second
+        self._throttler = Throttler(bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
         self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
         self._first_dirty: dict[TopicPartition, int] | None = None
         self._broke_off: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, LogError] = {}
         """Partitions that are not cleaned any more, and why: what is damaged is left as it is."""
 
-    def step(self, now_ms: int) -> CleaningStats | None:
+    def step(self, now_ms: int) -> CleanerStats | None:
         """Cleans the dirtiest partition of those that are dirtier than ``min_cleanable_ratio``. None when none was.
 
         ``now_ms``: milliseconds since the epoch, for delete horizons. A partition that fails is logged, and left: for
@@ -90,9 +85,9 @@ class Cleaner:
 
     # --- what to clean -----------------------------------------------------------------------------------------------
 
-    def _filthiest_first(self) -> list[_Filthy]:
+    def _filthiest_first(self) -> list[LogToClean]:
         first_dirty_offsets = self._first_dirty_offsets()
-        found: list[_Filthy] = []
+        found: list[LogToClean] = []
         for partition in self._partitions:
             if partition.topic_partition in self.uncleanable:
                 continue
@@ -113,7 +108,7 @@ class Cleaner:
                     *(partition.topic_partition, first_dirty, segments[-1].next_offset),
                 )
                 first_dirty = 0
-            found.append(_Filthy(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
+            found.append(LogToClean(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
         found = [filthy for filthy in found if filthy.dirtiness.ratio > self._settings.min_cleanable_ratio]
         return sorted(found, key=lambda filthy: filthy.dirtiness.ratio, reverse=True)
 
@@ -121,7 +116,7 @@ class Cleaner:
         self.uncleanable[partition] = error
         _logger.error("%s is not cleaned any more: %s", partition, error)
 
-    def _closed_segments(self, partition: CleanablePartition) -> list[Segment]:
+    def _closed_segments(self, partition: PartitionLog) -> list[Segment]:
         segments = partition.closed_segments()
         if partition.topic_partition in self._broke_off:
             # A swap may have broken off midway. It is completed now: were it only before the next swap, what is listed
@@ -142,11 +137,13 @@ class Cleaner:
 
     # --- one round ---------------------------------------------------------------------------------------------------
 
-    def _clean(self, filthy: _Filthy, now_ms: int) -> CleaningStats:
+    def _clean(self, filthy: LogToClean, now_ms: int) -> CleanerStats:
         partition, segments, first_dirty, dirty = filthy
         begun = self._clock()
-        stats = CleaningStats(partition.topic_partition, first_dirty, first_dirty, dirty.ratio)
-        cleaning = CleaningRound(self._files, partition, segments, self._settings, self._pace, stats, now_ms)
+        # A partition cleaned as often as it should be has as much dirty as clean, or what one segment holds.
+        self._throttler.hurry(dirty.dirty_bytes / (dirty.clean_bytes + self._settings.segment_bytes))
+        stats = CleanerStats(partition.topic_partition, first_dirty, first_dirty, dirty.ratio)
+        cleaning = CleaningRound(self._files, partition, segments, self._settings, self._throttler, stats, now_ms)
         stats.end_offset = cleaning.run(first_dirty)
         first_dirty_offsets = {**self._first_dirty_offsets(), partition.topic_partition: stats.end_offset}
         write_checkpoint(self._files, self._checkpoint_path, first_dirty_offsets)

@@ -6,34 +6,38 @@ the old ones (swap.py).
 
 A round that breaks off anywhere leaves a log that is right. Its groups are swapped in the order of the log, so a
 tombstone never goes before what it stands for, and snapshots that may hold that go before the first swap
-(snapshot_floor.py). Only after a whole round does the checkpoint say that the part is clean: until then the next round
+(snapshot.py). Only after a whole round does the checkpoint say that the part is clean: until then the next round
 takes it for dirty again.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
+from protocol.batches import BatchHeader
 from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
 from shim.log.compaction import OffsetMap, cleaned_batch, group_segments
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.partition import PartitionLog
+from shim.log.recovery import why_foreign
 from shim.log.segment import Segment, SoundBatch, closed_batches
-from shim.log.snapshot_floor import SnapshotFloor
 from shim.log.swap import cleaned_path, remove_left_overs, swap
 
+_DEFAULT: Final = Settings()
 _WRITE_SIZE: Final = 1 << 20
 _SHORTEST_WAIT_S: Final = 0.01
 _TURN_S: Final = 0.0005
 _BETWEEN_TURNS_S: Final = 0.00005
+_FAR_BEHIND: Final = 3.0
+_LONGEST_TURN_S: Final = _TURN_S * 4**_FAR_BEHIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,11 @@ class CleanerSettings:
     ``segment_index_bytes``        log.index.size.max.bytes, likewise
     """
 
-    min_cleanable_ratio: float = 0.5
-    delete_retention_ms: int = 24 * 3600 * 1000
-    dedupe_buffer_size: int = 128 << 20
-    io_max_bytes_per_second: float = sys.float_info.max
-    segment_bytes: int = 100 << 20
+    min_cleanable_ratio: float = _DEFAULT.log_cleaner_min_cleanable_ratio
+    delete_retention_ms: int = _DEFAULT.log_cleaner_delete_retention_ms
+    dedupe_buffer_size: int = _DEFAULT.log_cleaner_dedupe_buffer_size
+    io_max_bytes_per_second: float = _DEFAULT.log_cleaner_io_max_bytes_per_second
+    segment_bytes: int = _DEFAULT.offsets_topic_segment_bytes
     segment_index_bytes: int = 10 << 20
 
     @classmethod
@@ -66,29 +70,8 @@ class CleanerSettings:
         )
 
 
-class CleanablePartition(Protocol):
-    """What the cleaner needs of a partition; :class:`~shim.log.partition.PartitionLog` has it."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def topic_partition(self) -> TopicPartition: ...
-
-    @property
-    def snapshot_floor(self) -> SnapshotFloor: ...
-
-    def closed_segments(self) -> list[Segment]:
-        """Rising. LogError while the partition is not recovered; OSError."""
-
-    def swap_segments(self, old: Sequence[Segment], swap: Callable[[], None]) -> bool:
-        """Calls ``swap`` while nobody else lists or opens closed segments; False, nothing called, when ``old`` are not
-        the partition's any more, or none. A swap that raised is completed first (:func:`~shim.log.swap.finish_swap`).
-        """
-
-
 @dataclass(slots=True)
-class CleaningStats:
+class CleanerStats:
     """What one round did. ``[first_dirty_offset, end_offset)`` was dirty and is clean; ``seconds`` include waiting.
 
     ``bytes_read`` counts twice what was read for the offset map and again for cleaning; ``records_read`` does not.
@@ -113,13 +96,15 @@ class CleaningStopped(Exception):
     """A round broke off because the cleaner was stopped, or because the partition is being recovered."""
 
 
-class Pace:
+class Throttler:
     """Keeps what is read and written below a number of bytes a second, lets other threads have their turn, and breaks
     off when the cleaner is stopped.
 
     The turns: cleaning is Python from end to end, so it holds the interpreter's lock, and a thread that wakes up waits
     5 ms (the switch interval) until it is given that, on each of the several wake-ups of one commit. So it is offered
-    more often than it is asked for; the waits in which that is done cost the cleaner about a fifth of its speed.
+    more often than it is asked for; the waits in which that is done cost the cleaner about a fifth of its speed where
+    nobody else is at work, and nine tenths where commits take all the time there is. There it would never catch up, so
+    its turns become longer the more there is to clean: commits slow down before the disk fills.
     """
 
     def __init__(
@@ -131,13 +116,18 @@ class Pace:
         self._wait = wait
         self._due = -math.inf
         self._turn_began = -math.inf
+        self._turn_s = _TURN_S
+
+    def hurry(self, behind: float) -> None:
+        """Until further notice; ``behind``: how many times what may well be there is waiting to be cleaned."""
+        self._turn_s = _LONGEST_TURN_S if behind >= _FAR_BEHIND else _TURN_S * 4**behind
 
     def spend(self, size: int) -> None:
         """Told after ``size`` bytes; waits until they are paid for. Raises CleaningStopped."""
         now = self._clock()
         self._due = max(self._due, now) + size / self._bytes_per_second
         ahead = self._due - now
-        if ahead >= _SHORTEST_WAIT_S or now - self._turn_began >= _TURN_S:
+        if ahead >= _SHORTEST_WAIT_S or now - self._turn_began >= self._turn_s:
             self._wait(max(ahead, _BETWEEN_TURNS_S))
             self._turn_began = self._clock()
         if self._stopped.is_set():
@@ -150,20 +140,21 @@ class CleaningRound:
     def __init__(
         self,
         files: Files,
-        partition: CleanablePartition,
+        partition: PartitionLog,
         segments: Sequence[Segment],
         settings: CleanerSettings,
-        pace: Pace,
-        stats: CleaningStats,
+        throttler: Throttler,
+        stats: CleanerStats,
         now_ms: int,
     ) -> None:
         self._files = files
         self._partition = partition
         self._segments = segments
         self._settings = settings
-        self._pace = pace
+        self._throttler = throttler
         self._stats = stats
         self._now_ms = now_ms
+        self._rewritten_to = 0
         self._snapshots_are_gone = False
 
     def run(self, first_dirty_offset: int) -> int:
@@ -174,9 +165,12 @@ class CleaningRound:
         """
         remove_left_overs(self._files, self._partition.folder)
         newest = self._offset_map(first_dirty_offset)
+        newest.complete()
         self._stats.keys = len(newest)
         self._stats.map_bytes = newest.size_bytes
         covered = [segment for segment in self._segments if segment.base_offset < newest.end_offset]
+        if covered:  # where the map is full inside a segment, what is behind that stays as it is, and moves
+            self._rewritten_to = covered[-1].next_offset
         for group in group_segments(covered, self._settings.segment_bytes, self._settings.segment_index_bytes):
             self._clean_group(group, newest)
         remove_left_overs(self._files, self._partition.folder)
@@ -203,7 +197,7 @@ class CleaningRound:
         changed = len(group) > 1
         with self._new_segment(cleaned_path(folder, group[0].base_offset)) as cleaned:
             for segment in group:
-                with self._reading(segment) as batches:
+                with self._reading(segment, unread=newest.supersedes) as batches:
                     for batch in batches:
                         is_last = batch.header.next_offset == group[-1].next_offset
                         data, record_count = cleaned_batch(batch, newest, now_ms, retention_ms, keep_empty=is_last)
@@ -215,32 +209,35 @@ class CleaningRound:
             if not changed:
                 return
             cleaned.finish()
-            self._outdate_snapshots(newest.end_offset)
+            self._outdate_snapshots()
             replaced = [segment.base_offset for segment in group]
             if not self._partition.swap_segments(group, lambda: swap(self._files, folder, replaced)):
                 raise CleaningStopped
             stats.segments_written += 1
         remove_left_overs(self._files, folder)
 
-    def _outdate_snapshots(self, end_offset: int) -> None:
+    def _outdate_snapshots(self) -> None:
         if not self._snapshots_are_gone:
-            self._partition.snapshot_floor.rise(end_offset)
+            self._partition.snapshots.outdate(self._rewritten_to)
             self._snapshots_are_gone = True
 
     @contextmanager
-    def _reading(self, segment: Segment, *, unread_below: int = 0) -> Iterator[Iterator[SoundBatch]]:
+    def _reading(
+        self, segment: Segment, *, unread_below: int = 0, unread: Callable[[BatchHeader], bool] | None = None
+    ) -> Iterator[Iterator[SoundBatch]]:
         fd = self._files.open(segment.path)
         try:
-            yield self._batches(fd, segment, unread_below)
+            batches = closed_batches(self._files, fd, segment, unread_below=unread_below, unread=unread)
+            yield self._paid_for(batches, segment.path)
         finally:
             self._files.close(fd)
 
-    def _batches(self, fd: int, segment: Segment, unread_below: int) -> Iterator[SoundBatch]:
-        spend = self._pace.spend
+    def _paid_for(self, batches: Iterator[SoundBatch], path: Path) -> Iterator[SoundBatch]:
+        spend = self._throttler.spend
         stats = self._stats
-        for batch in closed_batches(self._files, fd, segment, unread_below=unread_below):
-            if batch.header.is_control or batch.header.is_transactional:
-                raise LogError(f"{segment.path} at byte {batch.position}: a transactional or control batch")
+        for batch in batches:
+            if (reason := why_foreign(batch)) is not None:
+                raise LogError(f"{path} at byte {batch.position}: {reason}")
             size = batch.end - batch.position
             stats.bytes_read += size
             spend(size)
@@ -249,7 +246,7 @@ class CleaningRound:
     @contextmanager
     def _new_segment(self, path: Path) -> Iterator[_NewSegment]:
         """A new file of this name. If it still has it at the end, it came to nothing, and is removed."""
-        segment = _NewSegment(self._files, self._files.create(path), self._pace, self._stats)
+        segment = _NewSegment(self._files, self._files.create(path), self._throttler, self._stats)
         try:
             yield segment
         finally:
@@ -262,10 +259,10 @@ class CleaningRound:
 class _NewSegment:
     """A segment that is being written."""
 
-    def __init__(self, files: Files, fd: int, pace: Pace, stats: CleaningStats) -> None:
+    def __init__(self, files: Files, fd: int, throttler: Throttler, stats: CleanerStats) -> None:
         self._files = files
         self._fd = fd
-        self._pace = pace
+        self._throttler = throttler
         self._stats = stats
         self._unwritten: list[bytes] = []
         self._unwritten_size = 0
@@ -286,7 +283,7 @@ class _NewSegment:
         self._files.write_at(self._fd, b"".join(self._unwritten), self._position)
         self._position += self._unwritten_size
         self._stats.bytes_written += self._unwritten_size
-        self._pace.spend(self._unwritten_size)
+        self._throttler.spend(self._unwritten_size)
         self._unwritten.clear()
         self._unwritten_size = 0
 

@@ -9,21 +9,21 @@ segment that is missing is always found to be missing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from sys import getsizeof
 from typing import Final, NamedTuple
 
 from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
+from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
 from shim.log.segment import Segment, SoundBatch
 
 _DELETE_HORIZON: Final = 0x40  # the batch attribute
 _MAX_INT64: Final = 2**63 - 1
 _MAX_OFFSET_RANGE: Final = 2**31 - 1  # relative offsets in an index are int32
-_INDEX_ENTRY_SIZE: Final = 8
-_INDEX_INTERVAL: Final = 4096
-_ENTRY_SIZE: Final = 144
+_ENTRY_SIZE: Final = 152
 """Bytes that a key takes in an :class:`OffsetMap` besides its own object: at most 90 in the dict while it grows (the
-old table and the new), 32 for the offset, up to 15 by which the allocator rounds the key up."""
+old table and the new), 32 for the offset, 8 in the sorted ones, up to 15 by which the allocator rounds the key up."""
 
 
 class Dirtiness(NamedTuple):
@@ -54,9 +54,9 @@ def group_segments(segments: Sequence[Segment], max_bytes: int, max_index_bytes:
     groups: list[list[Segment]] = []
     size = index_size = 0
     for segment in segments:
-        index_entries = segment.size // _INDEX_INTERVAL
+        index_entries = segment.size // INTERVAL_BYTES
         size += segment.size
-        index_size += index_entries * _INDEX_ENTRY_SIZE
+        index_size += index_entries * ENTRY_SIZE
         if (
             groups
             and size <= max_bytes
@@ -67,7 +67,7 @@ def group_segments(segments: Sequence[Segment], max_bytes: int, max_index_bytes:
         else:
             groups.append([segment])
             size = segment.size
-            index_size = index_entries * _INDEX_ENTRY_SIZE
+            index_size = index_entries * ENTRY_SIZE
     return groups
 
 
@@ -85,6 +85,7 @@ class OffsetMap:
         self.size_bytes = 0
         self.end_offset = first_dirty_offset
         """Up to here the log is in the map: the end of a batch."""
+        self._kept: list[int] = []
         self.newest_offset = self._newest.get
         """``newest_offset(key, default)``"""
 
@@ -107,6 +108,17 @@ class OffsetMap:
                 newest[key] = offset
         self.end_offset = batch.header.next_offset
 
+    def complete(self) -> None:
+        """To be called when nothing is added any more, and before :meth:`supersedes`."""
+        self._kept = sorted(self._newest.values())
+
+    def supersedes(self, header: BatchHeader) -> bool:
+        """Whether the map has newer records of all the keys in a batch: then nobody needs to read it again."""
+        if not self.first_dirty_offset <= header.base_offset <= header.next_offset <= self.end_offset:
+            return False
+        at = bisect_left(self._kept, header.base_offset)
+        return at == len(self._kept) or self._kept[at] >= header.next_offset
+
 
 class CleanedBatch(NamedTuple):
     """What is left of a batch: its bytes, none when it is dropped, and how many records are in them."""
@@ -126,6 +138,8 @@ def cleaned_batch(
     the horizon was set, or goes in the same swap at the latest. That holds only of what is in the map, or has a
     horizon: where the map begins too late (a checkpoint that is of another copy of the log), what a tombstone before it
     stands for may be there still. So such a one is given no horizon, and stays.
+
+    The records of a batch that the map supersedes need not have been read.
 
     A batch of which nothing is left is dropped, or, with ``keep_empty``, a header that says no more than up to which
     offset the log goes. Batches behind the end of the map stay as they are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,14 +65,23 @@ class BadBytes(Exception):
 
 
 def sound_batches(
-    files: Files, fd: int, size: int, offset: int, *, position: int = 0, gaps: bool = False, unread_below: int = 0
+    files: Files,
+    fd: int,
+    size: int,
+    offset: int,
+    *,
+    position: int = 0,
+    gaps: bool = False,
+    unread_below: int = 0,
+    unread: Callable[[BatchHeader], bool] | None = None,
 ) -> Iterator[SoundBatch]:
     """The batches from ``position`` on in the first ``size`` bytes of a segment; ``offset`` is due there.
 
     Offsets are without a gap: each batch starts where the one before it ended. The base offset is not covered by the
     CRC, so this is also what protects it. With ``gaps``, as compaction leaves them, they rise at least.
 
-    Batches that end at or below offset ``unread_below`` are given with an empty list of records, whatever they hold.
+    Batches that end at or below offset ``unread_below``, and those of whose header ``unread`` is true, are given with
+    an empty list of records, whatever they hold.
 
     Raises BadBytes at the first byte that is no part of a sound batch, UnsupportedBatch for a compressed batch,
     OSError.
@@ -100,7 +109,8 @@ def sound_batches(
             reason = f"base offset {header.base_offset} where {offset} is due"
             raise BadBytes(position, reason, intact=header.base_offset > offset)
         try:
-            records = records_of(window, at, header) if header.next_offset > unread_below else []
+            left_out = header.next_offset <= unread_below or (unread is not None and unread(header))
+            records = [] if left_out else records_of(window, at, header)
         except CorruptBatch as corrupt:
             raise BadBytes(position, f"{corrupt.reason}, under a right CRC", intact=True) from None
         # Kafka's clients read such records, so `records_of` does; no broker writes them into a log.
@@ -116,7 +126,14 @@ def sound_batches(
 
 
 def closed_batches(
-    files: Files, fd: int, segment: Segment, *, position: int = 0, offset: int | None = None, unread_below: int = 0
+    files: Files,
+    fd: int,
+    segment: Segment,
+    *,
+    position: int = 0,
+    offset: int | None = None,
+    unread_below: int = 0,
+    unread: Callable[[BatchHeader], bool] | None = None,
 ) -> Iterator[SoundBatch]:
     """The batches of a closed segment, which ends where the next one begins.
 
@@ -126,7 +143,7 @@ def closed_batches(
     due = segment.base_offset if offset is None else offset
     try:
         for batch in sound_batches(
-            files, fd, segment.size, due, position=position, gaps=True, unread_below=unread_below
+            files, fd, segment.size, due, position=position, gaps=True, unread_below=unread_below, unread=unread
         ):
             due = batch.header.next_offset
             yield batch
