@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from protocol.batches import BatchHeader, read_header
 from shim.log.batching import PreparedBatch
 from shim.log.data_dir import index_name, segment_name
 from shim.log.files import Files
@@ -23,15 +24,33 @@ class LogEnd(NamedTuple):
     offset: int
 
 
+class LastBatch(NamedTuple):
+    """The batch that ends at ``next_offset``, and where it stands: in the segment of that base offset, at that byte."""
+
+    next_offset: int
+    segment: int
+    position: int
+    size: int
+    base_offset: int
+    crc: int
+
+    @classmethod
+    def of(cls, segment: int, position: int, header: BatchHeader) -> Self:
+        return cls(header.next_offset, segment, position, header.size, header.base_offset, header.crc)
+
+
 class ActiveSegment:
     """An open file, what is in it as far as it has been told, and where it ends. Closed by who has it."""
 
     def __init__(self, files: Files, folder: Path, base_offset: int, fd: int) -> None:
         self.path = folder / segment_name(base_offset)
         self.end = LogEnd(base_offset, 0, base_offset)
+        self.last_batch: LastBatch | None = None
         self._files = files
         self._fd = fd
         self._first_timestamp_ms: int | None = None
+        self.newest_timestamp_ms: int | None = None
+        """Of the batches that it has been told of; None when it is empty."""
         self._index: IndexBuilder | None = IndexBuilder(base_offset)
 
     @classmethod
@@ -63,25 +82,29 @@ class ActiveSegment:
     def append(self, batch: PreparedBatch) -> None:
         """Writes it at the end, not durably. After an OSError any part of it may stand there."""
         self._files.write_at(self._fd, batch.data, self.end.position)
-        self._advance(len(batch.data), batch.next_offset, batch.timestamp_ms)
+        self._advance(read_header(batch.data))
 
     def holds(self, batch: SoundBatch) -> None:
         """Told in recovery: this batch comes next in the file."""
-        self._advance(len(batch.raw), batch.header.next_offset, batch.header.max_timestamp)
+        self._advance(batch.header)
 
     def begins_with(self, first: SoundBatch, last: SoundBatch) -> None:
         """Told in recovery: these batches are in the file, and what is between them is not told."""
         self._first_timestamp_ms = first.header.max_timestamp
+        self.newest_timestamp_ms = max(first.header.max_timestamp, last.header.max_timestamp)
         self._index = None
+        self.last_batch = LastBatch.of(self.end.base_offset, last.position, last.header)
         self.end = LogEnd(self.end.base_offset, last.end, last.header.next_offset)
 
-    def _advance(self, size: int, next_offset: int, timestamp_ms: int) -> None:
+    def _advance(self, header: BatchHeader) -> None:
         base_offset, position, _ = self.end
-        if self._first_timestamp_ms is None:
-            self._first_timestamp_ms = timestamp_ms
+        if self._first_timestamp_ms is None or self.newest_timestamp_ms is None:
+            self._first_timestamp_ms = self.newest_timestamp_ms = header.max_timestamp
+        self.newest_timestamp_ms = max(self.newest_timestamp_ms, header.max_timestamp)
         if self._index is not None:
-            self._index.add(next_offset - 1, position, size)
-        self.end = LogEnd(base_offset, position + size, next_offset)
+            self._index.add(header.last_offset, position, header.size)
+        self.last_batch = LastBatch.of(base_offset, position, header)
+        self.end = LogEnd(base_offset, position + header.size, header.next_offset)
 
     def sync(self) -> None:
         """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""

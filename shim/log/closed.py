@@ -86,18 +86,11 @@ class ClosedSegments:
         kept = [segment for segment in known if segment.base_offset in bases]
         ends = [*(segment.base_offset for segment in kept[1:]), known[-1].next_offset]
         found = [
-            segment._replace(next_offset=end, size=self._size(segment.path))
+            segment._replace(next_offset=end, size=self._files.size_of(segment.path))
             for segment, end in zip(kept, ends, strict=True)
         ]
         with self._list_lock:  # others may have been added meanwhile
             self._segments = (*found, *(self._segments or ())[len(known) :])
-
-    def _size(self, path: Path) -> int:
-        fd = self._files.open(path)
-        try:
-            return self._files.size(fd)
-        finally:
-            self._files.close(fd)
 
     def open_at(self, offset: int, end: Callable[[], LogEnd]) -> tuple[Segment, bool, int]:
         """The segment that holds ``offset``, or that begins first after it, with a descriptor of it.

@@ -6,7 +6,7 @@
     DIR/meta.properties                                 which cluster the offsets are of, as brokers note it
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
 
-Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (shutdown.py).
+Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (handover.py).
 """
 
 from __future__ import annotations
@@ -146,12 +146,7 @@ def partitions_in(files: Files, data_dir: Path) -> dict[str, set[int]]:
 
 def _refuse_records(files: Files, folder: Path, first: Path) -> None:
     for base_offset in segment_base_offsets(files, folder):
-        fd = files.open(folder / segment_name(base_offset))
-        try:
-            size = files.size(fd)
-        finally:
-            files.close(fd)
-        if size or base_offset:
+        if base_offset or files.size_of(folder / segment_name(base_offset)):
             raise LogError(f"partition folder {first}, or its segments, are missing, while {folder} holds records")
 
 

@@ -73,6 +73,14 @@ class Files:
         finally:
             self.close(fd)
 
+    def size_of(self, path: Path) -> int:
+        """Bytes of the file of this name."""
+        fd = self.open(path)
+        try:
+            return self.size(fd)
+        finally:
+            self.close(fd)
+
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
 

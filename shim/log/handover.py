@@ -1,24 +1,51 @@
-"""From one process to the next: recovery points, whether the end was clean, how it was flushed."""
+"""What one process leaves to the next: recovery points, whether it ended in good order, and how it flushed.
+
+::
+
+    DIR/recovery-point-offset-checkpoint    of each partition the offset below which everything was synced
+    DIR/.kafka_cleanshutdown                the last process closed the log and all of it is durable, as brokers note it
+    DIR/flush.properties                    records were acknowledged before they were flushed
+
+Of the last two only the presence counts, so their contents need no sync of their own.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Final
 
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.data_dir import has_other_topics
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
+from shim.log.recovery import LeftBehind
 from shim.log.settings import LogSettings
-from shim.log.shutdown import LeftBehind, forget_loose_flush, leave_clean
 
-_logger = logging.getLogger(__name__)
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOOSE_FLUSH: Final = "flush.properties"
 
 
 def recovery_points(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     """As the last process noted them. Raises LogError when the note is damaged, OSError."""
     return read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
+
+
+def take_over(files: Files, data_dir: Path, *, flushes_first: bool) -> LeftBehind:
+    """What the last process left; from here on this one is at work. The caller syncs ``data_dir`` before any write."""
+    clean, loose = data_dir / CLEAN_SHUTDOWN, data_dir / LOOSE_FLUSH
+    left = LeftBehind(files.exists(clean), files.exists(loose))
+    if left.clean:
+        files.unlink(clean)
+    if not flushes_first and not left.loose:
+        _leave(files, loose, b"version=1\nflush.before.acknowledge=false\n")
+    return left
+
+
+def leave_clean(files: Files, data_dir: Path) -> None:
+    """Note durably that all there is was closed in good order; the last thing to do. Raises OSError."""
+    _leave(files, data_dir / CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+    files.sync_directory(data_dir)
 
 
 class Handover:
@@ -65,7 +92,9 @@ class Handover:
             and self._knows_all
             and all(log.recovered for log in self._logs)
         ):
-            forget_loose_flush(self._files, self._data_dir)
+            # All are recovered, and are flushed first from then on. A crash may undo this: it only makes the next
+            # recovery ask for less proof.
+            self._files.unlink(self._data_dir / LOOSE_FLUSH)
             self._loose = False
 
     def leave(self) -> None:
@@ -73,3 +102,11 @@ class Handover:
         self.note()
         if all(log.ends_clean for log in self._logs) and (self._knows_all or self._left.clean):
             leave_clean(self._files, self._data_dir)
+
+
+def _leave(files: Files, path: Path, content: bytes) -> None:
+    fd = files.create(path)
+    try:
+        files.write_at(fd, content, 0)
+    finally:
+        files.close(fd)

@@ -25,6 +25,7 @@ INTERVAL_BYTES: Final = 4096
 """Kafka's default of ``log.index.interval.bytes``."""
 
 _ENTRY: Final = struct.Struct(">ii")
+ENTRY_SIZE: Final = _ENTRY.size
 
 _logger = logging.getLogger(__name__)
 

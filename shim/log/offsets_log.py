@@ -14,13 +14,14 @@ from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.handover import Handover, recovery_points
+from shim.log.handover import Handover, recovery_points, take_over
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
-from shim.log.shutdown import take_over
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+_BETWEEN_ROLLS_MS: Final = 100
 
 _logger = logging.getLogger(__name__)
 
@@ -180,10 +181,10 @@ class OffsetsLog:
         failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
         done = [(log, write.timestamp_ms) for write, log in written if write.partition not in failed]
-        rolled = any(log.has_rolled for log, _ in done)
+        begins_segment = any(log.begins_segment for log, _ in done)
         for log, timestamp_ms in done:
             log.acknowledge(timestamp_ms)
-        if rolled:
+        if begins_segment:
             # So that a recovery point is in the newest segment before anything in there that was flushed is
             # acknowledged: were that file to vanish, the one before it would look like the end of a sound log.
             self._note_recovery_points()
@@ -210,8 +211,9 @@ class OffsetsLog:
         return prepared
 
     def maintain(self, now_ms: int) -> Maintained:
-        """What is due by itself: flushes that ``log.flush.interval.ms`` asks for, and the checkpoint of the recovery
-        points. To be called by the thread that writes, also when there is nothing to write.
+        """What is due by itself: flushes that ``log.flush.interval.ms`` asks for, a new segment where the active one is
+        too old (one at a time, as writes wait for it), and the checkpoint of the recovery points. To be called by the
+        thread that writes, also when there is nothing to write.
 
         ``now_ms``: milliseconds since the epoch, by the clock of the writes' timestamps.
         """
@@ -222,11 +224,18 @@ class OffsetsLog:
             if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
         ]
         failed = self._flusher.flush(due)
+        to_roll = [log for log in self._partitions.values() if log.roll_due]
+        for log in to_roll[:1]:
+            try:
+                log.roll(now_ms)
+            except OSError as error:
+                failed[log.topic_partition.partition] = error
         if self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             self._note_recovery_points()
         unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
-        return Maintained(failed, min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval))
+        next_ms = min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval)
+        return Maintained(failed, min(next_ms, now_ms + _BETWEEN_ROLLS_MS) if to_roll[1:] else next_ms)
 
     def _note_recovery_points(self) -> None:
         try:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from shim.log.active import ActiveSegment
+from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import PreparedBatch, RecordSet, prepare_batches
 from shim.log.checkpoint import TopicPartition
 from shim.log.closed import ClosedSegments
@@ -14,11 +14,10 @@ from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
 from shim.log.reading import read_on
-from shim.log.recovery import Known, LoggedRecord, Start, recover_segments
+from shim.log.recovery import Known, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
-from shim.log.shutdown import LeftBehind
-from shim.log.snapshot_floor import SnapshotFloor
+from shim.log.snapshot import PartitionSnapshots
 
 
 class PartitionLog:
@@ -52,8 +51,11 @@ class PartitionLog:
         # Segments that the write under way has rolled, and the newest one that any write may have made.
         self._rolled: list[Segment] = []
         self._newest_base = 0
+        # A roll that was asked for: of what is older than that; and where the log ended when one was tried last.
+        self._roll_older_than_ms: int | None = None
+        self._roll_tried_at = -1
         self._closed = ClosedSegments(files, folder)
-        self.snapshot_floor = SnapshotFloor(files, folder)
+        self.snapshots = PartitionSnapshots(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
 
@@ -61,6 +63,16 @@ class PartitionLog:
     def log_end_offset(self) -> int:
         """The offset after the last acknowledged record. Raises LogError before the first recovery."""
         return self._ends.acknowledged.offset
+
+    @property
+    def last_batch(self) -> LastBatch | None:
+        """The batch that the log ends with, which a snapshot of all of it is anchored to; None where none is in the
+        active segment. For the thread that writes, between writes. Raises RecoveryNeeded.
+        """
+        active = self._active
+        if active is None or not self._recovered:
+            raise RecoveryNeeded(self.folder)
+        return active.last_batch
 
     @property
     def recovery_point(self) -> int:
@@ -123,9 +135,33 @@ class PartitionLog:
         return self._active
 
     @property
-    def has_rolled(self) -> bool:
-        """Whether the write under way has begun a new segment."""
-        return bool(self._rolled)
+    def begins_segment(self) -> bool:
+        """Whether all that is in the newest segment, which is not the first, is of the write under way."""
+        base_offset = self._ends.written.base_offset
+        return base_offset > 0 and base_offset >= self._ends.acknowledged.offset
+
+    @property
+    def roll_due(self) -> bool:
+        """Whether :meth:`roll_older_than` has asked for what is there, and it was not tried in vain."""
+        asked_ms, active = self._roll_older_than_ms, self._active
+        if asked_ms is None or active is None or not self._recovered:
+            return False
+        newest_ms = active.newest_timestamp_ms
+        return newest_ms is not None and newest_ms < asked_ms and active.end.offset != self._roll_tried_at
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a new segment, between writes. Nothing while a recovery is due or under way.
+
+        Raises OSError: the partition refuses writes then until it is recovered, and it is not tried again before
+        something else has been written. What is old takes room, no more; a recovery keeps clients waiting.
+        """
+        with self._flush_lock:  # no recovery begins meanwhile
+            if not self._recovered or self._active is None:
+                return
+            self._recovered = False
+            self._roll_tried_at = self._active.end.offset
+            self._roll(self._active)
+            self.acknowledge(now_ms)
 
     @property
     def must_sync(self) -> bool:
@@ -227,6 +263,10 @@ class PartitionLog:
     def swap_segments(self, old: Sequence[Segment], swap: Callable[[], None]) -> bool:
         """Compaction's last step; see :meth:`ClosedSegments.swap`. Appends go on meanwhile."""
         return self._closed.swap(old, swap)
+
+    def roll_older_than(self, oldest_ms: int) -> None:
+        """Asks the thread that writes for a new segment when all batches in the active one are older than that."""
+        self._roll_older_than_ms = oldest_ms
 
     def read(self, offset: int = 0) -> Iterator[SoundBatch]:
         """The batches from the one that holds ``offset`` on, or from the first after it, up to what is acknowledged.

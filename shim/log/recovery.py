@@ -20,7 +20,7 @@ from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
 from shim.log.index import starting_point
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
-from shim.log.torn_tail import cut_torn_tail
+from shim.log.torn_tail import cut_torn_tail, why_not_torn
 
 _logger = logging.getLogger(__name__)
 
@@ -32,6 +32,17 @@ class LoggedRecord(NamedTuple):
     timestamp: int
     key: bytes
     value: bytes | None
+
+
+class LeftBehind(NamedTuple):
+    """How the last process left the data directory.
+
+    ``clean``: no write was under way when it ended, so no torn write explains any damage. ``loose``: several batches
+    may have been on their way to the disk at once, which gets to them in any order.
+    """
+
+    clean: bool
+    loose: bool
 
 
 class Known(NamedTuple):
@@ -99,8 +110,9 @@ def recover_segments(
                 active.holds(batch)
         except BadBytes as bad:
             check_current()
-            _refuse_unless_torn(active, bad, known)
-            cut_torn_tail(files, fd, active.path, size, active.end, bad, unordered=known.loose)
+            if (reason := _why_not_torn(files, fd, size, active.end.offset, bad, known)) is not None:
+                raise CorruptLog(active.path, bad.position, reason) from None
+            cut_torn_tail(files, fd, active.path, size, active.end, bad.reason)
         except UnsupportedBatch as unsupported:
             raise LogError(f"{active.path} at byte {active.end.position}: {unsupported.reason}") from None
         check_current()
@@ -213,10 +225,16 @@ def _cut_unacknowledged(files: Files, fd: int, path: Path, end: int) -> None:
         _logger.warning("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
 
 
+def why_foreign(batch: SoundBatch) -> str | None:
+    """What a batch is that brokers write, and this log does not; None for one that may be in here."""
+    if batch.header.is_control or batch.header.is_transactional:
+        return "a transactional or control batch"
+    return None
+
+
 def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[LoggedRecord]:
-    header = batch.header
-    if header.is_control or header.is_transactional:
-        raise LogError(f"{path} at byte {batch.position}: a transactional or control batch")
+    if (reason := why_foreign(batch)) is not None:
+        raise LogError(f"{path} at byte {batch.position}: {reason}")
     for key, value, _, timestamp, offset in batch.records:
         if key is None:
             raise CorruptLog(path, batch.position, f"the record at offset {offset} has no key")
@@ -224,16 +242,12 @@ def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[Logge
             yield LoggedRecord(offset, timestamp, key, value)
 
 
-def _refuse_unless_torn(active: ActiveSegment, bad: BadBytes, known: Known) -> None:
-    """Raises CorruptLog where it is certain already that no torn write explains the damage."""
-    if bad.intact or known.end is not None:
-        raise CorruptLog(active.path, bad.position, bad.reason)
-    if known.clean:
-        reason = f"{bad.reason}; this is no torn write, as the log was closed in good order"
-        raise CorruptLog(active.path, bad.position, reason)
-    if active.end.offset < known.recovery_point:
-        reason = f"{bad.reason}; this is no torn write, as offsets up to {known.recovery_point} were synced"
-        raise CorruptLog(active.path, bad.position, reason)
+def _why_not_torn(files: Files, fd: int, size: int, offset: int, bad: BadBytes, known: Known) -> str | None:
+    if known.end is not None:  # all that is read was acknowledged
+        return bad.reason
+    return why_not_torn(
+        files, fd, size, offset, bad, recovery_point=known.recovery_point, clean=known.clean, loose=known.loose
+    )
 
 
 def _check_end(active: ActiveSegment, known: Known) -> None:

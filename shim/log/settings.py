@@ -7,19 +7,18 @@ from typing import Final, Self
 
 from shim.config import Settings
 
-NEVER_MS: Final = 2**63 - 1
-"""Kafka's default of ``flush.ms``: no time makes a flush due."""
+_DEFAULT: Final = Settings()
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
     """Times in milliseconds, sizes in bytes."""
 
-    segment_bytes: int = 100 << 20
-    roll_ms: int = 7 * 24 * 3600 * 1000
-    flush_interval_messages: int = 1
-    flush_interval_ms: int = NEVER_MS
-    flush_offset_checkpoint_interval_ms: int = 60_000
+    segment_bytes: int = _DEFAULT.offsets_topic_segment_bytes
+    roll_ms: int = _DEFAULT.log_roll_ms
+    flush_interval_messages: int = _DEFAULT.log_flush_interval_messages
+    flush_interval_ms: int = _DEFAULT.log_flush_interval_ms
+    flush_offset_checkpoint_interval_ms: int = _DEFAULT.log_flush_offset_checkpoint_interval_ms
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

@@ -9,9 +9,15 @@
     the payload, of which nothing is known here
 
 All big-endian. A snapshot is believed only while its anchor, the batch that ends at the offset, stands in the log just
-where it was: a log that was restored from an older copy, cut, or written on differently has another one there. That
-alone is not enough: compaction removes the snapshots that it makes wrong before it does so (snapshot_floor.py), and a
-new one has to be made then. Whatever is wrong with a snapshot is no error, as the log holds all that it does.
+where it was: a log that was restored from an older copy, cut, or written on differently has another one there.
+
+That alone is not enough: compaction may take a tombstone from behind a snapshot, of a key that is in the snapshot. The
+anchor stands where it stood, and what was deleted would rise again. So before anything that compaction has written
+takes the place of what was there, every snapshot goes, durably, whose anchor is in the segments that are written anew;
+and none of these may come any more, even one in the making. That is more than has to go where a round of compaction
+ends inside a segment: what is behind that end stays as it was, but not where it was.
+
+Whatever is wrong with a snapshot is no error, as the log holds all that it does.
 """
 
 from __future__ import annotations
@@ -19,145 +25,197 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
+from threading import Lock
 from typing import Final, NamedTuple
 
 import google_crc32c
 
-from protocol.batches import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, CorruptBatch, check_crc, read_header
+from protocol.batches import CorruptBatch, check_crc, read_header
+from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
-from shim.log.partition import PartitionLog
-from shim.log.snapshot_floor import SNAPSHOT_NAME, SnapshotFloor, SnapshotOutdated
 
 _PREFIX: Final = Struct(">4shI")
 _HEAD: Final = Struct(">qqqqqI")
+_HEAD_END: Final = _PREFIX.size + _HEAD.size
 _MAGIC: Final = b"OSSN"
 _VERSION: Final = 1
+_NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _UNFINISHED: Final = re.compile(r"\d{20}\.snapshot\.tmp")
-_MAGIC_POSITION: Final = 16
-_MAGIC_BYTE: Final = bytes((MAGIC,))
-_LENGTH: Final = Struct(">i")
-_LENGTH_POSITION: Final = 8
 _CHUNK_SIZE: Final = 1 << 20
-_FIRST_WINDOW: Final = 8192
-_WINDOW_GROWTH: Final = 16
 
 _logger = logging.getLogger(__name__)
 
 
-class Anchor(NamedTuple):
-    """A batch, and where it stands: in the segment of that base offset, at that byte."""
-
-    segment: int
-    position: int
-    size: int
-    base_offset: int
-    crc: int
-
-
 class Snapshot(NamedTuple):
-    """``payload`` is what the records below ``offset`` have made."""
+    """``payload`` is what the records up to the end of the batch ``anchor`` have made."""
 
     path: Path
-    offset: int
-    anchor: Anchor
+    anchor: LastBatch
     payload: memoryview
+
+    @property
+    def offset(self) -> int:
+        return self.anchor.next_offset
 
 
 def snapshot_name(offset: int) -> str:
     return f"{offset:020d}.snapshot"
 
 
-def last_batch(files: Files, log: PartitionLog) -> Anchor | None:
-    """The batch that the partition's log ends with: what a snapshot of all of it is anchored to.
-
-    None for a log without a batch in its active segment. To be called by the thread that writes, between writes.
-    Raises LogError before the first recovery, OSError.
-    """
-    closed = log.closed_segments()
-    base_offset, next_offset = closed[-1].next_offset if closed else 0, log.log_end_offset
-    fd = files.open(log.folder / segment_name(base_offset))
-    try:
-        end = files.size(fd)
-        window_size = _FIRST_WINDOW
-        while True:
-            start = max(0, end - window_size)
-            found = _last_batch(files.read_at(fd, end - start, start), next_offset)
-            if found is not None:
-                at, header = found
-                return Anchor(base_offset, start + at, header.size, header.base_offset, header.crc)
-            if not start:
-                return None
-            window_size *= _WINDOW_GROWTH
-    finally:
-        files.close(fd)
+class _Unsound(Exception):
+    """The file is no snapshot that can be used. The message says why."""
 
 
-def _last_batch(window: bytes, next_offset: int) -> tuple[int, BatchHeader] | None:
-    """The batch that ends at the window's end, and its place; found from behind, by its length and its CRC."""
-    at = len(window) - HEADER_SIZE
-    while at >= 0:
-        at = window.rfind(_MAGIC_BYTE, 0, at + _MAGIC_POSITION + 1) - _MAGIC_POSITION
-        if at < 0:
-            break
-        if _LENGTH.unpack_from(window, at + _LENGTH_POSITION)[0] == len(window) - at - LENGTH_OVERHEAD:
-            header = _sound_header(window, at)
-            if header is not None and header.next_offset == next_offset:
-                return at, header
-        at -= 1
-    return None
+class _Outdated(Exception):
+    """The log was compacted beyond the offset of a snapshot in the making."""
 
 
-def _sound_header(window: bytes, at: int) -> BatchHeader | None:
-    try:
-        header = read_header(window, at)
-        check_crc(window, at, header)
-    except CorruptBatch:
-        return None
-    return header
+class PartitionSnapshots:
+    """Of one partition. The cleaner calls :meth:`outdate`, whatever others do meanwhile."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+        self._outdated = 0
+        self._naming = Lock()
+
+    def take(self, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        """A snapshot of the log up to this batch; durable when this returns, and the other ones are gone then.
+
+        ``payload``: in pieces. None when the log was compacted up to there meanwhile: the snapshot was not kept then.
+        Other threads have their turn meanwhile, however long the payload.
+
+        Raises OSError: the snapshots that there were remain, or the new one is there.
+        """
+        for name in self._files.names(self._folder):
+            if _UNFINISHED.fullmatch(name):
+                self._remove(self._folder / name)
+        path = self._folder / snapshot_name(anchor.next_offset)
+        head = _HEAD.pack(*anchor)
+
+        def write(fd: int) -> None:
+            crc, position = google_crc32c.value(head), _HEAD_END
+            for chunk in _chunks(payload):
+                crc = google_crc32c.extend(crc, chunk)
+                self._files.write_at(fd, chunk, position)
+                position += len(chunk)
+            self._files.write_at(fd, _PREFIX.pack(_MAGIC, _VERSION, crc) + head, 0)
+
+        try:
+            replace_file(self._files, path, write, self._admitting(anchor.next_offset))
+        except _Outdated:
+            return None
+        for name in self._files.names(self._folder):
+            if _NAME.fullmatch(name) and name != path.name:
+                self._remove(self._folder / name)
+        return path
+
+    def newest(self) -> Snapshot | None:
+        """The newest one that is sound and stands. Those that are of no use are removed.
+
+        Nobody else may be taking one. Raises OSError where the log cannot be read.
+        """
+        found = None
+        for name in reversed(self._files.names(self._folder)):
+            path = self._folder / name
+            if _UNFINISHED.fullmatch(name) or (_NAME.fullmatch(name) and found is not None):
+                self._remove(path)
+            elif _NAME.fullmatch(name):
+                try:
+                    read = _snapshot(path, self._files.read_file(path))
+                except (_Unsound, OSError) as error:
+                    self.refuse(path, error)
+                    continue
+                if self.stands(read):
+                    found = read
+                else:
+                    self.refuse(path, "the log has something else before that offset by now")
+        return found
+
+    def stands(self, snapshot: Snapshot) -> bool:
+        """Whether it goes with the log as it is: no compaction has reached its anchor, which is there. Raises OSError.
+
+        Where the records behind a snapshot have been read and it stands, nothing was compacted under them.
+        """
+        anchor = snapshot.anchor
+        if self.is_outdated(anchor.next_offset):
+            return False
+        try:
+            fd = self._files.open(self._folder / segment_name(anchor.segment))
+        except FileNotFoundError:
+            return False
+        try:
+            there = anchor.position + anchor.size <= self._files.size(fd)
+            batch = self._files.read_at(fd, anchor.size, anchor.position) if there else b""
+        finally:
+            self._files.close(fd)
+        try:
+            header = read_header(batch)
+            check_crc(batch, 0, header)
+        except CorruptBatch:
+            return False
+        return LastBatch.of(anchor.segment, anchor.position, header) == anchor
+
+    def refuse(self, path: Path, reason: object) -> None:
+        """It is of no use: that is logged, and it is removed."""
+        _logger.warning("%s is not used: %s", path, reason)
+        self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed."""
+        try:
+            self._files.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _logger.warning("%s: not removed: %s", path, error)
+
+    # --- compaction --------------------------------------------------------------------------------------------------
+
+    def is_outdated(self, offset: int) -> bool:
+        """Whether this process has compacted the log up to there; what others have compacted, they have removed."""
+        return offset <= self._outdated
+
+    def outdate(self, offset: int) -> None:
+        """Removes the snapshots of ``offset`` and less, durably, as all segments up to there are about to be written
+        anew. Raises OSError: one of them may be there.
+        """
+        with self._naming:
+            self._outdated = max(self._outdated, offset)
+            for name in self._files.names(self._folder):
+                if (match := _NAME.fullmatch(name)) and int(match[1]) <= offset:
+                    with suppress(FileNotFoundError):
+                        self._files.unlink(self._folder / name)
+            # Also when there was none: others remove snapshots, and not durably.
+            self._files.sync_directory(self._folder)
+
+    @contextmanager
+    def _admitting(self, offset: int) -> Iterator[None]:
+        """While a snapshot of this offset is given its name."""
+        with self._naming:
+            if self.is_outdated(offset):
+                raise _Outdated
+            yield
 
 
-def write_snapshot(
-    files: Files,
-    folder: Path,
-    offset: int,
-    anchor: Anchor,
-    payload: Iterable[bytes],
-    *,
-    floor: SnapshotFloor | None = None,
-) -> Path | None:
-    """Durable when this returns; the partition's other snapshots are gone then. ``payload``: in pieces.
-
-    ``floor``: the partition's, where it may be compacted meanwhile. None when it was, beyond the offset: the snapshot
-    was not kept then. Other threads have their turn meanwhile, however long the payload.
-
-    Raises OSError: the snapshots that there were remain, or the new one is there.
-    """
-    for name in files.names(folder):
-        if _UNFINISHED.fullmatch(name):
-            remove_snapshot(files, folder / name)
-    path = folder / snapshot_name(offset)
-    head = _HEAD.pack(offset, *anchor)
-
-    def write(fd: int) -> None:
-        crc, position = google_crc32c.value(head), _PREFIX.size + len(head)
-        for chunk in _chunks(payload):
-            crc = google_crc32c.extend(crc, chunk)
-            files.write_at(fd, chunk, position)
-            position += len(chunk)
-        files.write_at(fd, _PREFIX.pack(_MAGIC, _VERSION, crc) + head, 0)
-
-    try:
-        replace_file(files, path, write, floor.admitting(offset) if floor is not None else None)
-    except SnapshotOutdated:
-        return None
-    for name in files.names(folder):
-        if SNAPSHOT_NAME.fullmatch(name) and name != path.name:
-            remove_snapshot(files, folder / name)
-    return path
+def _snapshot(path: Path, content: bytes) -> Snapshot:
+    raw = memoryview(content)
+    if len(raw) < _HEAD_END:
+        raise _Unsound("it is too short")
+    magic, version, crc = _PREFIX.unpack_from(raw)
+    if (magic, version) != (_MAGIC, _VERSION):
+        raise _Unsound(f"it is no snapshot of version {_VERSION}")
+    if _crc_of(raw[_PREFIX.size :]) != crc:
+        raise _Unsound("its checksum is wrong")
+    anchor = LastBatch(*_HEAD.unpack_from(raw, _PREFIX.size))
+    if path.name != snapshot_name(anchor.next_offset) or min(anchor) < 0:
+        raise _Unsound(f"it is of offset {anchor.next_offset}")
+    return Snapshot(path, anchor, raw[_HEAD_END:])
 
 
 def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -174,87 +232,6 @@ def _chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
             size += len(part)
     if size:
         yield b"".join(gathered)
-
-
-def newest_snapshot(files: Files, folder: Path) -> Snapshot | None:
-    """The newest snapshot that is sound and whose anchor stands in the log. Those that are of no use are removed.
-
-    Nobody else may be writing a snapshot of the partition. Raises OSError where the log cannot be read.
-    """
-    found = None
-    for name in reversed(files.names(folder)):
-        path = folder / name
-        if _UNFINISHED.fullmatch(name) or (SNAPSHOT_NAME.fullmatch(name) and found is not None):
-            remove_snapshot(files, path)
-        elif SNAPSHOT_NAME.fullmatch(name):
-            found = _read(files, path)
-            if found is not None and not is_anchored(files, folder, found):
-                _logger.warning("%s is not used: the log has something else before that offset by now", path)
-                found = None
-            if found is None:
-                remove_snapshot(files, path)
-    return found
-
-
-def is_anchored(files: Files, folder: Path, snapshot: Snapshot) -> bool:
-    """Whether the batch that the snapshot was taken at stands where it stood. Raises OSError."""
-    anchor = snapshot.anchor
-    try:
-        fd = files.open(folder / segment_name(anchor.segment))
-    except FileNotFoundError:
-        return False
-    try:
-        there = anchor.position + anchor.size <= files.size(fd)
-        batch = files.read_at(fd, anchor.size, anchor.position) if there else b""
-    finally:
-        files.close(fd)
-    header = _sound_header(batch, 0)
-    return header is not None and (header.size, header.base_offset, header.crc, header.next_offset) == (
-        anchor.size,
-        anchor.base_offset,
-        anchor.crc,
-        snapshot.offset,
-    )
-
-
-def remove_snapshot(files: Files, path: Path) -> None:
-    """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed.
-
-    Not for one that compaction makes wrong: see :class:`~shim.log.snapshot_floor.SnapshotFloor`.
-    """
-    try:
-        files.unlink(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        _logger.warning("%s: not removed: %s", path, error)
-
-
-def _read(files: Files, path: Path) -> Snapshot | None:
-    try:
-        raw = memoryview(files.read_file(path))
-    except OSError as error:
-        _logger.warning("%s is not used: %s", path, error)
-        return None
-    head_end = _PREFIX.size + _HEAD.size
-    reason = ""
-    if len(raw) < head_end:
-        reason = "it is too short"
-    else:
-        magic, version, crc = _PREFIX.unpack_from(raw)
-        if (magic, version) != (_MAGIC, _VERSION):
-            reason = f"it is no snapshot of version {_VERSION}"
-        elif _crc_of(raw[_PREFIX.size :]) != crc:
-            reason = "its checksum is wrong"
-    if reason:
-        _logger.warning("%s is not used: %s", path, reason)
-        return None
-    offset, *anchor = _HEAD.unpack_from(raw, _PREFIX.size)
-    found = Snapshot(path, offset, Anchor(*anchor), raw[head_end:])
-    if path.name != snapshot_name(offset) or min(anchor) < 0:
-        _logger.warning("%s is not used: it is of offset %d", path, offset)
-        return None
-    return found
 
 
 def _crc_of(raw: memoryview) -> int:

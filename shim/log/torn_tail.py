@@ -1,4 +1,5 @@
-"""Cutting off what a torn write left at the end of the log. What is cut is kept beside it."""
+"""What a torn write left at the end of the log: telling it from damage, and cutting it off. What is cut is kept beside
+it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from shim.log.active import LogEnd
-from shim.log.errors import CorruptLog
 from shim.log.files import Files
 from shim.log.segment import BadBytes, find_sound_batch
 
@@ -17,16 +17,29 @@ _COPY_SIZE: Final = 1 << 20
 _logger = logging.getLogger(__name__)
 
 
-def cut_torn_tail(files: Files, fd: int, path: Path, size: int, end: LogEnd, bad: BadBytes, *, unordered: bool) -> None:
-    """Cuts the segment at ``end``, durably, when a torn write explains all that follows, else raises CorruptLog.
+def why_not_torn(
+    files: Files, fd: int, size: int, offset: int, bad: BadBytes, *, recovery_point: int, clean: bool, loose: bool
+) -> str | None:
+    """Why no torn write explains what stands at the end of the last segment, of ``size`` bytes, where ``offset`` is
+    due; None when one does. Raises OSError.
 
-    ``unordered``: more than one batch may have been on its way to the disk; else a sound batch behind the damage shows
-    that what was damaged had been durable. Raises OSError, nothing having been cut, when no copy can be kept.
+    Every offset below ``recovery_point`` was synced once; ``clean`` and ``loose``: as the last process left the
+    directory (``LeftBehind``).
     """
-    later = None if unordered else find_sound_batch(files, fd, end.position + 1, size, end.offset)
-    if later is not None:
-        reason = f"{bad.reason}; this is no torn write, as a sound batch follows at byte {later}"
-        raise CorruptLog(path, bad.position, reason)
+    if bad.intact:
+        return bad.reason
+    if clean:
+        return f"{bad.reason}; this is no torn write, as the log was closed in good order"
+    if offset < recovery_point:
+        return f"{bad.reason}; this is no torn write, as offsets up to {recovery_point} were synced"
+    # Where more than one batch may have been on its way to the disk, a later one may have got there first. Else a sound
+    # one behind the damage shows that what was damaged had been durable.
+    later = None if loose else find_sound_batch(files, fd, bad.position + 1, size, offset)
+    return None if later is None else f"{bad.reason}; this is no torn write, as a sound batch follows at byte {later}"
+
+
+def cut_torn_tail(files: Files, fd: int, path: Path, size: int, end: LogEnd, reason: str) -> None:
+    """Cuts the segment at ``end``, durably. Raises OSError, nothing having been cut, when no copy can be kept."""
     copy = keep_copy(files, fd, path, end.position, size)
     files.truncate(fd, end.position)
     files.fsync(fd)
@@ -36,7 +49,7 @@ def cut_torn_tail(files: Files, fd: int, path: Path, size: int, end: LogEnd, bad
         size - end.position,
         end.position,
         end.offset,
-        bad.reason,
+        reason,
         copy.name,
     )
 
@@ -50,12 +63,9 @@ def keep_copy(files: Files, fd: int, path: Path, start: int, size: int) -> Path:
     copy, copy_fd = _new_copy(files, path.with_name(f"{path.name}.cut-{start}"))
     try:
         try:
-            position = start
-            while position < size and (data := files.read_at(fd, min(_COPY_SIZE, size - position), position)):
-                files.write_at(copy_fd, data, position - start)
-                position += len(data)
-            if position < size:
-                raise OSError(errno.EIO, f"unreadable from byte {position} on", str(path))
+            copied = copy_range(files, fd, start, size, copy_fd)
+            if copied < size - start:
+                raise OSError(errno.EIO, f"unreadable from byte {start + copied} on", str(path))
             files.fsync(copy_fd)
         finally:
             files.close(copy_fd)
@@ -64,6 +74,16 @@ def keep_copy(files: Files, fd: int, path: Path, start: int, size: int) -> Path:
         files.unlink(copy)
         raise
     return copy
+
+
+def copy_range(files: Files, fd: int, start: int, end: int, target: int) -> int:
+    """Bytes from ``start`` to ``end`` of a file, to the beginning of another, not durably. Gives how many: fewer where
+    the file ends before. Raises OSError."""
+    position = start
+    while position < end and (data := files.read_at(fd, min(_COPY_SIZE, end - position), position)):
+        files.write_at(target, data, position - start)
+        position += len(data)
+    return position - start
 
 
 def _new_copy(files: Files, path: Path) -> tuple[Path, int]:

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from protocol.history_log import HISTORY_TOPIC
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleaningStats, CleaningStopped
+from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningStopped
 from shim.log.files import Files
 from shim.log.retention import Retention
 from shim.runtime.clock import Clock
@@ -31,7 +31,7 @@ class CleaningThread:
         settings: Settings,
         clock: Clock,
         files: Files,
-        cleaned: Callable[[CleaningStats], None],
+        cleaned: Callable[[CleanerStats], None],
     ) -> None:
         """``cleaned`` is called from the thread, after each round of compaction."""
         partitions = offsets_log.partition_logs()
@@ -89,7 +89,7 @@ class CleaningThread:
                 self._stopped.wait(self._backoff_s)
 
 
-def _tell(stats: CleaningStats) -> None:
+def _tell(stats: CleanerStats) -> None:
     log.info(
         "%s: compacted offsets %d to %d in %.1f s, %d of %d records are left, %d MiB read, %d MiB written",
         *(stats.partition, stats.first_dirty_offset, stats.end_offset, stats.seconds),

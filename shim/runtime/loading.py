@@ -12,9 +12,8 @@ from protocol.offsets_log import UnknownKey
 from protocol.replay import RecordDecoder
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, Value
 from shim.log import OFFSETS_TOPIC, LogError, LoggedRecord, OffsetsLog
-from shim.log.files import Files
 from shim.log.partition import PartitionLog
-from shim.log.snapshot import Snapshot, is_anchored, newest_snapshot, remove_snapshot
+from shim.log.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -85,13 +84,10 @@ class Progress:
 class Loader:
     """Blocking; one thread calls it."""
 
-    def __init__(
-        self, offsets_log: OffsetsLog, settings: CoordinatorSettings, files: Files, stopped: Callable[[], bool]
-    ) -> None:
+    def __init__(self, offsets_log: OffsetsLog, settings: CoordinatorSettings, stopped: Callable[[], bool]) -> None:
         """``stopped`` says whether nobody will ask any more for what is read."""
         self._log = offsets_log
         self._settings = settings
-        self._files = files
         self._stopped = stopped
         self._others = sorted({p.topic_partition.topic for p in offsets_log.partition_logs()} - {OFFSETS_TOPIC})
         self.progress = Progress()
@@ -117,37 +113,28 @@ class Loader:
     def _load(self, number: int) -> Loaded:
         partition = self._log.partition_log(number)
         while True:
-            snapshot = newest_snapshot(self._files, partition.folder)
-            coordinator = self._restored(snapshot)
+            snapshot = partition.snapshots.newest()
+            coordinator = self._restored(partition, snapshot)
             if snapshot is None or coordinator is None:
                 coordinator = GroupCoordinator(self._settings)
                 return Loaded(coordinator, self._replay(coordinator, number, self._log.recover(number)), 0)
-            offset = snapshot.offset
-            records = self._log.recover(number, start_offset=offset, anchor=snapshot.anchor.position)
+            records = self._log.recover(number, start_offset=snapshot.offset, anchor=snapshot.anchor.position)
             replayed = self._replay(coordinator, number, records)
-            if self._stopped() or self._goes_with(snapshot, partition):
-                return Loaded(coordinator, replayed, offset)
-            # What the recovery found, or did, has changed the log before that offset.
-            log.warning("%s is not used: the log does not hold what it is of", snapshot.path)
-            remove_snapshot(self._files, snapshot.path)
+            if self._stopped() or partition.snapshots.stands(snapshot):
+                return Loaded(coordinator, replayed, snapshot.offset)
+            # What the recovery found, or did, or the cleaner meanwhile, has changed the log before that offset.
+            partition.snapshots.refuse(snapshot.path, "the log does not hold what it is of")
 
-    def _restored(self, snapshot: Snapshot | None) -> GroupCoordinator | None:
+    def _restored(self, partition: PartitionLog, snapshot: Snapshot | None) -> GroupCoordinator | None:
         if snapshot is None:
             return None
         coordinator = GroupCoordinator(self._settings)
         try:
             coordinator.restore(snapshot.payload)
         except DecodeError as error:
-            log.warning("%s is not used: %s", snapshot.path, error)
-            remove_snapshot(self._files, snapshot.path)
+            partition.snapshots.refuse(snapshot.path, error)
             return None
         return coordinator
-
-    def _goes_with(self, snapshot: Snapshot, partition: PartitionLog) -> bool:
-        # Between the look at the snapshot and the recovery the cleaner may have been at work.
-        return partition.snapshot_floor.offset <= snapshot.offset <= partition.log_end_offset and is_anchored(
-            self._files, partition.folder, snapshot
-        )
 
     def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
         replay, decode = coordinator.replay, RecordDecoder().decode
@@ -175,8 +162,7 @@ class Loader:
 
     def _read_over(self, number: int, topic: str) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""
-        partition = self._log.partition_log(number, topic=topic)
-        snapshot = newest_snapshot(self._files, partition.folder)
+        snapshot = self._log.partition_log(number, topic=topic).snapshots.newest()
         start, anchor = (snapshot.offset, snapshot.anchor.position) if snapshot is not None else (_NO_RECORD, None)
         for _ in self._log.recover(number, topic=topic, start_offset=start, anchor=anchor):
             if self._stopped():

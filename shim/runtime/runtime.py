@@ -1,9 +1,9 @@
 """Drives the coordinators of all offsets partitions and their log: load, decide, append, hold, answer, expire.
 
-Everything here runs on the event loop but the log's own calls, which block: writes run in one thread, recoveries in
-another, so that reading one partition back holds up no other's writes; snapshots and compaction have threads, too. A
-request goes: decision (the coordinator applies its records to its state) → records into the next flight → flight
-written and flushed → answer. While one flight is being written, the next one fills: that is how commits share a flush.
+Everything here runs on the event loop but the log's own calls, which block: writes run in one thread (writer.py),
+recoveries in another, so that reading one partition back holds up no other's writes; snapshots and compaction have
+threads, too. A request goes: decision (the coordinator applies its records to its state) → records into the next flight
+→ flight written and flushed → answer.
 
 A ticket is in exactly one place until it is told: with its partition (``waiting``) from the moment the coordinator is
 asked, then in a flight while its answer is held. So whatever a decision that breaks off has done to the coordinator's
@@ -16,21 +16,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.offsets_log import encode_key, encode_value
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC, CoordinatorSettings, GroupCoordinator, Outcome, encode_history
-from shim.log import LogError, OffsetsLog, PartitionWrite
-from shim.log.cleaning import CleaningStats
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, Outcome
+from shim.log import LogError, OffsetsLog
+from shim.log.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.runtime.cleaning import CleaningThread
 from shim.runtime.clock import Clock
-from shim.runtime.flight import Flight, Record, Ticket
+from shim.runtime.flight import Flight, Ticket
 from shim.runtime.loading import Loader
-from shim.runtime.snapshots import End, Snapshots
+from shim.runtime.partition import Decided, Partition, decided
+from shim.runtime.snapshots import Snapshots
+from shim.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -40,49 +41,6 @@ LAST_SNAPSHOTS_SECONDS = 4.0
 """How long snapshots are still begun at the end."""
 
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
-
-
-class Partition:
-    """One offsets partition as the runtime sees it."""
-
-    __slots__ = ("coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.coordinator: GroupCoordinator | None = None
-        # The one that was there at the stop, as long as all that it has decided is in the log or on its way there.
-        self.last: GroupCoordinator | None = None
-        # What a request gets while there is no coordinator to decide it.
-        self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        # Whom the coordinator has been asked for and has not answered: parked requests, and the one being decided.
-        self.waiting: dict[object, Ticket] = {}
-        self.timer: asyncio.TimerHandle | None = None
-        self.due: int | None = None
-
-    def retire(self, unavailable: ErrorCode) -> list[Ticket]:
-        """Have no coordinator any more. Gives those who wait for it, for the caller to fail."""
-        self.coordinator = None
-        self.unavailable = unavailable
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = self.due = None
-        waiting, self.waiting = self.waiting, {}
-        return list(waiting.values())
-
-
-class Decided(NamedTuple):
-    """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
-
-    records: list[Record]
-    history: list[Record]
-    answers: list[tuple[Ticket, Any]]
-
-
-class Written(NamedTuple):
-    """``failed``: as the log gives it. ``ends``: where the logs end of the partition of which a snapshot is taken."""
-
-    failed: dict[int, OSError]
-    ends: list[End] | None
 
 
 class Runtime:
@@ -97,23 +55,20 @@ class Runtime:
         """
         files = files or Files()
         self._log = offsets_log
-        self._commit_timeout = settings.offsets_commit_timeout_ms / 1000
         self._clock = clock
         self._partitions = [Partition(number) for number in range(settings.offsets_topic_num_partitions)]
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="log-write")
         self._recoverer = ThreadPoolExecutor(1, thread_name_prefix="log-recover")
-        self._next = Flight()
-        self._flying: Flight | None = None
-        self._wake = asyncio.Event()
         self._reloads: set[asyncio.Task[None]] = set()
         self._admitting = False
         self._stopping = False
-        self._all_written = False
-        self._maintain_at = 0
-        self._maintain_timer: asyncio.TimerHandle | None = None
-        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), files, lambda: self._stopping)
-        self._snapshots = Snapshots(offsets_log, files)
-        self._snapshots.when_done(self._wake.set)
+        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
+        self._snapshots = Snapshots(offsets_log)
+        self._writer = Writer(
+            *(offsets_log, self._snapshots, clock, settings.offsets_commit_timeout_ms / 1000),
+            coordinator_of=lambda number: self._partitions[number].coordinator,
+            failed=self._failed,
+        )
+        self._snapshots.when_done(self._writer.wake)
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -176,7 +131,7 @@ class Runtime:
         coordinator.loaded(self._clock.now())
         partition.coordinator = coordinator
         self._snapshots.loaded(partition.number, *loaded)
-        self._wake.set()
+        self._writer.wake()
         self._arm(partition)
         return from_snapshot
 
@@ -191,20 +146,20 @@ class Runtime:
         partition = self._partitions[partition_number]
         if partition.coordinator is None or not self._admitting:
             ticket.fail(partition.unavailable)
-        elif hold and self._next.timed_out:
+        elif hold and self._writer.hangs:
             # The disk hangs, and whatever is decided now would be refused. So it is not: nothing piles up in memory.
             ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             partition.waiting[ticket] = ticket
             try:
-                decided = _decided(partition, operation(partition.coordinator, self._clock.now(), ticket))
+                outcome = decided(partition, operation(partition.coordinator, self._clock.now(), ticket))
             except Exception:
                 log.exception("__consumer_offsets-%d: a request could not be decided", partition_number)
                 del partition.waiting[ticket]
                 self._forget([partition])
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                self._carry_out(partition, decided, hold=hold)
+                self._carry_out(partition, outcome, hold=hold)
 
     def ask(self, partition_number: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
@@ -218,27 +173,18 @@ class Runtime:
             log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            _tell([(ticket, response)], partition_number, self._flight_of(partition_number))
+            _tell([(ticket, response)], partition_number, self._writer.flight_of(partition_number))
 
     # -- from decision to answer
 
-    def _carry_out(self, partition: Partition, decided: Decided, *, hold: bool) -> None:
+    def _carry_out(self, partition: Partition, outcome: Decided, *, hold: bool) -> None:
         number = partition.number
-        for ticket, _ in decided.answers:
+        for ticket, _ in outcome.answers:
             del partition.waiting[ticket]
-        if decided.records:
-            self._next.append(number, decided.records, decided.history, self._commit_timeout)
-            self._wake.set()
-        _tell(decided.answers, number, self._flight_of(number) if hold or decided.records else None)
+        if outcome.records:
+            self._writer.append(number, outcome.records, outcome.history)
+        _tell(outcome.answers, number, self._writer.flight_of(number) if hold or outcome.records else None)
         self._arm(partition)
-
-    def _flight_of(self, number: int) -> Flight | None:
-        """The last flight with records of the partition: when it has landed, all that was decided is durable."""
-        if number in self._next.records:
-            return self._next
-        if self._flying is not None and number in self._flying.records:
-            return self._flying
-        return None
 
     def _arm(self, partition: Partition) -> None:
         """Have the loop call when the coordinator's earliest deadline is due."""
@@ -258,81 +204,30 @@ class Runtime:
         if partition.coordinator is None:
             return
         try:
-            decided = _decided(partition, partition.coordinator.expire(self._clock.now()))
+            outcome = decided(partition, partition.coordinator.expire(self._clock.now()))
         except Exception:
             log.exception("__consumer_offsets-%d: a deadline could not be handled", partition.number)
             self._forget([partition])
         else:
-            self._carry_out(partition, decided, hold=True)
+            self._carry_out(partition, outcome, hold=True)
 
     async def run(self) -> None:
-        """Write flights until :meth:`stop`, and then those that are left."""
-        while not (self._stopping and not self._next.records):
-            if self._clock.now() >= self._maintain_at:
-                await self._maintain()
-                continue
-            if not (self._next.records or self._snapshots.due):
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            flight = self._flying = self._next
-            self._next = Flight()
-            failed = await self._hand_over(flight)
-            self._flying = None
-            flight.close()
-            self._failed(failed, flight)
-            for number, records in list(flight.records.items()):
-                flight.landed(number)
-                self._snapshots.written(number, self._partitions[number].coordinator, records.count)
-        self._all_written = True
-
-    async def _hand_over(self, flight: Flight) -> dict[int, OSError]:
-        """Have the flight written, and begin a snapshot where one is due. Gives the partitions whose write failed."""
-        now = self._clock.now()
-        writes = []
-        for number, records in flight.records.items():
-            writes.append(PartitionWrite(number, records.offsets, now))
-            if records.history:
-                writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
-        taking = self._snapshots.begin(lambda number: self._partitions[number].coordinator)
-        of_snapshot = taking.number if taking is not None else None
-        loop = asyncio.get_running_loop()
-        failed, ends = await loop.run_in_executor(self._writer, self._write, writes, of_snapshot)
-        if taking is not None and not taking.landed.done():
-            taking.landed.set_result(ends)
-        return failed
-
-    def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
-        """In the thread that writes."""
-        failed = self._log.write(writes) if writes else {}
-        if of_snapshot is None or of_snapshot in failed:
-            return Written(failed, None)
-        return Written(failed, self._snapshots.ends_of(of_snapshot))
-
-    async def _maintain(self) -> None:
-        """What the log has to do by itself, and when it is next to be asked."""
-        loop = asyncio.get_running_loop()
-        now = self._clock.now()
-        failed, self._maintain_at = await loop.run_in_executor(self._writer, self._log.maintain, now)
-        if self._maintain_timer is not None:
-            self._maintain_timer.cancel()
-        # One more millisecond, as for deadlines: it would find nothing due.
-        self._maintain_timer = loop.call_later((self._maintain_at - now + 1) / 1000, self._wake.set)
-        self._failed(failed, None)
+        """Have written what is decided, until :meth:`stop`, and then what is left."""
+        await self._writer.run()
 
     def _failed(self, failed: Mapping[int, OSError], flight: Flight | None) -> None:
         for number, error in failed.items():
-            log.error("__consumer_offsets-%d: write failed: %s", number, error)
+            log.error("partition %d: a write to the log failed: %s", number, error)
         self._forget([self._partitions[number] for number in failed], flight)
 
-    def _cleaned(self, stats: CleaningStats) -> None:
+    def _cleaned(self, stats: CleanerStats) -> None:
         """In the cleaner's thread."""
         if self._loop is not None and not self._stopping:
-            self._loop.call_soon_threadsafe(self._compacted, stats.partition.partition, stats.end_offset)
+            self._loop.call_soon_threadsafe(self._compacted, stats.partition.partition)
 
-    def _compacted(self, number: int, end_offset: int) -> None:
-        self._snapshots.compacted(number, end_offset)
-        self._wake.set()
+    def _compacted(self, number: int) -> None:
+        self._snapshots.compacted(number)
+        self._writer.wake()
 
     # -- after a failure
 
@@ -353,10 +248,9 @@ class Runtime:
                 log.error("__consumer_offsets-%d: reloading the partition from disk", number)
                 lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 # What of the partition is being written has to be on disk, or to have failed, before it is read back.
-                flying = self._flying if self._flying is not None and number in self._flying.records else None
-                self._begin_reload(partition, flying)
+                self._begin_reload(partition, self._writer.flying_of(number))
             # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
-            lost += self._next.lost(number)
+            lost += self._writer.lost(number)
             if failed is not None:
                 lost += failed.lost(number)
         for ticket in lost:
@@ -404,7 +298,7 @@ class Runtime:
             parked += partition.retire(ErrorCode.NOT_COORDINATOR)
         for ticket in parked:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
-        self._wake.set()
+        self._writer.stop()
 
     async def close(self, timeout_seconds: float) -> None:
         """Close the log, after :meth:`stop`, and when :meth:`run` has returned or been given up.
@@ -416,33 +310,21 @@ class Runtime:
         """
         for task in self._reloads:
             task.cancel()
-        if self._maintain_timer is not None:
-            self._maintain_timer.cancel()
+        self._writer.close()
         self._snapshots.stop()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_seconds):
             await loop.run_in_executor(self._recoverer, self._cleaning.join)
             await self._snapshots.ended()
-        if self._all_written:
+        if self._writer.all_written:
             last = [(each.number, each.last) for each in self._partitions if each.last is not None]
             async with asyncio.timeout(LAST_SNAPSHOTS_SECONDS + timeout_seconds):
-                await loop.run_in_executor(self._writer, self._snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
+                await self._writer.in_thread(self._snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
         async with asyncio.timeout(timeout_seconds):
-            # In the writer's own thread: behind the write that it may still be at.
-            await loop.run_in_executor(self._writer, self._log.close)
+            await self._writer.in_thread(self._log.close)
         self._snapshots.shutdown()
         self._recoverer.shutdown()
         self._writer.shutdown()
-
-
-def _decided(partition: Partition, outcome: Outcome) -> Decided:
-    """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
-    records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
-    history: list[Record] = [encode_history(record) for record in outcome.history]
-    answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
-    if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
-        raise RuntimeError("two answers to one request")
-    return Decided(records, history, answers)
 
 
 def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:

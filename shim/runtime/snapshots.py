@@ -16,10 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from shim.coordinator import GroupCoordinator, StateDump
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.log.files import Files
+from shim.log import OFFSETS_TOPIC, OffsetsLog, RecoveryNeeded
+from shim.log.active import LastBatch
 from shim.log.partition import PartitionLog
-from shim.log.snapshot import Anchor, last_batch, write_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +38,7 @@ class End(NamedTuple):
     """Where a partition's log of one topic ends."""
 
     partition: PartitionLog
-    offset: int
-    anchor: Anchor
+    batch: LastBatch
 
 
 class Outcome(NamedTuple):
@@ -64,9 +62,8 @@ class Taking:
 class Snapshots:
     """Of all partitions of a data directory; one is taken at a time. For the event loop, where nothing else is said."""
 
-    def __init__(self, offsets_log: OffsetsLog, files: Files) -> None:
+    def __init__(self, offsets_log: OffsetsLog) -> None:
         self._log = offsets_log
-        self._files = files
         self._topics = sorted({partition.topic_partition.topic for partition in offsets_log.partition_logs()})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-snapshot")
         self._since = [0] * offsets_log.num_partitions
@@ -89,10 +86,15 @@ class Snapshots:
         if coordinator is not None and self._since[number] >= max(LEAST_RECORDS, coordinator.offset_count):
             self._due[number] = None
 
-    def compacted(self, number: int, end_offset: int) -> None:
-        """The log up to there was written anew: a snapshot of less has lost the batch that it is anchored to."""
-        if 0 < self._offset[number] <= end_offset:
+    def compacted(self, number: int) -> None:
+        """A round of compaction is over."""
+        if self._is_outdated(number):
             self._due[number] = None
+
+    def _is_outdated(self, number: int) -> bool:
+        """Whether the partition had a snapshot that compaction has taken."""
+        offset = self._offset[number]
+        return offset > 0 and self._log.partition_log(number).snapshots.is_outdated(offset)
 
     @property
     def due(self) -> bool:
@@ -146,25 +148,23 @@ class Snapshots:
         for topic in self._topics:
             partition = self._log.partition_log(number, topic=topic)
             try:
-                anchor = last_batch(self._files, partition)
-            except (OSError, LogError) as error:
+                batch = partition.last_batch
+            except RecoveryNeeded as error:
                 log.warning("%s: no snapshot was taken: %s", partition.topic_partition, error)
                 continue
-            if anchor is not None:
-                ends.append(End(partition, partition.log_end_offset, anchor))
+            if batch is not None:
+                ends.append(End(partition, batch))
         return ends
 
     def _write(self, ends: Sequence[End], pieces: Sequence[bytes]) -> Outcome:
         offset = 0
         again_s = None
-        for partition, end_offset, anchor in ends:
+        for partition, batch in ends:
             is_offsets = partition.topic_partition.topic == OFFSETS_TOPIC
             # Of the other topics nothing has to be known but where the log goes on.
             payload = pieces if is_offsets else ()
             try:
-                path = write_snapshot(
-                    self._files, partition.folder, end_offset, anchor, payload, floor=partition.snapshot_floor
-                )
+                path = partition.snapshots.take(batch, payload)
             except OSError as error:
                 log.warning("%s: a snapshot could not be written: %s", partition.topic_partition, error)
                 again_s = RETRY_S
@@ -172,12 +172,13 @@ class Snapshots:
             if path is None:  # compacted meanwhile; it will be beyond that
                 again_s = again_s or 0.0
             elif is_offsets:
-                offset = end_offset
+                offset = batch.next_offset
         return Outcome(offset, again_s)
 
     def _wrote(self, number: int, outcome: Outcome) -> None:
         if outcome.offset:
             self._offset[number] = outcome.offset
+            self.compacted(number)  # it may have been between the snapshot's end and now
         if outcome.again_s is not None:
             loop = asyncio.get_running_loop()
             self._retries[number] = loop.call_later(outcome.again_s, self._take_again, number)
@@ -217,8 +218,7 @@ class Snapshots:
             self._write(self.ends_of(number), [coordinator.dump()])
 
     def _is_of_use(self, number: int) -> bool:
-        compacted = 0 < self._offset[number] < self._log.partition_log(number).snapshot_floor.offset
-        return compacted or self._since[number] >= LEAST_RECORDS_AT_STOP
+        return self._is_outdated(number) or self._since[number] >= LEAST_RECORDS_AT_STOP
 
 
 def _nothing() -> None:

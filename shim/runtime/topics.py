@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from protocol.history_log import HISTORY_TOPIC
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files

@@ -199,7 +199,7 @@ def test_dense_partitions_take_few_bytes_in_whatever_order_they_come(order: str)
         partitions.reverse()
     elif order == "any":
         random.Random(3).shuffle(partitions)
-    # At most 64 are allowed; resident memory is measured by benchmarks/offset_table.py.
+    # At most 64 are allowed; resident memory is measured by benchmarks/log/offset_table.py.
     held, _ = traced(lambda: table_of(partitions, topics=200))
     assert held < 30 * 100 * 200
 

@@ -13,9 +13,9 @@ from protocol.batches import CorruptBatch, batches
 from shim.log import batching, flush, index
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME
+from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.settings import LogSettings
-from shim.log.shutdown import CLEAN_SHUTDOWN
 from tests.log.lost_files import LostFiles, PowerFailure
 
 DATA_DIR = Path("/disk/shim/data")
@@ -220,6 +220,9 @@ class Lives:
 
     def _maintain(self, log: OffsetsLog, settings: LogSettings) -> None:
         self.now_ms += self.rng.choice((0, 20, 100))
+        for partition in log.partition_logs():
+            if self.rng.random() < 0.3:
+                partition.roll_older_than(self.now_ms + 1)
         failed, next_ms = log.maintain(self.now_ms)
         assert next_ms > self.now_ms
         for at, kept in self.kept.items():

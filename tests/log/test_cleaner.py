@@ -28,13 +28,15 @@ from protocol.offsets_log import (
 )
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleaningStats, CleaningStopped, Pace
+from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningStopped, Throttler
 from shim.log.compaction import Dirtiness, OffsetMap, cleaned_batch, dirtiness, group_segments
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
+from shim.log.partition import PartitionLog
+from shim.log.recovery import LeftBehind
 from shim.log.segment import Segment, SoundBatch
-from shim.log.snapshot_floor import SnapshotFloor
+from shim.log.settings import LogSettings
 from shim.log.swap import finish_swap
 from tests.log.faulty_files import FaultyFiles
 from tests.log_format.dump import Dumped
@@ -54,15 +56,15 @@ def put(key: str, value: str | None = "v") -> Pair:
     return Pair(key.encode(), None if value is None else value.encode())
 
 
-class Folder:
+class Folder(PartitionLog):
     """A partition as the cleaner sees it: a folder of closed segments, and an active one behind them."""
 
     def __init__(self, data_dir: Path, files: Files | None = None, partition: int = 0) -> None:
         self.files = files or Files()
-        self.topic_partition = TopicPartition("topic", partition)
-        self.folder = data_dir / str(self.topic_partition)
-        self.folder.mkdir(exist_ok=True)
-        self.snapshot_floor = SnapshotFloor(self.files, self.folder)
+        topic_partition = TopicPartition("topic", partition)
+        folder = data_dir / str(topic_partition)
+        folder.mkdir(exist_ok=True)
+        super().__init__(self.files, folder, topic_partition, LogSettings(), LeftBehind(clean=True, loose=False), 0)
         self.swap_failed = False
         self.refuses_swaps = False
         if not segment_base_offsets(Files(), self.folder):
@@ -81,7 +83,7 @@ class Folder:
         with self.active.open("ab") as file:
             file.write(encode_batch(self.end_offset, records, timestamp_ms))
 
-    def roll(self) -> None:
+    def begin_segment(self) -> None:
         (self.folder / segment_name(self.end_offset)).touch()
 
     def closed_segments(self) -> list[Segment]:
@@ -139,7 +141,7 @@ def cleaner(folder: Folder, settings: CleanerSettings = ALWAYS) -> Cleaner:
     return Cleaner(folder.folder.parent, [folder], settings, files=folder.files)
 
 
-def clean(folder: Folder, settings: CleanerSettings = ALWAYS, now_ms: int = NOW) -> CleaningStats:
+def clean(folder: Folder, settings: CleanerSettings = ALWAYS, now_ms: int = NOW) -> CleanerStats:
     stats = cleaner(folder, settings).step(now_ms)
     assert stats is not None
     return stats
@@ -197,7 +199,7 @@ def test_a_partition_is_cleaned_when_it_is_dirty_enough_and_the_dirtiest_first(t
     for folder in folders:
         for _ in range(4):
             folder.append(put("a"))
-            folder.roll()
+            folder.begin_segment()
     clean_up_to = Cleaner(tmp_path, folders, CleanerSettings())
     assert {clean_up_to.step(NOW).partition.partition for _ in folders} == {0, 1, 2, 3}  # type: ignore[union-attr]
     assert clean_up_to.step(NOW) is None
@@ -206,7 +208,7 @@ def test_a_partition_is_cleaned_when_it_is_dirty_enough_and_the_dirtiest_first(t
         assert folder.closed_segments()[0].size == one_size, "one record is left"
         for _ in range(segments):
             folder.append(put("a"))
-            folder.roll()
+            folder.begin_segment()
     cleaned = [clean_up_to.step(NOW) for _ in range(2)]
     assert [(stats.partition.partition, round(stats.ratio, 2)) for stats in cleaned if stats] == [(2, 0.8), (3, 0.67)]
     assert clean_up_to.step(NOW) is None, "one half is not more than 0.5"
@@ -221,7 +223,7 @@ def test_the_active_segment_is_left_alone(folder: Folder) -> None:
     folder.append(put("a"))
     folder.append(put("a"))
     assert cleaner(folder).step(NOW) is None
-    folder.roll()
+    folder.begin_segment()
     folder.append(put("a"))
     before = folder.active.read_bytes()
     assert clean(folder).end_offset == 2
@@ -257,7 +259,7 @@ def test_a_full_map_cleans_up_to_there(folder: Folder) -> None:
     for i in range(30):
         folder.append(put(f"key-{i % 3}", str(i)), put(f"other-{i}"))
         if i % 7 == 6:
-            folder.roll()
+            folder.begin_segment()
     before = folder.replay()
     closed = folder.closed_segments()
     tight = CleanerSettings(min_cleanable_ratio=0.0, dedupe_buffer_size=1000)
@@ -336,13 +338,13 @@ def test_a_checkpoint_that_is_of_another_copy_of_the_log_brings_nothing_back(tmp
     folder.append(put("deleted"))
     folder.append(put("other"))
     folder.append(put("deleted", None))
-    folder.roll()
+    folder.begin_segment()
     folder.append(put("new"))
-    folder.roll()
+    folder.begin_segment()
     write_checkpoint(Files(), tmp_path / CLEANER_OFFSET_CHECKPOINT, {folder.topic_partition: 3})
     clean(folder)
     folder.append(put("newer"))
-    folder.roll()
+    folder.begin_segment()
     clean(folder, now_ms=NOW + RETENTION)
     assert folder.replay().keys() == {b"other", b"new", b"newer"}
 
@@ -415,7 +417,7 @@ def test_a_random_log(actions: list[tuple[str, object]], tmp_path_factory: pytes
             folder.append(*argument, timestamp_ms=now)
         elif action == "roll":
             if folder.active.stat().st_size:
-                folder.roll()
+                folder.begin_segment()
         elif action == "pass":
             assert isinstance(argument, int)
             now += argument
@@ -430,7 +432,7 @@ def test_a_random_log(actions: list[tuple[str, object]], tmp_path_factory: pytes
 
 
 def check_cleaned(
-    folder: Folder, stats: CleaningStats, written: dict[int, Pair], horizons: dict[int, int], now: int
+    folder: Folder, stats: CleanerStats, written: dict[int, Pair], horizons: dict[int, int], now: int
 ) -> None:
     newest = {record.key: offset for offset, record in written.items() if offset < stats.end_offset}
     left = {record.offset for record in folder.records()}
@@ -455,7 +457,7 @@ def check_cleaned(
 def test_small_segments_become_one(folder: Folder) -> None:
     for i in range(10):
         folder.append(put(f"key-{i % 4}", str(i)))
-        folder.roll()
+        folder.begin_segment()
     before = folder.replay()
     (folder.folder / index_name(0)).write_bytes(b"old")
     (folder.folder / index_name(3)).write_bytes(b"old")
@@ -470,7 +472,7 @@ def test_a_segment_without_a_single_survivor_is_a_header(folder: Folder) -> None
     for value in "123":
         folder.append(put("a", value), put("b", value))
         folder.append(put("a", value), put("b", value))
-        folder.roll()
+        folder.begin_segment()
     sizes = [segment.size for segment in folder.closed_segments()]
     clean(folder, CleanerSettings(min_cleanable_ratio=0.0, segment_bytes=1))
     assert [(s.base_offset, s.next_offset, s.size) for s in folder.closed_segments()] == [
@@ -480,7 +482,7 @@ def test_a_segment_without_a_single_survivor_is_a_header(folder: Folder) -> None
     ]
     assert [record.offset for record in folder.records()] == [10, 11]
     folder.append(put("a", "4"))
-    folder.roll()
+    folder.begin_segment()
     clean(folder)
     assert [record.offset for record in folder.records()] == [11, 12], "joined later, the headers are gone"
     assert len(folder.closed_segments()) == 1
@@ -488,9 +490,9 @@ def test_a_segment_without_a_single_survivor_is_a_header(folder: Folder) -> None
 
 def test_a_segment_of_which_nothing_changes_is_not_swapped(folder: Folder) -> None:
     folder.append(put("a"))
-    folder.roll()
+    folder.begin_segment()
     folder.append(put("b"), put("c"))
-    folder.roll()
+    folder.begin_segment()
     one_each = CleanerSettings(min_cleanable_ratio=0.0, segment_bytes=1)
     inodes = [path.stat().st_ino for path in sorted(folder.folder.iterdir())]
     stats = clean(folder, one_each)
@@ -557,12 +559,12 @@ def merged(folder: Folder) -> None:
     for value in "12":
         folder.append(put("a", value), put("b", value))
         folder.append(put("gone", None))
-        folder.roll()
+        folder.begin_segment()
     for value in "345":
         folder.append(put("a", value), put("last", value))
-        folder.roll()
+        folder.begin_segment()
     folder.append(put("a", "6"), put("last", "6"))
-    folder.roll()
+    folder.begin_segment()
     folder.append(put("b", "active"))
 
 
@@ -752,13 +754,13 @@ def test_a_damaged_swap_file_is_not_believed(folder: Folder, at: str) -> None:
     assert folder.contents() == before
 
 
-# --- stopping, pace, damage, checkpoint ------------------------------------------------------------------------------
+# --- stopping, throttling, damage, checkpoint ------------------------------------------------------------------------
 
 
 def test_it_stops_between_batches(folder: Folder) -> None:
     for i in range(100):
         folder.append(put(f"key-{i % 10}"))
-    folder.roll()
+    folder.begin_segment()
     before = folder.contents()
     stopping = Cleaner(
         folder.folder.parent,
@@ -778,7 +780,7 @@ def test_it_stops_between_batches(folder: Folder) -> None:
 def test_it_keeps_the_pace(folder: Folder) -> None:
     for i in range(200):
         folder.append(put(f"key-{i}", "x" * 100))
-    folder.roll()
+    folder.begin_segment()
     now = 1000.0
     waits = []
 
@@ -798,10 +800,10 @@ def test_it_keeps_the_pace(folder: Folder) -> None:
 def test_a_pause_earns_no_burst() -> None:
     now = 0.0
     waits: list[float] = []
-    pace = Pace(100.0, Event(), lambda: now, waits.append)
-    pace.spend(100)
+    throttler = Throttler(100.0, Event(), lambda: now, waits.append)
+    throttler.spend(100)
     now = 50.0
-    pace.spend(100)
+    throttler.spend(100)
     assert waits == [1.0, 1.0]
 
 
@@ -810,7 +812,7 @@ def test_a_damaged_segment_is_left_and_others_are_cleaned(tmp_path: Path, caplog
     for folder in (damaged, whole):
         for _ in range(5):
             folder.append(put("a"))
-            folder.roll()
+            folder.begin_segment()
     path = damaged.folder / segment_name(2)
     log = bytearray(path.read_bytes())
     log[-2] ^= 1
@@ -834,7 +836,7 @@ def test_a_swap_that_broke_off_and_is_damaged_is_said(
 ) -> None:
     for _ in range(5):
         folder.append(put("a"))
-        folder.roll()
+        folder.begin_segment()
     compactor = cleaner(folder)
     damage = CorruptLog(folder.folder / "00000000000000000000.log.swap", 7, "CRC mismatch")
     failures: list[Exception] = [OSError(errno.EIO, "write"), damage]
@@ -853,7 +855,7 @@ def test_a_swap_that_broke_off_and_is_damaged_is_said(
 def test_a_missing_segment_is_noticed(folder: Folder) -> None:
     for i in range(4):
         folder.append(put(f"key-{i % 2}", str(i)))
-        folder.roll()
+        folder.begin_segment()
     clean(folder, CleanerSettings(min_cleanable_ratio=0.0, segment_bytes=1))
     assert len(folder.closed_segments()) == 4
     (folder.folder / segment_name(2)).unlink()
@@ -869,7 +871,7 @@ def test_the_checkpoint_outlives_the_cleaner_and_other_partitions_stay_in_it(tmp
     folders = [Folder(tmp_path, partition=i) for i in range(2)]
     for folder in folders:
         folder.append(put("a"), put("a"))
-        folder.roll()
+        folder.begin_segment()
         assert cleaner(folder, CleanerSettings()).step(NOW) is not None
     again = Cleaner(tmp_path, folders, ALWAYS)
     assert again.step(NOW) is None
@@ -884,7 +886,7 @@ def test_a_checkpoint_that_cannot_be_true_is_forgotten(
     folder: Folder, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder.append(put("a"), put("a"))
-    folder.roll()
+    folder.begin_segment()
     path = folder.folder.parent / CLEANER_OFFSET_CHECKPOINT
     path.write_text(text)
     assert clean(folder).first_dirty_offset == 0
@@ -910,9 +912,9 @@ def committed(folder: Folder) -> None:
             value = GroupMetadataValue("consumer", i, "range", None, NOW)
             folder.append(Pair(encode_key(GroupMetadataKey(group)), encode_value(value)), timestamp_ms=NOW + i)
         if i in (2, 5, 8, 10):
-            folder.roll()
+            folder.begin_segment()
     folder.append(commit("group-1", 2, None), timestamp_ms=NOW + 20)
-    folder.roll()
+    folder.begin_segment()
 
 
 def dumped(folder: Folder) -> list[Dumped]:
@@ -934,7 +936,7 @@ def test_kafka_reads_what_is_left(folder: Folder, segment_bytes: int) -> None:
     counts = [batch[2] for each in after for batch in each.batches]
     assert (0 in counts) == (segment_bytes == 1)
     folder.append(commit("another", 0, 1))
-    folder.roll()
+    folder.begin_segment()
     clean(folder, settings, NOW + RETENTION)
     left = [record for each in dumped(folder) for record in each.records]
     assert left[:-1] == sorted(record for record in newest.values() if record.value is not None)

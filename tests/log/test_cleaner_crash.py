@@ -15,7 +15,7 @@ import pytest
 
 from shim.log import cleaning, swap
 from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleaningStats
+from shim.log.cleaning import CleanerSettings, CleanerStats
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
@@ -300,13 +300,13 @@ class Step(threading.Thread):
     def __init__(self, cleaner: Cleaner) -> None:
         super().__init__()
         self._cleaner = cleaner
-        self.stats: CleaningStats | None = None
+        self.stats: CleanerStats | None = None
         self.start()
 
     def run(self) -> None:
         self.stats = self._cleaner.step(0)
 
-    def ended(self) -> CleaningStats | None:
+    def ended(self) -> CleanerStats | None:
         self.join(20)
         assert not self.is_alive()
         return self.stats

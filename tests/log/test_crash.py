@@ -16,7 +16,7 @@ from tests.log.sync_sites import CallPath, Site, sites, watching
 
 LIVES = 4
 SEEDS_FOR_A_PROOF = 1_500
-ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "snapshot", "snapshot_floor", "swap"})
+ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "snapshot", "swap"})
 """Modules with tests of their own."""
 
 

@@ -19,8 +19,8 @@ from shim.log.cleaning import CleanerSettings
 from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
+from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.shutdown import CLEAN_SHUTDOWN
 from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW, SMALL, append, folder_of, opened, segment_of
 

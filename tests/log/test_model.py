@@ -31,6 +31,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.partition import partition_for
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, cleaning
+from shim.log.active import LastBatch
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.compaction import CleanedBatch, OffsetMap, cleaned_batch
@@ -38,7 +39,6 @@ from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.partition import PartitionLog
 from shim.log.segment import SoundBatch
 from shim.log.settings import LogSettings
-from shim.log.snapshot import Anchor, last_batch, write_snapshot
 from shim.runtime.loading import Loader
 from tests.log.crashing import DATA_DIR, small_sizes
 from tests.log.lost_files import LostFiles, PowerFailure
@@ -62,8 +62,7 @@ class Making(NamedTuple):
     """A snapshot that is not written yet."""
 
     log: PartitionLog
-    offset: int
-    anchor: Anchor
+    anchor: LastBatch
     dump: bytes
 
 
@@ -134,7 +133,7 @@ class LogAgainstDict(RuleBasedStateMachine):
     def _recover(self, partition: int, *, is_certain: bool = False) -> None:
         """``is_certain``: the process has not ended since, and knows what it has acknowledged."""
         assert self.log is not None
-        loader = Loader(self.log, CoordinatorSettings(), self.files, lambda: False)
+        loader = Loader(self.log, CoordinatorSettings(), lambda: False)
         while True:
             try:
                 found = served_by(loader.load(partition).coordinator)
@@ -254,8 +253,11 @@ class LogAgainstDict(RuleBasedStateMachine):
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 
-    @rule()
-    def maintain(self) -> None:
+    @rule(rolls=st.booleans())
+    def maintain(self, rolls: bool) -> None:
+        if rolls:
+            for log in self._log.partition_logs():
+                log.roll_older_than(self.now_ms + 1)
         self._survives(partial(self._log.maintain, self.now_ms))
 
     @rule(
@@ -288,15 +290,14 @@ class LogAgainstDict(RuleBasedStateMachine):
         if not log.recovered:
             return
         try:
-            anchor = last_batch(self.files, log)
             coordinator = replayed(
                 (record.key or b"", record.value) for batch in log.read() for record in batch.records
             )
         except OSError:
             assert self.files.errors
             return
-        if anchor is not None:
-            self.in_the_making.append(Making(log, log.log_end_offset, anchor, coordinator.dump()))
+        if log.last_batch is not None:
+            self.in_the_making.append(Making(log, log.last_batch, coordinator.dump()))
 
     @precondition(lambda self: self.in_the_making)
     @rule()
@@ -309,7 +310,7 @@ class LogAgainstDict(RuleBasedStateMachine):
         if its.log is not self._log.partition_log(its.log.topic_partition.partition):
             return  # of an earlier life
         try:
-            write_snapshot(self.files, its.log.folder, its.offset, its.anchor, [its.dump], floor=its.log.snapshot_floor)
+            its.log.snapshots.take(its.anchor, [its.dump])
         except OSError:
             assert self.files.errors
 

@@ -12,8 +12,8 @@ import pytest
 from protocol.batches import Compression, encode_batch
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.errors import CorruptLog, LogError
+from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog
-from shim.log.shutdown import CLEAN_SHUTDOWN
 from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 from tests.log.test_log import NOW, on_disk, one, recovered, segment, write
 from tests.protocol.test_batches import with_field

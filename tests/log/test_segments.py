@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from protocol.batches import batches
-from shim.config import Settings
+from shim.config import INT64_MAX, Settings
 from shim.log import active
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import index_name, segment_base_offsets
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.offsets_log import PartitionWrite
-from shim.log.settings import NEVER_MS, LogSettings
+from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles
 from tests.log.rolled import NOW, SMALL, append, closed, fill, folder_of, opened, records_of, segment_of
 
@@ -226,4 +226,4 @@ def test_settings_come_from_those_of_the_shim() -> None:
     assert LogSettings.of(loose) == LogSettings(flush_interval_messages=10, flush_interval_ms=50, roll_ms=7)
     assert LogSettings().flushes_first
     assert not LogSettings.of(loose).flushes_first
-    assert LogSettings().flush_interval_ms == NEVER_MS
+    assert LogSettings().flush_interval_ms == INT64_MAX

@@ -10,23 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import encode_batch
-from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
+from protocol.batches import batches, encode_batch
+from shim.log import OFFSETS_TOPIC, CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
+from shim.log.active import LastBatch
+from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
-from shim.log.snapshot import (
-    Anchor,
-    Snapshot,
-    is_anchored,
-    last_batch,
-    newest_snapshot,
-    snapshot_name,
-    write_snapshot,
-)
+from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
-from tests.log.rolled import NOW, SMALL, append, closed, fill, folder_of, opened, segment_of
+from tests.log.rolled import NOW, SMALL, append, closed, crashed, fill, folder_of, opened, segment_of
 
 FILES = Files()
 LARGE = LogSettings()
@@ -35,13 +29,25 @@ PAYLOAD = (b"what the records ", b"have made")
 
 def taken(log: OffsetsLog, files: Files = FILES) -> Snapshot:
     """A snapshot of all that is in the log."""
-    partition = log.partition_log(0)
-    anchor = last_batch(files, partition)
-    assert anchor is not None
-    write_snapshot(files, partition.folder, log.log_end_offset(0), anchor, PAYLOAD)
-    found = newest_snapshot(files, partition.folder)
+    snapshots = PartitionSnapshots(files, log.partition_log(0).folder)
+    assert snapshots.take(last_batch(log), PAYLOAD)
+    found = snapshots.newest()
     assert found is not None
     return found
+
+
+def last_batch(log: OffsetsLog) -> LastBatch:
+    batch = log.partition_log(0).last_batch
+    assert batch is not None
+    return batch
+
+
+def newest(data_dir: Path, files: Files = FILES) -> Snapshot | None:
+    return PartitionSnapshots(files, folder_of(data_dir)).newest()
+
+
+def stands(data_dir: Path, snapshot: Snapshot) -> bool:
+    return PartitionSnapshots(FILES, folder_of(data_dir)).stands(snapshot)
 
 
 def read_on(log: OffsetsLog, snapshot: Snapshot) -> list[bytes]:
@@ -115,31 +121,43 @@ def test_with_a_snapshot_only_what_is_behind_it_is_read(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("size", [1, 200, 8_000, 9_000, 300_000, 3 << 20])
-def test_the_last_batch_is_found_from_behind(tmp_path: Path, size: int) -> None:
-    log = opened(tmp_path, LARGE)
-    rng = random.Random(size)
-    for _ in range(3):
-        # Bytes that look like heads of batches, also like whole ones of these offsets.
-        lookalike = encode_batch(log.log_end_offset(0), [(b"k", b"v")], NOW)
-        append(log, (b"key", rng.choices([b"\x02" * size, lookalike + rng.randbytes(size)])[0]))
-        before = segment_of(tmp_path, 0).stat().st_size
-    append(log, (b"last", (b"\x02" * 16 + lookalike) * (size // 90 + 1)))
-    end = segment_of(tmp_path, 0).stat().st_size
-    anchor = last_batch(FILES, log.partition_log(0))
-    assert anchor is not None
-    assert (anchor.segment, anchor.position, anchor.size, anchor.base_offset) == (0, before, end - before, 3)
-    log.close()
+def in_the_file(data_dir: Path) -> LastBatch:
+    segment = max(folder_of(data_dir).glob("*.log"))
+    *_, (position, header) = batches(segment.read_bytes())
+    return LastBatch.of(int(segment.stem), position, header)
 
 
-def test_an_empty_log_has_none_and_a_rolled_one_has_it_in_its_last_segment(tmp_path: Path) -> None:
-    log = opened(tmp_path)
-    assert last_batch(FILES, log.partition_log(0)) is None
-    fill(log, 12)
+def test_the_log_knows_its_last_batch(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = OffsetsLog.open(tmp_path, 1, settings=SMALL, files=files)
+    with pytest.raises(RecoveryNeeded):
+        last_batch(log)
+    list(log.recover(0))
+    assert log.partition_log(0).last_batch is None
+    for _ in range(12):
+        fill(log, 2)
+        assert last_batch(log) == in_the_file(tmp_path)
     assert closed(log)
     snapshot = taken(log)
-    assert snapshot.anchor.segment == closed(log)[-1].next_offset
-    assert is_anchored(FILES, folder_of(tmp_path), snapshot)
+    assert snapshot.anchor == in_the_file(tmp_path)
+    for start, anchor in ((0, None), (snapshot.offset, None), (snapshot.offset, snapshot.anchor.position)):
+        list(log.recover(0, start_offset=start, anchor=anchor))
+        assert last_batch(log) == snapshot.anchor
+    files.fail("fdatasync", errno.EIO)
+    assert log.write([PartitionWrite(0, [[(b"never", b"there")]], NOW)])
+    files.heal()
+    with pytest.raises(RecoveryNeeded):
+        last_batch(log)
+    list(log.recover(0))
+    assert last_batch(log) == in_the_file(tmp_path) == snapshot.anchor
+    log.close()
+    with pytest.raises(RecoveryNeeded):
+        log._partitions[TopicPartition(OFFSETS_TOPIC, 0)].last_batch  # noqa: B018
+    crashed(tmp_path)
+    with segment_of(tmp_path, snapshot.anchor.segment).open("ab") as segment:
+        segment.write(b"torn")
+    log = opened(tmp_path)
+    assert last_batch(log) == snapshot.anchor
     log.close()
 
 
@@ -227,7 +245,7 @@ def test_one_that_is_not_whole_or_does_not_go_with_the_log_is_not_used_and_goes(
     fill(log, 2)
     snapshot = taken(log)
     harm(log, snapshot)
-    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert newest(tmp_path) is None
     assert names(tmp_path) == []
     (line,) = caplog.messages
     assert "is not used" in line
@@ -243,9 +261,9 @@ def test_every_bit_counts(tmp_path: Path) -> None:
         raw = bytearray(sound)
         raw[bit // 8] ^= 1 << bit % 8
         path.write_bytes(raw)
-        assert newest_snapshot(FILES, folder_of(tmp_path)) is None, f"bit {bit}"
+        assert newest(tmp_path) is None, f"bit {bit}"
     path.write_bytes(sound)
-    assert newest_snapshot(FILES, folder_of(tmp_path)) is not None
+    assert newest(tmp_path) is not None
     log.close()
 
 
@@ -258,7 +276,7 @@ def test_an_older_one_is_used_where_the_newer_cannot_be(tmp_path: Path) -> None:
     newer = taken(log)
     older.path.write_bytes(kept)
     flip(-1)(log, newer)
-    found = newest_snapshot(FILES, folder_of(tmp_path))
+    found = newest(tmp_path)
     assert found is not None
     assert found.offset == older.offset
     assert names(tmp_path) == [older.path.name]
@@ -275,7 +293,7 @@ def test_a_compaction_that_moves_the_anchor_takes_the_snapshot_with_it(tmp_path:
     assert closed(log)[-1].base_offset >= in_closed.anchor.segment
     cleaner = Cleaner(tmp_path, log.partition_logs(), CleanerSettings(min_cleanable_ratio=0.0))
     assert cleaner.step(NOW) is not None
-    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert newest(tmp_path) is None
     before = len(closed(log))
     while len(closed(log)) == before:
         append(log, (b"the same", b"until a segment begins"))
@@ -285,7 +303,7 @@ def test_a_compaction_that_moves_the_anchor_takes_the_snapshot_with_it(tmp_path:
     assert cleaner.step(NOW) is not None
     log.close()
     log = OffsetsLog.open(tmp_path, 1, settings=SMALL)
-    found = newest_snapshot(FILES, folder_of(tmp_path))
+    found = newest(tmp_path)
     assert found is not None
     assert found.offset == in_active.offset
     assert read_on(log, found) == [b"behind"]
@@ -315,10 +333,7 @@ def test_unfinished_ones_go_when_another_is_written(tmp_path: Path) -> None:
     log = opened(tmp_path, LARGE)
     fill(log, 2)
     (folder_of(tmp_path) / f"{snapshot_name(7)}.tmp").write_bytes(b"half, of a process that was killed")
-    partition = log.partition_log(0)
-    anchor = last_batch(FILES, partition)
-    assert anchor is not None
-    write_snapshot(FILES, partition.folder, log.log_end_offset(0), anchor, PAYLOAD)
+    taken(log)
     assert names(tmp_path) == [snapshot_name(log.log_end_offset(0))]
     log.close()
 
@@ -337,19 +352,17 @@ def test_a_large_one_is_written_and_read_a_little_at_a_time(tmp_path: Path, piec
     """What is done in one go keeps everybody else from the interpreter, and takes its size in memory once more."""
     log = opened(tmp_path, LARGE)
     fill(log, 2)
-    partition = log.partition_log(0)
-    anchor = last_batch(FILES, partition)
-    assert anchor is not None
     files = Peaks()
+    snapshots = PartitionSnapshots(files, folder_of(tmp_path))
     tracemalloc.start()
     try:
-        write_snapshot(files, partition.folder, log.log_end_offset(0), anchor, pieces)
+        snapshots.take(last_batch(log), pieces)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert files.largest <= 1 << 20
     assert peak < 8 << 20
-    found = newest_snapshot(FILES, partition.folder)
+    found = newest(tmp_path)
     assert found is not None
     assert bytes(found.payload) == b"".join(pieces)
     log.close()
@@ -358,7 +371,7 @@ def test_a_large_one_is_written_and_read_a_little_at_a_time(tmp_path: Path, piec
 def test_an_unfinished_one_is_removed(tmp_path: Path) -> None:
     log = opened(tmp_path)
     (folder_of(tmp_path) / f"{snapshot_name(7)}.tmp").write_bytes(b"half")
-    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert newest(tmp_path) is None
     assert names(tmp_path) == []
     log.close()
 
@@ -378,10 +391,8 @@ class SlowLearner(LostFiles):
             for number in range(2):
                 records = [(b"key %d" % number, b"x" * 100)]
                 assert log.write([PartitionWrite(0, [records], NOW)]) == {}
-                folder, offset = log.partition_log(0).folder, log.log_end_offset(0)
-                anchor = last_batch(self, log.partition_log(0))
-                assert anchor is not None
-                write_snapshot(self, folder, offset, anchor, (b"payload of ", b"%d" % offset * 30))
+                offset = log.log_end_offset(0)
+                log.partition_log(0).snapshots.take(last_batch(log), (b"payload of ", b"%d" % offset * 30))
                 done.append(offset)
             log.close()
         except PowerFailure:
@@ -409,7 +420,7 @@ def test_a_crash_at_any_call_leaves_the_older_or_the_newer_one(killed: bool) -> 
             if not after.exists(folder / f"{0:020d}.log"):
                 assert not done
                 continue
-            found = newest_snapshot(after, folder)
+            found = newest(DATA_DIR, after)
             if found is None:
                 assert not done, "a snapshot that was durable is lost"
                 continue
@@ -431,7 +442,7 @@ def test_an_anchor_beyond_the_file_is_none(tmp_path: Path) -> None:
         snapshot.anchor._replace(position=1 << 60),
         snapshot.anchor._replace(size=1 << 40),
         snapshot.anchor._replace(size=0),
-        Anchor(1 << 50, 0, 61, 0, 0),
+        snapshot.anchor._replace(segment=1 << 50),
     ):
-        assert not is_anchored(FILES, folder_of(tmp_path), snapshot._replace(anchor=anchor))
+        assert not stands(tmp_path, snapshot._replace(anchor=anchor))
     log.close()

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import ErrorCode
+from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -20,8 +19,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC, Caller, CoordinatorSettings, decode_history, encode_history
-from shim.coordinator.history import OffsetHistoryKey, OffsetHistoryValue
+from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.runtime import open_log
 from tests.coordinator.driving import START, Driven
@@ -132,9 +130,9 @@ async def test_what_is_too_old_goes_and_the_offsets_stay(tmp_path: Path) -> None
         await filled(shim)
         await asyncio.sleep(0.05)
         assert offsets_remembered(shim.log) == list(range(20))
-    async with running(tmp_path, replace(small, offsets_history_retention_minutes=0)) as shim:
-        # What is in the active segment stays, as in Kafka.
-        await until(lambda: len(offsets_remembered(shim.log)) < 4)
+    none = replace(small, offsets_history_retention_minutes=0, log_flush_offset_checkpoint_interval_ms=10)
+    async with running(tmp_path, none) as shim:
+        await until(lambda: not offsets_remembered(shim.log))
         assert offset_in(await shim.fetch("g").result()) == 19
         offsets = shim.log.partition_log(0)
         assert len([record for batch in offsets.read() for record in batch.records]) == 20
@@ -196,53 +194,3 @@ def test_who_commits_counts_for_the_size_of_a_commit() -> None:
     without = Driven(CoordinatorSettings(commit_max_bytes=1 << 20, offsets_history_retention_minutes=0))
     outcome = without.coordinator.offset_commit(START, caller, 8, request, without.ticket())
     assert (len(outcome.records), len(outcome.history)) == (100, 0)
-
-
-# -- its bytes
-
-KEY = OffsetHistoryKey("group", "topic", 3, START)
-VALUE = OffsetHistoryValue(5, 6, "é\udcff", START, 4, "member", None, "client", "/127.0.0.1")
-
-
-def test_the_bytes_of_version_0() -> None:
-    key, value = encode_history((KEY, VALUE))
-    assert key == b"\0\0" + b"\x06group" + b"\x06topic" + b"\0\0\0\x03" + START.to_bytes(8, "big") + b"\0"
-    assert value == b"".join(
-        (
-            b"\0\0" + (5).to_bytes(8, "big") + (6).to_bytes(4, "big"),
-            b"\x04\xc3\xa9\xff" + START.to_bytes(8, "big") + (4).to_bytes(4, "big"),
-            b"\x07member" + b"\0" + b"\x07client" + b"\x0b/127.0.0.1" + b"\0",
-        )
-    )
-
-
-texts = st.text(max_size=5)
-int64s = st.integers(-(2**63), 2**63 - 1)
-int32s = st.integers(-(2**31), 2**31 - 1)
-
-
-@given(
-    st.builds(OffsetHistoryKey, texts, texts, int32s, int64s, st.just(())),
-    st.builds(
-        OffsetHistoryValue,
-        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, st.just(())),
-    ),
-)
-def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:
-    assert decode_history(*encode_history((key, value))) == (key, value)
-
-
-def test_what_is_no_history_is_refused_and_what_is_newer_left_alone() -> None:
-    key, value = encode_history((KEY, VALUE))
-    assert decode_history(b"\0\1" + key[2:], value) is None
-    assert decode_history(key, b"\0\1" + value[2:]) is None
-    assert decode_history(key, None) is None
-    for size in range(len(key)):
-        with pytest.raises(DecodeError):
-            decode_history(key[:size], value)
-    for size in range(len(value)):
-        with pytest.raises(DecodeError):
-            decode_history(key, value[:size])
-    for longer in ((key + b"\0", value), (key, value + b"\0")):
-        with pytest.raises(DecodeError, match="too many"):
-            decode_history(*longer)

@@ -12,8 +12,8 @@ from tests.admin.running import commit_record, write_log
 
 TIMEOUT_SECONDS = 60
 SERVE = """
+from protocol.history_log import HISTORY_TOPIC
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import open_log
 log = open_log(Path(sys.argv[1]), Settings(offsets_topic_num_partitions=200))

@@ -9,19 +9,23 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import OffsetCommitKey, UnknownKey, decode_key, decode_value, encode_key
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC, CoordinatorSettings, GroupCoordinator
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.coordinator.snapshot import StateDump
 from shim.log import OFFSETS_TOPIC, LogError, PartitionWrite
+from shim.log.active import LastBatch
+from shim.log.cleaner import Cleaner
+from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
-from shim.log.snapshot import newest_snapshot, write_snapshot
+from shim.log.partition import PartitionLog
+from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from shim.runtime import open_log
 from shim.runtime import snapshots as snapshots_module
 from shim.runtime.loading import Loader
@@ -36,6 +40,22 @@ ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10, log_cl
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10)
     monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 5)
+
+
+@pytest.fixture
+def takes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The snapshots that are written, in this order."""
+    paths: list[Path] = []
+    take = PartitionSnapshots.take
+
+    def noted(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        path = take(snapshots, anchor, payload)
+        if path is not None:
+            paths.append(path)
+        return path
+
+    monkeypatch.setattr(PartitionSnapshots, "take", noted)
+    return paths
 
 
 def snapshot_offsets(data_dir: Path, topic: str = OFFSETS_TOPIC, number: int = 0) -> list[int]:
@@ -61,7 +81,7 @@ def loaded(data_dir: Path, settings: Settings, number: int = 0) -> tuple[GroupCo
     """As a start loads it: the state, records replayed, offset of the snapshot."""
     log = open_log(data_dir, settings)
     try:
-        return Loader(log, CoordinatorSettings.of(settings), Files(), lambda: False).load(number)
+        return Loader(log, CoordinatorSettings.of(settings), lambda: False).load(number)
     finally:
         log.close()
 
@@ -137,11 +157,12 @@ async def test_what_is_in_flight_when_one_is_taken_is_in_it_or_there_is_none(tmp
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
 async def test_none_of_a_flight_that_fails(tmp_path: Path, call: str) -> None:
     async with running(tmp_path, ONE) as shim:
-        shim.log.release(10)
+        shim.log.release(9)
         await commits(shim, range(9))
         ticket = shim.commit("g", 9)
         await until(lambda: len(shim.log.writes) == 10)
         doomed = shim.commit("g", 10)  # the snapshot is begun with this one
+        shim.log.release(1)
         await ticket.result()
         shim.log.files.fail(call, errno.EIO, "__consumer_offsets")
         shim.log.release(1)
@@ -170,15 +191,15 @@ async def test_requests_go_on_while_one_is_dumped_and_while_it_is_written(
         return step(dump)
 
     writing, go_on = threading.Event(), threading.Event()
-    write = snapshots_module.write_snapshot  # type: ignore[attr-defined]
+    take = PartitionSnapshots.take
 
-    def slow(*args: Any, **more: Any) -> object:
+    def slow(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
         writing.set()
         assert go_on.wait(WAIT_SECONDS)
-        return write(*args, **more)
+        return take(snapshots, anchor, payload)
 
     monkeypatch.setattr(StateDump, "step", counted)
-    monkeypatch.setattr(snapshots_module, "write_snapshot", slow)
+    monkeypatch.setattr(PartitionSnapshots, "take", slow)
     try:
         async with running(tmp_path, ONE) as shim:
             shim.log.release(1_000)
@@ -196,6 +217,70 @@ async def test_requests_go_on_while_one_is_dumped_and_while_it_is_written(
         assert assert_as_replayed(tmp_path, ONE) == (3, 300)
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize("nothing_written", ["as it is too large", "as the disk fails"])
+async def test_none_is_begun_where_nothing_of_the_flight_was_written(
+    tmp_path: Path,
+    nothing_written: str,
+    monkeypatch: pytest.MonkeyPatch,
+    takes: list[Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The log's end is then as good as before, and a snapshot of more could be anchored to it."""
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(9)
+        await commits(shim, range(9))
+        ticket = shim.commit("g", 9)
+        await until(lambda: len(shim.log.writes) == 10)
+        doomed = shim.commit("g", 10)  # a snapshot is begun with this one
+        shim.log.release(1)
+        await ticket.result()
+        await until(lambda: len(shim.log.writes) == 11)
+        assert shim.runtime._snapshots._taking is not None
+        with monkeypatch.context() as patch:
+            if nothing_written == "as the disk fails":
+                shim.log.files.fail("pwrite", errno.EIO, ".log")
+            else:
+                for limit in ("MAX_BATCH_BYTES", "MAX_RECORD_SET_BYTES"):
+                    patch.setattr(f"shim.log.batching.{limit}", 1)
+            shim.log.release(1)
+            assert await doomed.result() is ErrorCode.NOT_COORDINATOR
+            await until(lambda: shim.runtime._snapshots._taking is None)
+        assert not takes
+        shim.log.files.heal()
+        assert offset_in(await served_again(shim, "g")) == 9
+        await until(lambda: takes)
+        assert "no snapshot was taken" not in caplog.text
+    assert {path.name for path in takes} == {snapshot_name(10)}
+    assert assert_as_replayed(tmp_path, ONE) == (0, 10)
+
+
+async def test_of_many_offsets_one_is_taken_after_as_many_records(tmp_path: Path, takes: list[Path]) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        for group in range(10):
+            await commits(shim, [group], f"g{group}")
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        for group in range(10, 20):
+            await commits(shim, [group], f"g{group}")
+        await commits(shim, range(9), "g0")
+        await until(lambda: shim.runtime._snapshots._taking is None)
+        assert snapshot_offsets(tmp_path) == [10]
+        await commits(shim, [9], "g0")
+        await until(lambda: snapshot_offsets(tmp_path) == [30])
+    assert {int(path.stem) for path in takes} == {10, 30}
+
+
+async def test_at_the_stop_those_come_first_that_are_of_most_use(tmp_path: Path, takes: list[Path]) -> None:
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=3)) as shim:
+        shim.log.release(1_000)
+        for partition, records in ((0, 6), (1, 9), (2, 7)):
+            await commits(shim, range(records), shim.group_in(partition))
+        assert not takes
+    assert [path.parent.name for path in takes if OFFSETS_TOPIC in str(path)] == [
+        f"{OFFSETS_TOPIC}-{partition}" for partition in (1, 2, 0)
+    ]
 
 
 async def test_one_is_taken_at_the_stop_where_it_is_of_use(tmp_path: Path) -> None:
@@ -269,21 +354,23 @@ async def test_one_that_could_not_be_written_is_taken_again_though_nobody_commit
         assert len(shim.log.writes) == 10
 
 
+@pytest.mark.parametrize("written", [False, True])
 async def test_another_is_taken_in_place_of_one_that_a_compaction_overtakes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = snapshots_module.write_snapshot  # type: ignore[attr-defined]
+    take = PartitionSnapshots.take
     overtaken: list[int] = []
 
     async with running(tmp_path, ONE) as shim:
 
-        def slow(*args: Any, **more: Any) -> object:
+        def slow(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+            path = take(snapshots, anchor, payload) if overtaken or written else None
             if not overtaken:
-                overtaken.append(args[2])
-                shim.log.partition_log(0).snapshot_floor.rise(11)
-            return write(*args, **more)
+                overtaken.append(anchor.next_offset)
+                shim.log.partition_log(0).snapshots.outdate(10)
+            return path or take(snapshots, anchor, payload)
 
-        monkeypatch.setattr(snapshots_module, "write_snapshot", slow)
+        monkeypatch.setattr(PartitionSnapshots, "take", slow)
         shim.log.release(9)
         await commits(shim, range(9))
         tickets = [shim.commit("g", offset) for offset in (9, 10)]
@@ -303,7 +390,7 @@ async def test_one_is_taken_at_the_stop_when_a_compaction_has_removed_the_last(
         await until(lambda: snapshot_offsets(tmp_path) == [10])
         monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 1_000_000)
         await commits(shim, [10])
-        shim.log.partition_log(0).snapshot_floor.rise(11)  # a round that was stopped after its first swap
+        shim.log.partition_log(0).snapshots.outdate(10)  # a round that was stopped after its first swap
         assert snapshot_offsets(tmp_path) == []
     assert snapshot_offsets(tmp_path) == [11]
 
@@ -315,13 +402,13 @@ async def test_a_compaction_between_the_look_at_a_snapshot_and_the_recovery(
         shim.log.release(1_000)
         await commits(shim, range(8))
     log = open_log(tmp_path, ONE)
-    loader = Loader(log, CoordinatorSettings.of(ONE), Files(), lambda: False)
+    loader = Loader(log, CoordinatorSettings.of(ONE), lambda: False)
     assert loader.load(0).snapshot_offset == 8
     real = Loader._restored
 
-    def compacted_meanwhile(loader: Loader, snapshot: object) -> object:
-        found = real(loader, snapshot)  # type: ignore[arg-type]
-        log.partition_log(0).snapshot_floor.rise(9)
+    def compacted_meanwhile(loader: Loader, partition: PartitionLog, snapshot: Snapshot) -> object:
+        found = real(loader, partition, snapshot)
+        partition.snapshots.outdate(8)
         return found
 
     monkeypatch.setattr(Loader, "_restored", compacted_meanwhile)
@@ -350,14 +437,36 @@ async def test_after_a_compaction_another_one_is_taken_though_nobody_commits(
     assert assert_as_replayed(tmp_path, small) == (0, 20)
 
 
+async def test_another_is_taken_after_a_round_that_ends_before_it_inside_its_segment(tmp_path: Path) -> None:
+    """What is behind the end of such a round stays as it was, but not where it was."""
+    async with running(tmp_path, replace(ONE, offsets_topic_segment_bytes=2_000)) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        shim.runtime._snapshots._since[0] = -1_000_000
+        partition = shim.log.partition_log(0)
+        while not partition.closed_segments():
+            await commits(shim, [10])
+        (segment,) = partition.closed_segments()
+        settings = CleanerSettings(min_cleanable_ratio=0.0, dedupe_buffer_size=1)
+        (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\n{OFFSETS_TOPIC} 0 4\n")
+        stats = Cleaner(tmp_path, [partition], settings).step(1_700_000_000_000)
+        assert stats is not None
+        assert stats.end_offset < 10 < segment.next_offset
+        shim.runtime._cleaned(stats)
+        await until(lambda: snapshot_offsets(tmp_path) == [partition.log_end_offset])
+    assert_as_replayed(tmp_path, ONE)
+
+
 Harm = Callable[[Path], None]
 
 
 def no_dump(folder: Path) -> None:
     """Sound as a file, and of a version of the state that this one does not know."""
-    found = newest_snapshot(Files(), folder)
+    snapshots = PartitionSnapshots(Files(), folder)
+    found = snapshots.newest()
     assert found is not None
-    write_snapshot(Files(), folder, found.offset, found.anchor, [b"OSPS\x09\x00\x00\x00\x00\x00"])
+    snapshots.take(found.anchor, [b"OSPS\x09\x00\x00\x00\x00\x00"])
 
 
 def flipped(folder: Path) -> None:
@@ -400,10 +509,10 @@ async def test_a_snapshot_that_the_recovery_takes_the_ground_from_is_not_used(
         await commits(shim, range(8))
     real = Loader._restored
 
-    def cut_meanwhile(loader: Loader, snapshot: object) -> object:
+    def cut_meanwhile(loader: Loader, partition: PartitionLog, snapshot: Snapshot) -> object:
         if snapshot_offsets(tmp_path):
-            truncated_log(tmp_path / "__consumer_offsets-0")
-        return real(loader, snapshot)  # type: ignore[arg-type]
+            truncated_log(partition.folder)
+        return real(loader, partition, snapshot)
 
     log = open_log(tmp_path, ONE)
     log.close()

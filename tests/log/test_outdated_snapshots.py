@@ -8,20 +8,21 @@ import logging
 import random
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
-from shim.log.snapshot import Anchor, is_anchored, last_batch, newest_snapshot, snapshot_name, write_snapshot
-from shim.log.snapshot_floor import SnapshotFloor
+from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from tests.log.crashing import DATA_DIR, small_sizes
-from tests.log.faulty_files import FaultyFiles
+from tests.log.faulty_files import FaultyFiles, NeverSyncedFiles
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.rolled import NOW, append, closed, folder_of, opened
 from tests.log.sync_sites import sites, watching
@@ -43,16 +44,24 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+def take(log: OffsetsLog, payload: bytes) -> None:
+    partition = log.partition_log(0)
+    assert partition.last_batch is not None
+    assert partition.snapshots.take(partition.last_batch, [payload])
+
+
+def newest(folder: Path, files: Files = FILES) -> Snapshot | None:
+    """As another process finds it."""
+    return PartitionSnapshots(files, folder).newest()
+
+
 def deleted_behind_a_snapshot(data_dir: Path, files: Files = FILES) -> OffsetsLog:
     """Compaction moves nothing of what the snapshot is anchored to, and takes a tombstone from behind it."""
     log = opened(data_dir, files=files)
     append(log, (b"deleted", b"value"))
     for number in range(8):
         append(log, (b"before %d" % number, b"value"))
-    partition = log.partition_log(0)
-    anchor = last_batch(files, partition)
-    assert anchor is not None
-    write_snapshot(files, partition.folder, partition.log_end_offset, anchor, [b"deleted is there"])
+    take(log, b"deleted is there")
     append(log, (b"deleted", None))
     for number in range(20):
         append(log, (b"after %d" % number, b"value"))
@@ -61,29 +70,77 @@ def deleted_behind_a_snapshot(data_dir: Path, files: Files = FILES) -> OffsetsLo
 
 def test_a_compaction_removes_the_snapshots_that_it_makes_wrong(tmp_path: Path) -> None:
     log = deleted_behind_a_snapshot(tmp_path)
-    snapshot = newest_snapshot(FILES, folder_of(tmp_path))
+    snapshot = newest(folder_of(tmp_path))
     assert snapshot is not None
     for now_ms in (NOW, NOW + 1):
         assert Cleaner(tmp_path, log.partition_logs(), AT_ONCE).step(now_ms) is not None
         (tmp_path / "cleaner-offset-checkpoint").unlink()
     assert b"deleted" not in [record.key for record in log.recover(0)]
-    assert is_anchored(FILES, folder_of(tmp_path), snapshot), "by that alone it would be believed"
-    assert newest_snapshot(FILES, folder_of(tmp_path)) is None
+    assert PartitionSnapshots(FILES, folder_of(tmp_path)).stands(snapshot), "by that alone it would be believed"
+    assert newest(folder_of(tmp_path)) is None
     log.close()
 
 
 def test_one_that_the_compaction_does_not_reach_stays(tmp_path: Path) -> None:
     log = deleted_behind_a_snapshot(tmp_path)
-    partition = log.partition_log(0)
-    anchor = last_batch(FILES, partition)
-    assert anchor is not None
-    write_snapshot(FILES, partition.folder, partition.log_end_offset, anchor, [b"deleted is gone"])
+    take(log, b"deleted is gone")
     assert Cleaner(tmp_path, log.partition_logs(), AT_ONCE).step(NOW) is not None
-    assert partition.snapshot_floor.offset == closed(log)[-1].next_offset
-    found = newest_snapshot(FILES, folder_of(tmp_path))
+    snapshots, end = log.partition_log(0).snapshots, closed(log)[-1].next_offset
+    assert (snapshots.is_outdated(end), snapshots.is_outdated(end + 1)) == (True, False)
+    found = newest(folder_of(tmp_path))
     assert found is not None
     assert bytes(found.payload) == b"deleted is gone"
     log.close()
+
+
+def written_with_a_snapshot(data_dir: Path, batches: int) -> tuple[OffsetsLog, State]:
+    """A snapshot of the first so many batches, in a log of several to a segment; and what is in force at the end."""
+    rng = random.Random(7)
+    log = opened(data_dir, LogSettings(segment_bytes=600), files=NeverSyncedFiles())
+    state: State = {}
+    for number in range(40):
+        if number == batches:
+            take(log, json.dumps(state).encode())
+        key = rng.choice((f"key {rng.randrange(DELETED)}", f"stays {number}"))
+        value = rng.choice(("value", None)) if key.startswith("key") else "value"
+        append(log, (key.encode(), None if value is None else value.encode()))
+        state = applied(state, key, value)
+    return log, state
+
+
+@pytest.mark.parametrize("size", [400, 1_000, 1_700])
+def test_a_round_that_ends_inside_a_segment_as_the_offset_map_is_full(tmp_path: Path, size: int) -> None:
+    """Whichever snapshot there was: it is gone, or it and the log behind it are what the log was."""
+    settings = CleanerSettings(min_cleanable_ratio=0.0, delete_retention_ms=0, dedupe_buffer_size=size)
+    kept = gone = inside = behind_the_end = 0
+    for batches in range(1, 40):
+        data_dir = tmp_path / str(batches)
+        log, state = written_with_a_snapshot(data_dir, batches)
+        partition = log.partition_log(0)
+        cleaner = Cleaner(data_dir, [partition], settings, files=NeverSyncedFiles())
+        (name,) = (name for name in FILES.names(partition.folder) if name.endswith(".snapshot"))
+        for now_ms in count(NOW):
+            ends = [segment.next_offset for segment in closed(log)]
+            stats = cleaner.step(now_ms)
+            if stats is None:
+                break
+            left = (partition.folder / name).exists()
+            snapshot = newest(partition.folder)
+            assert left == (snapshot is not None), "what is of no use is gone"
+            assert left != partition.snapshots.is_outdated(batches), "the runtime knows"
+            found: State = json.loads(bytes(snapshot.payload)) if snapshot is not None else {}
+            start, anchor = (snapshot.offset, snapshot.anchor.position) if snapshot is not None else (0, None)
+            for record in log.recover(0, start_offset=start, anchor=anchor):
+                value = None if record.value is None else record.value.decode()
+                found = applied(found, record.key.decode(), value)
+            assert found == state
+            kept += left
+            gone += not left
+            inside += stats.end_offset not in ends
+            behind_the_end += stats.end_offset < batches <= min(end for end in ends if end >= stats.end_offset)
+        log.close()
+    assert min(kept, gone, inside) > 10
+    assert behind_the_end
 
 
 @pytest.mark.parametrize("call", ["unlink", "sync_directory"])
@@ -104,20 +161,18 @@ def test_nothing_is_compacted_that_a_snapshot_may_be_wrong_by(tmp_path: Path, ca
 def test_one_in_the_making_is_not_kept_when_the_log_is_compacted_meanwhile(tmp_path: Path) -> None:
     log = deleted_behind_a_snapshot(tmp_path)
     partition = log.partition_log(0)
-    anchor = last_batch(FILES, partition)
-    assert anchor is not None
-    floor, offset = partition.snapshot_floor, partition.log_end_offset
+    batch, snapshots = partition.last_batch, partition.snapshots
+    assert batch is not None
 
     def compacted_meanwhile() -> Iterator[bytes]:
         yield b"half of it"
-        floor.rise(offset + 1)
+        snapshots.outdate(batch.next_offset)
 
-    assert write_snapshot(FILES, partition.folder, offset, anchor, compacted_meanwhile(), floor=floor) is None
+    assert snapshots.take(batch, compacted_meanwhile()) is None
     assert not [name for name in FILES.names(partition.folder) if "snapshot" in name]
-    floor = SnapshotFloor(FILES, partition.folder)
-    floor.rise(offset)
-    path = write_snapshot(FILES, partition.folder, offset, anchor, [], floor=floor)
-    assert path == partition.folder / snapshot_name(offset)
+    snapshots = PartitionSnapshots(FILES, partition.folder)
+    snapshots.outdate(batch.next_offset - 1)
+    assert snapshots.take(batch, []) == partition.folder / snapshot_name(batch.next_offset)
     log.close()
 
 
@@ -133,7 +188,7 @@ def rises_again(files_type: type[LostFiles], seeds: range = range(60)) -> bool:
             crash_in = 0
             while True:
                 after, is_over = power_fails_in_the_second_round(files_type, seed, crash_in)
-                snapshot = newest_snapshot(after, DATA_DIR / "__consumer_offsets-0")
+                snapshot = newest(DATA_DIR / "__consumer_offsets-0", after)
                 log = OffsetsLog.open(DATA_DIR, 1, files=after)
                 records = list(log.recover(0, start_offset=snapshot.offset if snapshot is not None else 0))
                 deletes = [record.value is None for record in records if record.key == b"deleted"]
@@ -169,8 +224,7 @@ def power_fails_in_the_second_round(files_type: type[LostFiles], seed: int, cras
 
 
 class Making(NamedTuple):
-    offset: int
-    anchor: Anchor
+    anchor: LastBatch
     payload: bytes
 
 
@@ -214,11 +268,7 @@ class Lives:
             elif drawn < 0.7:
                 making = self._begin(log)
             elif drawn < 0.8 and making is not None:
-                partition = log.partition_log(0)
-                floor = partition.snapshot_floor
-                write_snapshot(
-                    self.files, partition.folder, making.offset, making.anchor, [making.payload], floor=floor
-                )
+                log.partition_log(0).snapshots.take(making.anchor, [making.payload])
                 making = None
             elif drawn > 0.85:
                 cleaner.step(self.now_ms)
@@ -233,12 +283,11 @@ class Lives:
         self.in_doubt = {}
 
     def _begin(self, log: OffsetsLog) -> Making | None:
-        anchor = last_batch(self.files, log.partition_log(0))
-        payload = json.dumps(self.state).encode()
-        return Making(log.log_end_offset(0), anchor, payload) if anchor is not None else None
+        anchor = log.partition_log(0).last_batch
+        return Making(anchor, json.dumps(self.state).encode()) if anchor is not None else None
 
     def _load(self, log: OffsetsLog) -> None:
-        snapshot = newest_snapshot(self.files, log.partition_log(0).folder)
+        snapshot = log.partition_log(0).snapshots.newest()
         if snapshot is None:
             state: State = {}
             records = log.recover(0)
@@ -291,17 +340,17 @@ def fails(files: type[LostFiles] = LostFiles) -> bool:
 
 
 def test_that_snapshots_stay_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SnapshotFloor, "rise", lambda *_: None)
+    monkeypatch.setattr(PartitionSnapshots, "outdate", lambda *_: None)
     assert fails()
 
 
 def test_that_one_in_the_making_is_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SnapshotFloor, "admitting", lambda *_: nullcontext())
+    monkeypatch.setattr(PartitionSnapshots, "_admitting", lambda *_: nullcontext())
     assert fails()
 
 
 def test_that_they_are_not_removed_durably_is_noticed() -> None:
-    (site,) = [site for site in sites(frozenset()) if site.module == "snapshot_floor"]
+    (site,) = [site for site in sites(frozenset()) if site.module == "snapshot"]
     watched = watching()
     for seed in range(20):
         Lives(seed, watched).run()

@@ -1,0 +1,58 @@
+"""One offsets partition as the runtime sees it, and what its coordinator has decided."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.history_log import encode_history
+from protocol.offsets_log import encode_key, encode_value
+from shim.coordinator import GroupCoordinator, Outcome
+from shim.runtime.flight import Record, Ticket
+
+
+class Partition:
+    """Of one number: its coordinator while there is one, and who waits for that."""
+
+    __slots__ = ("coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.coordinator: GroupCoordinator | None = None
+        # The one that was there at the stop, as long as all that it has decided is in the log or on its way there.
+        self.last: GroupCoordinator | None = None
+        # What a request gets while there is no coordinator to decide it.
+        self.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        # Whom the coordinator has been asked for and has not answered: parked requests, and the one being decided.
+        self.waiting: dict[object, Ticket] = {}
+        self.timer: asyncio.TimerHandle | None = None
+        self.due: int | None = None
+
+    def retire(self, unavailable: ErrorCode) -> list[Ticket]:
+        """Have no coordinator any more. Gives those who wait for it, for the caller to fail."""
+        self.coordinator = None
+        self.unavailable = unavailable
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = self.due = None
+        waiting, self.waiting = self.waiting, {}
+        return list(waiting.values())
+
+
+class Decided(NamedTuple):
+    """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
+
+    records: list[Record]
+    history: list[Record]
+    answers: list[tuple[Ticket, Any]]
+
+
+def decided(partition: Partition, outcome: Outcome) -> Decided:
+    """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
+    records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
+    history: list[Record] = [encode_history(record) for record in outcome.history]
+    answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
+    if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
+        raise RuntimeError("two answers to one request")
+    return Decided(records, history, answers)

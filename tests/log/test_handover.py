@@ -1,0 +1,47 @@
+"""What one process leaves to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log.handover import LOOSE_FLUSH
+from tests.log.rolled import NOW
+
+LATE = LogSettings(flush_interval_messages=1_000)
+
+
+def recovered(log: OffsetsLog, *partitions: int) -> None:
+    for partition in partitions:
+        for _ in log.recover(partition):
+            pass
+
+
+def commit(log: OffsetsLog, *partitions: int) -> None:
+    assert log.write([PartitionWrite(partition, [[(b"key", b"value")]], NOW) for partition in partitions]) == {}
+
+
+def test_that_flushes_came_late_is_known_until_every_partition_was_recovered(tmp_path: Path) -> None:
+    """As long as one was not, several of its batches may have been on their way to the disk at once."""
+    log = OffsetsLog.open(tmp_path, 2, settings=LATE)
+    note = tmp_path / LOOSE_FLUSH
+    assert note.exists()
+    recovered(log, 0, 1)
+    commit(log, 0, 1)
+    log.close()
+    now_ms = NOW
+    for first, then in ((0, 1), (1, 0)):
+        log = OffsetsLog.open(tmp_path, 2, settings=LATE)
+        log.close()
+        log = OffsetsLog.open(tmp_path, 2)
+        recovered(log, first)
+        commit(log, first)
+        now_ms = log.maintain(now_ms).next_ms
+        assert note.exists()
+        recovered(log, then)
+        log.maintain(now_ms)
+        assert not note.exists()
+        log.close()
+    log = OffsetsLog.open(tmp_path, 2)
+    assert not note.exists()
+    log.close()
