@@ -1,0 +1,140 @@
+"""A shim under commits at full rate, for as long as it takes to see whether anything grows without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.crash.load import served
+from tests.endurance.load import Connection, join_and_leave
+from tests.shim_process import Shim
+
+CONNECTIONS = 8
+OFFSETS_PARTITIONS = 8
+REBALANCING_GROUPS = 20
+
+
+class Run(NamedTuple):
+    """`slack`: by how much a figure may be larger at the end than in the middle; of a short run little can be said."""
+
+    seconds: int
+    groups: int
+    partitions: int
+    segment_bytes: int
+    history_minutes: int
+    slack: float
+
+
+SHORT = Run(seconds=30, groups=50, partitions=20, segment_bytes=256 << 10, history_minutes=0, slack=0.5)
+HOUR = Run(seconds=3_600, groups=1_000, partitions=100, segment_bytes=4 << 20, history_minutes=5, slack=0.1)
+
+
+class Sample(NamedTuple):
+    memory_mib: float
+    descriptors: int
+    offsets_log_mib: float
+    data_mib: float
+    files: int
+
+
+def sample(shim: Shim) -> Sample:
+    """Of its process and its data directory, now."""
+    status = Path(f"/proc/{shim.pid}/status").read_text()
+    (memory,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    offsets_log = data = files = 0
+    for path, size in _files(shim.data_dir):
+        files += 1
+        data += size
+        if path.suffix in {".log", ".cleaned", ".swap", ".deleted"} and path.parent.name.startswith("__consumer"):
+            offsets_log += size
+    descriptors = sum(1 for _ in Path(f"/proc/{shim.pid}/fd").iterdir())
+    return Sample(memory / 1024, descriptors, offsets_log / 2**20, data / 2**20, files)
+
+
+def _files(data_dir: Path) -> Iterator[tuple[Path, int]]:
+    for folder, _, names in os.walk(data_dir):
+        for name in names:
+            path = Path(folder) / name
+            try:
+                yield path, path.stat().st_size
+            except FileNotFoundError:  # compaction or retention has removed it meanwhile
+                continue
+
+
+@pytest.mark.parametrize(
+    "run", [pytest.param(SHORT, id="short"), pytest.param(HOUR, id="an hour", marks=pytest.mark.soak)]
+)
+async def test_nothing_grows_without_bound(
+    broker: Broker, make_topic: TopicFactory, tmp_path: Path, fresh_name: Callable[[], str], run: Run
+) -> None:
+    topic = make_topic(run.partitions)
+    groups = [fresh_name() for _ in range(run.groups)]
+    settings = {
+        "offsets.topic.num.partitions": OFFSETS_PARTITIONS,
+        "offsets.topic.segment.bytes": run.segment_bytes,
+        "offsets.history.retention.minutes": run.history_minutes,
+        "log.cleaner.backoff.ms": 1_000,
+    }
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
+        connections = [
+            Connection(shim.port, groups[number::CONNECTIONS], topic, run.partitions, number)
+            for number in range(CONNECTIONS)
+        ]
+        samples = await under_load(shim, connections, [fresh_name() for _ in range(REBALANCING_GROUPS)], run.seconds)
+        commits = sum(connection.acknowledged for connection in connections)
+        assert commits > run.seconds * 100, "hardly any load"
+        for connection in connections:
+            found = served(shim.port, list(connection.expected), topic)
+            assert {
+                group: {partition: committed.offset for partition, committed in offsets.items()}
+                for group, offsets in found.items()
+            } == connection.expected
+    figures = [f"{name} {after:.0f} (middle: {before:.0f})" for name, before, after in thirds(samples)]
+    print(f"{commits} commits in {run.seconds} s; the most in the last third: {', '.join(figures)}")
+    for name, before, after in thirds(samples):
+        assert after <= before * (1 + run.slack), f"{name} grows: {[getattr(each, name) for each in samples]}"
+
+
+async def under_load(shim: Shim, connections: list[Connection], rebalancing: list[str], seconds: float) -> list[Sample]:
+    """Samples over the whole time, 120 or one a second, whichever are fewer."""
+    begun = time.monotonic()
+    until = begun + seconds
+    load = [asyncio.create_task(connection.run(until)) for connection in connections]
+    load.append(asyncio.create_task(_rebalance(shim.port, rebalancing, until)))
+    samples = []
+    try:
+        for number in range(count := min(120, int(seconds))):
+            wait = begun + seconds * (number + 1) / count - time.monotonic()
+            ended, _ = await asyncio.wait(load, timeout=max(0, wait), return_when=asyncio.FIRST_EXCEPTION)
+            for task in ended:
+                task.result()
+            samples.append(await asyncio.to_thread(sample, shim))
+        await asyncio.gather(*load)
+    finally:
+        for task in load:
+            task.cancel()
+    return samples
+
+
+async def _rebalance(port: int, groups: list[str], until: float) -> None:
+    for group in itertools.cycle(groups):
+        await asyncio.to_thread(join_and_leave, port, group)
+        if time.monotonic() > until:
+            return
+
+
+def thirds(samples: list[Sample]) -> Iterator[tuple[str, float, float]]:
+    """Of each figure its name, the most of it in the middle third, and the most in the last. The first warms up."""
+    third = len(samples) // 3
+    for name in Sample._fields:
+        figures = [getattr(each, name) for each in samples]
+        yield name, max(figures[third : 2 * third]), max(figures[2 * third :])
