@@ -28,6 +28,9 @@ soak: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.codec
+	$(BIN)/python -m benchmarks.log commits
+	$(BIN)/python -m benchmarks.log load --entries 1000000
+	$(BIN)/python -m benchmarks.log compaction
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

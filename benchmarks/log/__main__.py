@@ -2,16 +2,15 @@
 
 `commits`     durable commits a second through the runtime, and bytes a commit
 `load`        time to load a partition, from a snapshot and by plain replay, beside a real broker with the same segments
-`memory`      what the offset table takes (benchmarks.offset_table)
-`compaction`  what the cleaner does, and what that costs others (benchmarks.compaction)
+`memory`      what the offset table takes (offset_table.py)
+`compaction`  what the cleaner does, and what that costs others (compaction.py)
 
 `--directory` says on which disk; what else there is to choose, `--help` after the name tells.
 """
 
 import sys
 
-from benchmarks import compaction, offset_table
-from benchmarks.log import commits, load
+from benchmarks.log import commits, compaction, load, offset_table
 
 PARTS = {"commits": commits.main, "load": load.main, "memory": offset_table.main, "compaction": compaction.main}
 

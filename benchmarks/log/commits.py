@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.history_log import HISTORY_TOPIC
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from shim.config import Settings
-from shim.coordinator import HISTORY_TOPIC, Caller, GroupCoordinator, Outcome
+from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import Clock, Runtime, Ticket, open_log
 

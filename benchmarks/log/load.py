@@ -18,8 +18,6 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OffsetsLog, PartitionWrite
-from shim.log.files import Files
-from shim.log.snapshot import last_batch, write_snapshot
 from shim.runtime import open_log
 from shim.runtime.loading import Loader
 
@@ -72,7 +70,7 @@ def append(log: OffsetsLog, record_sets: Iterator[RecordSet], most: int) -> int:
 
 def loaded(data_dir: Path) -> tuple[Took, GroupCoordinator, OffsetsLog]:
     log = open_log(data_dir, SETTINGS)
-    loader = Loader(log, CoordinatorSettings.of(SETTINGS), Files(), lambda: False)
+    loader = Loader(log, CoordinatorSettings.of(SETTINGS), lambda: False)
     begun = time.perf_counter()
     coordinator, replayed, _ = loader.load(0)
     took = Took(time.perf_counter() - begun, replayed, coordinator.offset_count)
@@ -142,9 +140,8 @@ def measure(directory: Path | None, entries: int, with_broker: bool) -> None:
 
         def snapshot(coordinator: GroupCoordinator, log: OffsetsLog) -> None:
             place = log.partition_log(0)
-            anchor = last_batch(Files(), place)
-            assert anchor is not None
-            write_snapshot(Files(), place.folder, place.log_end_offset, anchor, [coordinator.dump()])
+            assert place.last_batch is not None
+            place.snapshots.take(place.last_batch, [coordinator.dump()])
             append(log, commits(groups), entries // 100)
 
         plain = timed(data_dir, snapshot)

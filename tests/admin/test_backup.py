@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from shim.admin.backing_up import back_up
+from shim.admin.at_rest.backing_up import back_up
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
-from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
+from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
 from tests.log.test_cleaner import Killed, MortalFiles
 
@@ -131,7 +131,7 @@ def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
         for number in range(8):
             before = acknowledged
             target = tmp_path / f"backup-{number}"
-            done, examination = back_up(Files(), data_dir, target)
+            done, examination = back_up(Files(), data_dir, target, SILENT)
             assert [one.partition.partition for one in done] == [0]
             assert examination.all_damages == []
             (committed,) = served(target).values()
@@ -160,7 +160,7 @@ def test_a_roll_that_is_taken_back_does_not_change_a_backup(data_dir: Path, tmp_
         if path.suffix != ".log":
             return
         files.heal()
-        back_up(Files(), data_dir, target)
+        back_up(Files(), data_dir, target, SILENT)
         raise OSError(errno.EIO, "Input/output error", str(path))
 
     newest = max(data_dir.glob("*/*.log"))

@@ -11,7 +11,7 @@ import pytest
 from protocol.batches import Record, encode_batch
 from protocol.compression import Compression
 from protocol.message_sets import encode_message_set
-from shim.admin import broker_files
+from shim.admin.transfer import broker_files
 from shim.log.files import Files
 from shim.log.segment import find_sound_batch
 from tests.admin.running import TIMESTAMP, Result, commit_record, log, served

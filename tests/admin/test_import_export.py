@@ -21,14 +21,14 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.partition import partition_for
-from shim.admin import exporting, importing
-from shim.admin.broker_offsets import read_broker
-from shim.admin.exporting import export_to_folders, verify_export
-from shim.admin.group_offsets import GroupOffsets, TopicPartition, offset_commit_value
+from shim.admin.transfer import exporting, importing
+from shim.admin.transfer.broker_offsets import read_broker
+from shim.admin.transfer.exporting import export_to_folders, verify_export
+from shim.admin.transfer.group_offsets import GroupOffsets, TopicPartition, offset_commit_value
 from shim.coordinator.offsets import CommittedOffset
 from shim.log import LogError, OffsetsLog
 from shim.log.files import Files
-from tests.admin.running import TIMESTAMP, commit_record, log, served, write_log
+from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles
 from tests.log.sync_sites import Site, sites, watching
 
@@ -298,7 +298,7 @@ def test_an_export_as_of_now(of_all_ages: Path, tmp_path: Path) -> None:
     assert result.status == 0, result.stderr
     assert result.json["verified"] is True
     assert result.json["expiring"] == {"old": 0, "expired": 1}
-    found, _ = read_broker(Files(), [exported], 0)
+    found, _ = read_broker(Files(), [exported], 0, SILENT)
     before = served(of_all_ages)
     at = TopicPartition("t", 0)
     now_ms = time.time_ns() // 1_000_000
@@ -310,8 +310,8 @@ def test_an_export_as_of_now(of_all_ages: Path, tmp_path: Path) -> None:
 
 # --- an export survives a power failure ------------------------------------------------------------------------------
 
-FOLDER_OF_ADMIN = Path(exporting.__file__).parent
-EXPORT_SITES = [site for site in sites(frozenset(), FOLDER_OF_ADMIN) if site.module == "exporting"]
+FOLDER_OF_TRANSFER = Path(exporting.__file__).parent
+EXPORT_SITES = [site for site in sites(frozenset(), FOLDER_OF_TRANSFER) if site.module == "exporting"]
 
 
 @pytest.fixture
@@ -333,9 +333,9 @@ def is_there_after_a_power_failure(seed: int, files_type: type[LostFiles]) -> bo
     files.mkdir(Path("/disk"))
     files.sync_directory(Path("/"))
     target = Path("/disk/exported")
-    export_to_folders(files, target, offsets, GROUPS, 3)
+    export_to_folders(files, target, offsets, GROUPS, 3, SILENT)
     try:
-        problems = verify_export(files.after_power_failure(), target, offsets, GROUPS, 3)
+        problems = verify_export(files.after_power_failure(), target, offsets, GROUPS, 3, SILENT)
     except (LogError, OSError):
         return False
     return not any(problems.values())
@@ -349,9 +349,9 @@ def test_an_export_is_durable() -> None:
 @pytest.mark.usefixtures("_small_segments")
 @pytest.mark.parametrize("site", EXPORT_SITES, ids=str)
 def test_no_sync_of_an_export_can_be_left_out(site: Site) -> None:
-    watched = watching(folder=FOLDER_OF_ADMIN)
+    watched = watching(folder=FOLDER_OF_TRANSFER)
     assert survives(range(1), watched)
     through = [path for path in watched.seen if (path.module, path.line) == (site.module, site.line)]
     assert through, "nothing that is tested here comes by this sync"
     for path in through:
-        assert not survives(range(50), watching(path, FOLDER_OF_ADMIN)), f"not missed: {path}"
+        assert not survives(range(50), watching(path, FOLDER_OF_TRANSFER)), f"not missed: {path}"

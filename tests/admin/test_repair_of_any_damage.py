@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import shim.admin
+import shim.admin.at_rest
 from shim.log import LogError
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import segment_base_offsets, segment_name
-from shim.log.shutdown import CLEAN_SHUTDOWN
+from shim.log.handover import CLEAN_SHUTDOWN
 from tests.admin.damaging import (
     DATA_DIR,
     FOLDER,
@@ -32,7 +32,7 @@ from tests.admin.damaging import (
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.sync_sites import CallPath, Site, sites, watching
 
-FOLDER_OF_ADMIN = Path(shim.admin.__file__).parent
+FOLDER_OF_AT_REST = Path(shim.admin.at_rest.__file__).parent
 LEADER_EPOCH = range(12, 16)  # of a batch: no CRC covers it, and nobody reads it
 
 commits = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 999)), min_size=1, max_size=20)
@@ -188,14 +188,14 @@ def batches_or_damage(content: bytes) -> Iterator[tuple[int, int]]:
         position += size
 
 
-REPAIR_SITES = sites(frozenset({"backing_up", "exporting"}), FOLDER_OF_ADMIN)
+REPAIR_SITES = sites(frozenset({"backing_up"}), FOLDER_OF_AT_REST)
 
 
 @pytest.mark.parametrize("site", REPAIR_SITES, ids=str)
 def test_no_sync_of_a_repair_can_be_left_out(site: Site) -> None:
     paths: set[CallPath] = set()
     for seed in range(60):
-        watched = watching(folder=FOLDER_OF_ADMIN)
+        watched = watching(folder=FOLDER_OF_AT_REST)
         repair_that_breaks_off(seed, skip=seed % 2 == 0, power_fails=True, files_type=watched)
         paths |= watched.seen
     through = sorted(path for path in paths if (path.module, path.line) == (site.module, site.line))
@@ -206,7 +206,7 @@ def test_no_sync_of_a_repair_can_be_left_out(site: Site) -> None:
 
 def loses(path: CallPath, seed: int) -> bool:
     try:
-        ignoring = watching(path, FOLDER_OF_ADMIN)
+        ignoring = watching(path, FOLDER_OF_AT_REST)
         repair_that_breaks_off(seed, skip=seed % 2 == 0, power_fails=True, files_type=ignoring)
     except (AssertionError, LogError, OSError):
         return True

@@ -10,7 +10,7 @@ import pytest
 
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.data_dir import segment_base_offsets, segment_name
-from shim.log.shutdown import CLEAN_SHUTDOWN
+from shim.log.handover import CLEAN_SHUTDOWN
 from tests.admin.damaging import DATA_DIR, FOLDER, compact, examined, log_of, opens, overwrite, records, repaired
 from tests.log.lost_files import LostFiles
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from shim.demo.parts.process import Child
-from tests.crash.history import Offsets, WrongOffsets
+from tests.crash.acknowledged import Offsets, WrongOffsets
 
 _PROGRAM = Path(__file__).with_name("committing_consumer.py")
 _HEARD_WITHIN_S = 10.0

@@ -18,7 +18,7 @@ from protocol.consumer import (
 )
 from protocol.errors import ErrorCode
 from protocol.messages import join_group, offset_commit, offset_fetch, sync_group
-from tests.crash.history import Committed, GroupHistory, Offsets
+from tests.crash.acknowledged import Committed, GroupHistory, Offsets
 from tests.wire import WireClient
 
 VERSIONS = range(2, 10)  # of OffsetCommit

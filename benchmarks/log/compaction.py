@@ -1,6 +1,6 @@
 """Compaction: MB and records a second, and what it costs the thread that serves.
 
-`python -m benchmarks.compaction` from the root of the repository: about two minutes. `--directory` says on which disk.
+`python -m benchmarks.log compaction` from the root of the repository: about two minutes. `--directory`: on which disk.
 
 Each log holds `--records` commits to `--keys` keys, evenly spread, so nearly all of them are superseded; the last line
 is a log that was compacted before, of which as much again is dirty. A record is read twice, once for the offset map and
@@ -25,7 +25,7 @@ from typing import Final
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleaningStats
+from shim.log.cleaning import CleanerSettings, CleanerStats
 from shim.log.settings import LogSettings
 
 NOW_MS: Final = 1_760_000_000_000
@@ -78,7 +78,7 @@ def _fill(log: OffsetsLog, records: int, keys: int, per_batch: int) -> None:
         assert not log.write([PartitionWrite(0, [record_set], NOW_MS)])
 
 
-def _cleaned(log: OffsetsLog) -> tuple[int, float, CleaningStats]:
+def _cleaned(log: OffsetsLog) -> tuple[int, float, CleanerStats]:
     """Bytes of the closed segments before, seconds of CPU, and what the round did."""
     partition = log.partition_log(0)
     size = sum(segment.size for segment in partition.closed_segments())
@@ -88,7 +88,7 @@ def _cleaned(log: OffsetsLog) -> tuple[int, float, CleaningStats]:
     return size, time.thread_time() - begun, stats
 
 
-def _show(name: str, size: int, cpu: float, stats: CleaningStats) -> None:
+def _show(name: str, size: int, cpu: float, stats: CleanerStats) -> None:
     print(
         f"{name:<18}{size / 1e6:>8.1f}{stats.seconds:>9.2f}{cpu:>8.2f}{size / 1e6 / stats.seconds:>8.1f}"
         f"{stats.records_read / stats.seconds:>12,.0f}{stats.bytes_written / 1e6:>9.1f}{stats.map_bytes / 1e6:>8.1f}"

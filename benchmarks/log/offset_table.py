@@ -1,6 +1,6 @@
 """Memory, time, dump and restore of the offset table, beside a plain dict of dicts of tuples.
 
-`python -m benchmarks.offset_table` from the root of the repository: a few minutes; with `--full` 4 and 16 million
+`python -m benchmarks.log memory` from the root of the repository: a few minutes; with `--full` 4 and 16 million
 entries too, which takes half an hour and 2 GB. Linux only: resident memory is read from /proc.
 
 Every figure of memory is a process's own. What it counts: the resident memory of the whole process with the table,
@@ -161,7 +161,7 @@ def restore(shape: Shape, entries: int, dump: str) -> dict[str, float]:
 
 def in_process(*arguments: str) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.offset_table", *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.log.offset_table", *arguments], check=True, capture_output=True, text=True
     )
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

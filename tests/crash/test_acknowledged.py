@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.history import Committed, GroupHistory, Offsets, WrongOffsets
+from tests.crash.acknowledged import Committed, GroupHistory, Offsets, WrongOffsets
 
 
 def commit(number: int, *partitions: int) -> Offsets:
