@@ -1,4 +1,4 @@
-"""Settings: Kafka's names, Kafka's defaults, and one clear line for whatever is wrong with a value.
+"""Settings: Kafka's names, Kafka's defaults (but for flushing), and one clear line for whatever is wrong with a value.
 
 A setting's attribute is its Kafka name with the dots turned into underscores, so the table below is the only place
 where a setting is named. Values come from a TOML file (``--config``), then from ``--set name=value``; the later wins.
