@@ -659,21 +659,21 @@ def encode_end_transaction(
     producer_id: int,
     producer_epoch: int,
     leader_epoch: int = 0,
+    headers: tuple[tuple[str, bytes | None], ...] = (),
 ) -> bytes:
-    """The control batch that ends a producer's transaction in a partition, as the partition's leader writes it.
+    """The control batch that ends a producer's transaction in a partition, as the partition's leader writes it (but
+    that it writes no headers).
 
     Raises ValueError for a marker of another type, and as :func:`encode_batch` does.
     """
     if marker.type not in _END_TRANSACTION_TYPES:
         raise ValueError(f"control records of type {marker.type} end no transaction")
     try:
-        record = (_CONTROL_KEY.pack(0, marker.type), _END_TRANSACTION.pack(0, marker.coordinator_epoch))
+        key, value = _CONTROL_KEY.pack(0, marker.type), _END_TRANSACTION.pack(0, marker.coordinator_epoch)
     except struct.error as error:
         raise ValueError(f"a marker that cannot be written: {error}") from None
-    return encode_batch(
-        base_offset,
-        [record],
-        timestamp_ms,
+    return encode_records(
+        [Record(key, value, headers, timestamp_ms, base_offset)],
         leader_epoch=leader_epoch,
         attributes=_TRANSACTIONAL | _CONTROL,
         producer_id=producer_id,

@@ -88,6 +88,8 @@ class Settings:
     )
     offset_metadata_max_bytes: int = _integer(4096, 0, INT32_MAX, "Longest metadata string of a commit (UTF-16 units).")
     offsets_commit_timeout_ms: int = _integer(5000, 1, INT32_MAX, "Longest wait for a commit to become durable.")
+    offsets_retention_minutes: int = _integer(10_080, 1, INT32_MAX, "How long offsets stay when nobody uses them.")
+    offsets_retention_check_interval_ms: int = _integer(600_000, 1, INT64_MAX, "How often old offsets are looked for.")
     offsets_history_retention_minutes: int = _integer(
         10_080, 0, INT32_MAX, "How long every commit is kept in the history; 0: there is none."
     )

@@ -12,10 +12,10 @@ from typing import Any
 
 from shim.api import OFFERED, Services
 from shim.config import HostPort, Settings
-from shim.log import LogError, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.net import CannotListen, Listeners
-from shim.runtime import Clock, Runtime, open_log
-from shim.upstream import Cluster, PortMap, reason_of
+from shim.runtime import Clock, Following, OffsetsRetention, Runtime, open_log
+from shim.upstream import Cluster, PortMap, TopicReader, TopicUnknown, UpstreamError, reason_of
 
 log = logging.getLogger("shim")
 
@@ -49,9 +49,18 @@ async def serve(
     offsets_log = await _open_log(data_dir, settings, stop)
     if offsets_log is None:
         return
-    runtime = Runtime(offsets_log, settings, Clock())
+    clock = Clock()
+    runtime = Runtime(offsets_log, settings, clock)
+    retention = OffsetsRetention(runtime, settings, clock)
     cluster = Cluster(bootstrap, settings)
-    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED)
+    following = Following(
+        runtime,
+        TopicReader(cluster, settings, OFFSETS_TOPIC),
+        settings.offsets_commit_timeout_ms / 1000,
+        unreachable=UpstreamError,
+        not_there=TopicUnknown,
+    )
+    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, following)
     listeners = Listeners(listen, services, settings)
     first_view = asyncio.Event()
 
@@ -71,7 +80,11 @@ async def serve(
         # Clients come in from here on; they are told COORDINATOR_LOAD_IN_PROGRESS until the cluster is known to be the
         # right one and their partition is loaded.
         writing = loop.create_task(runtime.run(), name="log")
-        tasks = [writing, loop.create_task(cluster.run(), name="cluster")]
+        tasks = [
+            writing,
+            loop.create_task(cluster.run(), name="cluster"),
+            loop.create_task(retention.run(), name="retention"),
+        ]
         starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
             ready(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
@@ -82,6 +95,7 @@ async def serve(
         await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
     finally:
         runtime.stop()
+        await following.stop()
         listeners.close()
         for task in tasks:
             task.cancel()

@@ -1,6 +1,7 @@
 """ApiVersions (key 18): the broker is asked, and its answer cut down to what the shim's table has too.
 
 An empty range is dropped, and so is an API that is not in the table: a client that does not see it does not use it.
+To the broker's supported features comes one of the shim's own (v3 and newer), conditional commits.
 v5 (Kafka 4.3) may be answered REBOOTSTRAP_REQUIRED and carries node ids: v4 is the newest that is offered. To newer
 ones the answer is v0 with UNSUPPORTED_VERSION, and the client tries lower (KIP-511).
 """
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
+from protocol import conditional_commit
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from shim.api import offset_commit
 from shim.api.call import SIZE_FIELD, Call, Services
 
 VERSIONS = (0, 4)
@@ -26,12 +29,15 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
 async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None:
     _, answer = API.parse_response(call.version, await asked, SIZE_FIELD)
     offered = []
+    features = answer.supported_features
     for theirs in answer.api_keys:
         first, last = services.offered.get(theirs.api_key, (0, -1))
         first, last = max(first, theirs.min_version), min(last, theirs.max_version)
         if first <= last:
             offered.append(ApiVersion(theirs.api_key, first, last))
-    call.answer(answer._replace(api_keys=tuple(offered)))
+        if theirs.api_key == offset_commit.API.key and last >= conditional_commit.FIRST_VERSION:
+            features = (*features, conditional_commit.FEATURE)
+    call.answer(answer._replace(api_keys=tuple(offered), supported_features=features))
 
 
 def failure(call: _Call, error: ErrorCode) -> ApiVersionsResponse:

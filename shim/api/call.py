@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.runtime import Runtime
+from shim.runtime import Following, Runtime
 from shim.upstream import Cluster, PortMap
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
@@ -28,6 +28,7 @@ class Services(NamedTuple):
     cluster: Cluster
     ports: PortMap
     offered: Mapping[int, tuple[int, int]]
+    following: Following
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -85,9 +86,13 @@ class Call(Generic[Request, Response]):
     def correlation_id(self) -> int:
         return self._header.correlation_id
 
+    @property
+    def caller(self) -> Caller:
+        return Caller(self._header.client_id or "", self.connection.client_host)
+
     def decide(self, services: Services, group_id: str, operation: GroupOperation, *, hold: bool = True) -> None:
         """Have the group's coordinator decide this request."""
-        caller = Caller(self._header.client_id or "", self.connection.client_host)
+        caller = self.caller
         services.runtime.submit(
             services.runtime.partition_of(group_id),
             lambda coordinator, now, ticket: operation(coordinator, now, caller, self.version, self.request, ticket),
@@ -95,14 +100,20 @@ class Call(Generic[Request, Response]):
             hold=hold,
         )
 
-    def ask_broker(self) -> Awaitable[bytes]:
-        """The frame that the broker answers to this request. Awaiting it raises :class:`ConnectionError`.
+    def ask_broker(self, version: int | None = None, request: Request | None = None) -> Awaitable[bytes]:
+        """The frame that the broker answers to this request, in ``version`` if that is given; or to ``request`` in its
+        place.
+
+        Awaiting it raises :class:`ConnectionError`.
 
         To be called before the handler returns: the broker must get this request before what the client sent behind it,
         or its answer would be stuck behind a response that waits for this one.
         """
         correlation_id, client_id = self._header.correlation_id, self._header.client_id
-        frame = self._api.request_frame(self.version, correlation_id, client_id, self.request)
+        version = self.version if version is None else version
+        frame = self._api.request_frame(
+            version, correlation_id, client_id, self.request if request is None else request
+        )
         return self.connection.ask(correlation_id, frame)
 
     def answer(self, response: Response) -> None:

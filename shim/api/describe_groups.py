@@ -1,23 +1,55 @@
 """DescribeGroups (key 15), served.
 
-``include_authorized_operations`` is not answered yet: what a principal may do is known to the cluster alone.
+What a principal may do with a group (``include_authorized_operations``, KIP-430) is known to the cluster alone: the
+broker is asked, as this client. It says so where it is the group's real coordinator, as FindCoordinator has led the
+client to it; where it is not, the operations are not given, as if nobody had asked for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from shim.api.call import Call, Gather, Services
+from shim.api.call import SIZE_FIELD, Call, Gather, Services
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 6)
 
+FIRST_WITH_OPERATIONS = 3
+# From v6 on a broker gives none for a group that it does not know, and it knows none of the shim's.
+LAST_OF_UNKNOWN = 5
 
-def handle(services: Services, call: Call[DescribeGroupsRequest, DescribeGroupsResponse]) -> None:
+_Call = Call[DescribeGroupsRequest, DescribeGroupsResponse]
+
+
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
+    if call.version >= FIRST_WITH_OPERATIONS and call.request.include_authorized_operations:
+        version = min(call.version, LAST_OF_UNKNOWN)
+        return _with_operations(services, call, version, call.ask_broker(version))
+    _describe_all(services, call, lambda group: group)
+    return None
+
+
+async def _with_operations(services: Services, call: _Call, version: int, asked: Awaitable[bytes]) -> None:
+    _, answer = API.parse_response(version, await asked, SIZE_FIELD)
+    operations = {group.group_id: group.authorized_operations for group in answer.groups}
+    _describe_all(services, call, partial(_authorized, operations))
+
+
+def _authorized(operations: Mapping[str, int], group: DescribedGroup) -> DescribedGroup:
+    if group.error_code != ErrorCode.NONE or group.group_id not in operations:
+        return group
+    return group._replace(authorized_operations=operations[group.group_id])
+
+
+def _describe_all(services: Services, call: _Call, finish: Callable[[DescribedGroup], DescribedGroup]) -> None:
     groups = call.request.groups
-    gather = Gather(len(groups), lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(answers))))
+    gather = Gather(
+        len(groups), lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(map(finish, answers))))
+    )
     for position, group_id in enumerate(groups):
         services.runtime.ask(
             services.runtime.partition_of(group_id),
@@ -26,7 +58,7 @@ def handle(services: Services, call: Call[DescribeGroupsRequest, DescribeGroupsR
         )
 
 
-def failure(call: Call[DescribeGroupsRequest, DescribeGroupsResponse], error: ErrorCode) -> DescribeGroupsResponse:
+def failure(call: _Call, error: ErrorCode) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(groups=tuple(_failed(group_id, error) for group_id in call.request.groups))
 
 

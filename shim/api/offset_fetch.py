@@ -35,7 +35,7 @@ def handle(services: Services, call: Call[OffsetFetchRequest, OffsetFetchRespons
     for position, group in enumerate(groups):
         services.runtime.ask(
             services.runtime.partition_of(group.group_id),
-            partial(_fetch, group),
+            partial(_fetch, group, call.request.require_stable),
             gather.part(position, partial(_failed, group)),
         )
 
@@ -44,8 +44,10 @@ def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCod
     return _response(call, [_failed(group, error) for group in _groups(call)])
 
 
-def _fetch(group: OffsetFetchRequestGroup, coordinator: GroupCoordinator) -> OffsetFetchResponseGroup:
-    return coordinator.offset_fetch(group)
+def _fetch(
+    group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
+) -> OffsetFetchResponseGroup:
+    return coordinator.offset_fetch(group, require_stable=require_stable)
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:

@@ -5,9 +5,9 @@
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
-Not here: everything that groups do outside this table (DeleteGroups, OffsetDelete, offsets in transactions, KIP-848
-consumer groups, share and streams groups), since the cluster would answer for groups that are not its own; SASL, which
-the shim does not speak to the brokers yet; and what only brokers ask each other.
+Not here: everything that groups do outside this table (KIP-848 consumer groups, share and streams groups), since the
+cluster would answer for groups that are not its own; SASL, which the shim does not speak to the brokers yet; and what
+only brokers ask each other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import produce_acks
 from shim.api import (
     api_versions,
+    delete_groups,
     describe_cluster,
     describe_groups,
     find_coordinator,
@@ -31,9 +32,11 @@ from shim.api import (
     list_groups,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 from shim.api.call import Call, Services
 
@@ -117,6 +120,9 @@ TABLE: tuple[Route, ...] = (
     _served(sync_group),
     _served(describe_groups),
     _served(list_groups),
+    _served(delete_groups),
+    _served(offset_delete),
+    _served(txn_offset_commit),
     _served(api_versions),
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.CREATE_TOPICS, 0, 7, FORWARDED),
@@ -125,6 +131,7 @@ TABLE: tuple[Route, ...] = (
     Route(ApiKey.INIT_PRODUCER_ID, 0, 5, FORWARDED),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, FORWARDED),
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3, FORWARDED),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, FORWARDED),
     Route(ApiKey.END_TXN, 0, 5, FORWARDED),
     Route(ApiKey.DESCRIBE_ACLS, 0, 3, FORWARDED),
     Route(ApiKey.CREATE_ACLS, 0, 3, FORWARDED),

@@ -1,30 +1,44 @@
 """The group coordinator of one offsets partition: every operation on its groups and offsets, and its deadlines."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from protocol.errors import ErrorCode
+from protocol.followed import Position
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListedGroup
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator import listing
 from shim.coordinator.decision import Decision
+from shim.coordinator.delete_groups import delete_group
+from shim.coordinator.followed import FollowedBatch, FollowedEnd, follow_batch, follow_end, follow_position
 from shim.coordinator.group import Deadline, DeadlineKind, Group
 from shim.coordinator.heartbeat import heartbeat
 from shim.coordinator.join_group import join_group
 from shim.coordinator.leave_group import leave_group
 from shim.coordinator.offset_commit import offset_commit
+from shim.coordinator.offset_delete import offset_delete
 from shim.coordinator.offset_fetch import offset_fetch
-from shim.coordinator.outcome import Caller, Key, Outcome, Ticket, Value
+from shim.coordinator.offsets_retention import RetentionCheck
+from shim.coordinator.outcome import Caller, Key, Outcome, Producer, Ticket, Value
 from shim.coordinator.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.snapshot import StateDump, restore_state
 from shim.coordinator.state import PartitionState
 from shim.coordinator.sync_group import sync_group
+from shim.coordinator.txn_offset_commit import (
+    txn_offset_commit,
+    txn_offset_commit_given_up,
+    txn_offset_commit_told,
+)
 
 
 def _session_due(decision: Decision, group: Group, deadline: Deadline) -> None:
@@ -61,12 +75,23 @@ class GroupCoordinator:
     ) -> None:
         """`new_uuid` gives the second part of new member ids, `<client id or instance id>-<uuid>`."""
         self._state = PartitionState(settings or CoordinatorSettings(), new_uuid)
+        self._retention_check: RetentionCheck | None = None
 
     # -- recovery
 
     def replay(self, key: Key, value: Value | None) -> None:
         """Apply a record of the log; None is a tombstone. Raises TypeError for a value of another key's kind."""
         self._state.replay(key, value)
+
+    def replay_pending(
+        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it."""
+        self._state.replay_pending(producer, position, key, value)
+
+    def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
+        """As `replay`, a marker."""
+        self._state.replay_end(producer, position, committed=committed)
 
     def begin_dump(self) -> StateDump:
         """What the records replayed so far, and those of all outcomes, have made, to be had as bytes."""
@@ -137,11 +162,84 @@ class GroupCoordinator:
         offset_commit(decision, caller, version, request, ticket)
         return decision.outcome
 
+    def offset_delete(
+        self, now: int, caller: Caller, version: int, request: OffsetDeleteRequest, ticket: Ticket
+    ) -> Outcome:
+        """OffsetDelete, version 0."""
+        decision = Decision(self._state, now)
+        offset_delete(decision, request, ticket)
+        return decision.outcome
+
+    def delete_group(self, now: int, group_id: str, ticket: Ticket) -> Outcome:
+        """One group of a DeleteGroups request, versions 0-2; the answer is its DeletableGroupResult."""
+        decision = Decision(self._state, now)
+        delete_group(decision, group_id, ticket)
+        return decision.outcome
+
+    # -- transactions
+
+    def txn_offset_commit(
+        self, now: int, caller: Caller, request: TxnOffsetCommitRequest, ticket: Ticket
+    ) -> tuple[Outcome, TxnOffsetCommitRequest | None]:
+        """TxnOffsetCommit, versions 0-5. Where it is not answered, it is parked, and is to be sent on to the cluster as
+        what this gives; what the cluster answers goes to :meth:`txn_offset_commit_told`.
+        """
+        decision = Decision(self._state, now)
+        sent_on = txn_offset_commit(decision, caller, request, ticket)
+        return decision.outcome, sent_on
+
+    def txn_offset_commit_told(self, now: int, ticket: Ticket, errors: Iterable[tuple[str, int, int]]) -> Outcome:
+        """The cluster's answer: (topic, partition, error code). The client's is due when the batch was read, too."""
+        decision = Decision(self._state, now)
+        txn_offset_commit_told(decision, ticket, errors)
+        return decision.outcome
+
+    def txn_offset_commit_given_up(self, now: int, ticket: Ticket, error: ErrorCode) -> Outcome:
+        """Nobody knows what became of it, or it takes too long. Nothing happens where it was answered."""
+        decision = Decision(self._state, now)
+        txn_offset_commit_given_up(decision, ticket, error)
+        return decision.outcome
+
+    @property
+    def followed(self) -> Mapping[int, int]:
+        """How far each partition of the cluster's `__consumer_offsets` has been taken over: the next offset."""
+        return self._state.transactions.positions
+
+    def follow(self, now: int, read: FollowedBatch | FollowedEnd | Position) -> Outcome:
+        """Take over what was read in the cluster's `__consumer_offsets`: in its order, from `followed` on. What is not
+        in this partition is the caller's to leave out. A position alone says that there was nothing else up to there.
+        """
+        decision = Decision(self._state, now)
+        match read:
+            case FollowedBatch():
+                follow_batch(decision, read)
+            case FollowedEnd():
+                follow_end(decision, read)
+            case Position():
+                follow_position(decision, read)
+        return decision.outcome
+
+    # -- retention
+
+    def check_retention(self, now: int, ticket: Ticket) -> Outcome:
+        """One step of a look for expired offsets; it begins a look when none is under way.
+
+        The answer is a RetentionStep. A look at many offsets takes many steps, as short as other requests are.
+        """
+        if self._retention_check is None:
+            self._retention_check = RetentionCheck(self._state)
+        outcome = self._retention_check.step(now, ticket)
+        if self._retention_check.over:
+            self._retention_check = None
+        return outcome
+
     # -- reads
 
-    def offset_fetch(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    def offset_fetch(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+    ) -> OffsetFetchResponseGroup:
         """The offsets of one group as of the latest outcome, durable or not."""
-        return offset_fetch(self._state.offsets, request)
+        return offset_fetch(self._state, request, require_stable=require_stable)
 
     def describe_group(self, group_id: str, version: int) -> DescribedGroup:
         """One group of a DescribeGroups request of that version, authorized operations left out."""
@@ -160,7 +258,7 @@ class GroupCoordinator:
 
     def parked(self) -> list[Ticket]:
         """The tickets of all requests that wait for their answers."""
-        return [
+        return self._state.commits.tickets() + [
             parked.ticket
             for group in self._state.groups.values()
             for member in group.members.values()

@@ -4,26 +4,51 @@ from protocol.errors import ErrorCode
 from protocol.history_log import HistoryRecord
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.group import Group, Member, Parked
-from shim.coordinator.outcome import Key, Outcome, Response, Ticket, Value
+from shim.coordinator.outcome import Key, Outcome, Producer, Response, Ticket, Transaction, Value
 from shim.coordinator.state import PartitionState
+from shim.coordinator.transactions import Settled
 
 
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("history", "now", "outcome", "state")
+    __slots__ = ("cuts", "history", "now", "outcome", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
         self.now = now
         self.history: list[HistoryRecord] = []
-        self.outcome = Outcome([], [], self.history)
+        self.cuts: list[int] = []
+        self.outcome = Outcome([], [], self.history, self.cuts)
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""
         self.state.replay(key, value)
         self.outcome.records.append((key, value))
+
+    def begin_batch(self) -> None:
+        """What is written from here on may become durable later than what was written before."""
+        self.cuts.append(len(self.outcome.records))
+
+    def begin_transaction(self, transaction: Transaction) -> None:
+        """All that this decision writes is pending, and taken over from the cluster up to that position."""
+        self.outcome = self.outcome._replace(transaction=transaction)
+
+    def write_pending(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        """As :meth:`write`, of an offset in the transaction that was begun."""
+        transaction = self.outcome.transaction
+        assert transaction is not None, "begin_transaction comes first"
+        self.state.replay_pending(_producer(transaction), transaction.position, key, value)
+        self.outcome.records.append((key, value))
+
+    def end_transaction(self, transaction: Transaction) -> list[Settled]:
+        """This decision is the end of the transaction, and no more. Gives what its commit puts in force."""
+        self.outcome = self.outcome._replace(transaction=transaction)
+        return self.state.replay_end(
+            _producer(transaction), transaction.position, committed=bool(transaction.committed)
+        )
 
     def answer(self, ticket: Ticket, response: Response) -> None:
         """Answer a request, this one or a parked one."""
@@ -42,6 +67,10 @@ class Decision:
         """Answer a SyncGroup, if there is one, with an error."""
         if parked is not None:
             self.answer(parked.ticket, sync_response(error))
+
+
+def _producer(transaction: Transaction) -> Producer:
+    return Producer(transaction.position.partition, transaction.producer_id)
 
 
 def join_response(

@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum, IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from shim.coordinator.outcome import Ticket
+
+CONSUMER: Final = "consumer"
+"""The protocol type of consumers: the one whose subscriptions the coordinator can read."""
 
 
 class GroupState(Enum):
@@ -127,6 +130,7 @@ class Group:
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self.subscribed_topics: frozenset[str] | None = None  # of this generation, or of none yet; None: not known
 
         self.static_members: dict[str, str] = {}  # group instance id -> member id
         self.pending_joins: set[str] = set()  # member ids given out with MEMBER_ID_REQUIRED
@@ -222,6 +226,12 @@ class Group:
             if owner != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether the group reads the topic; consumers whose subscriptions are not known may read any."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed_topics
 
     def next_generation_id(self) -> int:
         """The generation after this one; an int32 on the wire and in records, it starts again at 0 at its end."""

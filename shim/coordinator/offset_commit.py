@@ -1,5 +1,6 @@
 """OffsetCommit, versions 0-10, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
 
+from protocol.conditional_commit import is_conditional
 from protocol.errors import ErrorCode
 from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue
 from protocol.messages.offset_commit import (
@@ -10,8 +11,10 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from shim.coordinator.conditional_commit import refusal
 from shim.coordinator.decision import Decision
 from shim.coordinator.group import Group, GroupState
+from shim.coordinator.offset_metadata import is_too_large
 from shim.coordinator.outcome import Caller, Ticket
 
 _GROUP_ID_NOT_FOUND_FROM = 9
@@ -25,7 +28,8 @@ _UTF8_MAX = 4
 def offset_commit(
     decision: Decision, caller: Caller, version: int, request: OffsetCommitRequest, ticket: Ticket
 ) -> None:
-    """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large.
+    """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large; of a conditional
+    commit all are, or none.
 
     The group id may be "", as old simple consumers have it.
     """
@@ -36,6 +40,11 @@ def offset_commit(
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
         decision.renew_session(group.members[request.member_id])
+    if error is ErrorCode.NONE and is_conditional(request):
+        refused = refusal(decision.state, request)
+        if refused is not None:
+            decision.answer(ticket, refused)
+            return
     topics = []
     for topic in request.topics:
         partitions = []
@@ -78,7 +87,7 @@ def _commit(
 ) -> ErrorCode:
     """``remembered``: who commits, for the history; None where none is kept."""
     metadata = partition.committed_metadata or ""
-    if _utf16_length(metadata) > decision.state.settings.offset_metadata_max_bytes:
+    if is_too_large(metadata, decision.state.settings):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     now, retention_ms = decision.now, request.retention_time_ms
     key = OffsetCommitKey(request.group_id, topic, partition.partition_index)
@@ -130,8 +139,3 @@ def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> in
         size += len(topic.partitions) * record_size
         size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
     return size
-
-
-def _utf16_length(text: str) -> int:
-    # The limit is on Java's String.length(), whatever the setting's name says.
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

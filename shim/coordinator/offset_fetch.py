@@ -3,6 +3,7 @@
 from itertools import groupby
 from operator import itemgetter
 
+from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -10,15 +11,23 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
+from shim.coordinator.state import PartitionState
 
 
-def offset_fetch(offsets: OffsetTable, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def offset_fetch(
+    state: PartitionState, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
     """The group's committed offsets: of the topics asked for, or, when `topics` is None, all there are.
 
     An offset that is not there is -1 (leader epoch -1, metadata ""), without an error, as is every offset of a group
     that does not exist. Member id and epoch matter only to groups of the consumer protocol (KIP-848).
+
+    `require_stable` (KIP-447): an offset that a transaction may yet replace is UNSTABLE_OFFSET_COMMIT. Of all
+    there are, those that are committed count: one that is only pending is not among them.
     """
+    offsets = state.offsets
     if request.topics is None:
         topics = tuple(
             OffsetFetchResponseTopics(
@@ -28,7 +37,20 @@ def offset_fetch(offsets: OffsetTable, request: OffsetFetchRequestGroup) -> Offs
         )
     else:
         topics = tuple(_asked(offsets, request.group_id, topic) for topic in request.topics)
+    if require_stable and (state.transactions.pending or state.commits):
+        topics = tuple(_stable(state, request.group_id, topic) for topic in topics)
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=0)
+
+
+def _stable(state: PartitionState, group_id: str, topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopics:
+    return topic._replace(
+        partitions=tuple(
+            _found(found.partition_index, None)._replace(error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if state.is_unstable(OffsetCommitKey(group_id, topic.name, found.partition_index))
+            else found
+            for found in topic.partitions
+        )
+    )
 
 
 def _asked(offsets: OffsetTable, group_id: str, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:

@@ -72,6 +72,16 @@ class OffsetTable:
         """The topics for which the group has an offset, in order of first appearance."""
         return tuple(self._groups.get(group, ()))
 
+    def partitions(self, group: str, topic: str) -> list[int]:
+        """The partitions of the topic for which the group has an offset, by number."""
+        offsets = self._groups.get(group, {}).get(topic)
+        return offsets.partitions() if offsets is not None else []
+
+    def has_expire_timestamps(self, group: str, topic: str) -> bool:
+        """Whether any offset of the group for the topic has one."""
+        offsets = self._groups.get(group, {}).get(topic)
+        return offsets is not None and offsets.has_expire_timestamps
+
     def has_offsets(self, group: str) -> bool:
         """True when the group has any offset."""
         return group in self._groups

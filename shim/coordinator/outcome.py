@@ -3,20 +3,42 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from protocol.followed import Position
 from protocol.history_log import HistoryRecord
+from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
+from protocol.messages.offset_delete import OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 Ticket: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""
 
+
+class RetentionStep(NamedTuple):
+    """What one step of a look for expired offsets has deleted. `more`: there is another one to be made."""
+
+    offsets: int
+    groups: int
+    more: bool
+
+
 Response: TypeAlias = (
-    JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse | OffsetCommitResponse
+    JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
+    | OffsetCommitResponse
+    | OffsetDeleteResponse
+    | TxnOffsetCommitResponse
+    | DeletableGroupResult
+    | RetentionStep
 )
+"""DeletableGroupResult is the answer for one group of a DeleteGroups request."""
 Key: TypeAlias = OffsetCommitKey | GroupMetadataKey
 Value: TypeAlias = OffsetCommitValue | GroupMetadataValue
 Record: TypeAlias = tuple[Key, Value | None]
@@ -30,15 +52,41 @@ class Caller(NamedTuple):
     client_host: str
 
 
+class Producer(NamedTuple):
+    """Whose transaction: a producer id, and the partition of the cluster's `__consumer_offsets` that it was read from
+    (-1 where nothing says so). In one partition a producer's transactions come one after the other.
+    """
+
+    followed: int
+    producer_id: int
+
+
+class Transaction(NamedTuple):
+    """What the records of an outcome are part of: a batch of the cluster's that is taken over; or, where ``committed``
+    is not None, there are no records, and it is the marker by which the transaction ended.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    committed: bool | None = None
+    coordinator_epoch: int = 0
+
+
 class Outcome(NamedTuple):
     """What one request, or the deadlines that came up, led to.
 
-    `records` belong together in one record batch, in this order; the coordinator has applied them already.
+    `records` belong together in one record batch, in this order; the coordinator has applied them already. Where they
+    are too many for one, a new batch begins at each of the `cuts` (indexes of `records`, rising): they become durable
+    one after the other, and each of them is right without those that follow.
     `answers` are due once the records, and those of all earlier outcomes, are durable. They may be to this
     request, to parked ones, or both; a request that gets none here is parked.
     `history` becomes durable together with the records; nothing is ever replayed from it.
+    `transaction`: the records are a batch in, or instead of them there is the end of, this one.
     """
 
     records: list[Record]
     answers: list[tuple[Ticket, Response]]
     history: Sequence[HistoryRecord] = ()
+    cuts: Sequence[int] = ()
+    transaction: Transaction | None = None

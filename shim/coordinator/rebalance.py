@@ -5,6 +5,7 @@ from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision, joined_response
 from shim.coordinator.group import NEXT_STATES, Group, GroupState, InitialDelay, Member
 from shim.coordinator.state import group_metadata
+from shim.coordinator.subscription import topics_of_generation
 
 # Clients may ask for a rebalance timeout of 0; waiting for somebody to join must not turn into a busy loop.
 _NOBODY_JOINED_WAIT_MS = 1_000
@@ -91,6 +92,7 @@ def _become_empty(decision: Decision, group: Group) -> None:
 def _next_generation(decision: Decision, group: Group) -> None:
     group.generation_id = group.next_generation_id()
     group.protocol_name = group.select_protocol()
+    group.subscribed_topics = topics_of_generation(group)
     group.transition(GroupState.COMPLETING_REBALANCE, decision.now)
     for member in group.members.values():
         parked = group.take_join(member)

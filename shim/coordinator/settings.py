@@ -17,12 +17,14 @@ class CoordinatorSettings:
     group_initial_rebalance_delay_ms: int = _DEFAULT.group_initial_rebalance_delay_ms
     group_max_size: int = _DEFAULT.group_max_size
     offset_metadata_max_bytes: int = _DEFAULT.offset_metadata_max_bytes
+    offsets_retention_minutes: int = _DEFAULT.offsets_retention_minutes
     # The shim's own: 0 means that no history is kept. How long it is kept is up to the log.
     offsets_history_retention_minutes: int = _DEFAULT.offsets_history_retention_minutes
     # Not a broker setting but a constant there: how long a new member's JoinGroup may be parked before it is given up.
     new_member_join_timeout_ms: int = 300_000
     # What the records of one commit may take together; beyond it, INVALID_COMMIT_OFFSET_SIZE. A broker's limit is the
-    # offsets topic's max.message.bytes (1 MiB); this one leaves room for a commit of ten thousand partitions.
+    # offsets topic's max.message.bytes (1 MiB); this one leaves room for a commit of ten thousand partitions. The
+    # tombstones of one deletion that take more are divided into batches.
     commit_max_bytes: int = 64 << 20
     # What a group's record may take, beyond it UNKNOWN_SERVER_ERROR to its SyncGroups. A broker's limit is the same
     # 1 MiB, which large groups are known to run into.
@@ -37,5 +39,6 @@ class CoordinatorSettings:
             group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             group_max_size=settings.group_max_size,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_minutes=settings.offsets_retention_minutes,
             offsets_history_retention_minutes=settings.offsets_history_retention_minutes,
         )

@@ -5,6 +5,7 @@
     magic "OSPS", version uint16, number of groups uint32
     each group, in the order in which the log makes them:
         length uint32, group id; length uint32, its last record's value, of no bytes where there is none
+    length uint32, what is pending (transactions.py)
     the offset table (offsets.py)
 
 All little-endian, the values as in the log. Who is parked and what is due is in no record, and so not in here: it is
@@ -19,10 +20,11 @@ from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, decode_va
 from shim.coordinator.dump_reader import DumpReader
 from shim.coordinator.offsets import OffsetTable
 from shim.coordinator.state import PartitionState
+from shim.coordinator.transactions import Transactions
 
 _HEAD: Final = Struct("<4sHI")
 _MAGIC: Final = b"OSPS"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LENGTH: Final = Struct("<I")
 # Of group metadata the newest one: it holds whatever a record of any version holds.
 _VALUE_VERSION: Final = 4
@@ -32,12 +34,14 @@ _GROUPS_A_STEP: Final = 100
 class StateDump:
     """A dump of the state as it is now, made in steps; what is decided or replayed between them does not show."""
 
-    __slots__ = ("_done", "_groups", "_offsets")
+    __slots__ = ("_done", "_groups", "_offsets", "_transactions")
 
     def __init__(self, state: PartitionState) -> None:
         self._done = [_HEAD.pack(_MAGIC, _VERSION, len(state.recorded))]
         # Two lists, as a list of pairs would be as many objects more, at one stroke.
         self._groups = zip(list(state.recorded), list(state.recorded.values()), strict=True)
+        # At one stroke: transactions last for seconds.
+        self._transactions = state.transactions.dump()
         self._offsets = state.offsets.begin_dump()
 
     def step(self) -> bool:
@@ -49,7 +53,7 @@ class StateDump:
     def pieces(self) -> list[bytes]:
         """All of it, in pieces that belong one after the other. Once, after the last step: nothing is left here."""
         done, self._done = self._done, []
-        return [*done, *self._offsets.pieces()]
+        return [*done, _LENGTH.pack(len(self._transactions)), self._transactions, *self._offsets.pieces()]
 
 
 def restore_state(state: PartitionState, raw: bytes | bytearray | memoryview) -> None:
@@ -63,8 +67,9 @@ def restore_state(state: PartitionState, raw: bytes | bytearray | memoryview) ->
         if group_id in state.recorded:
             dump.fail("a group twice")
         state.restore_group(group_id, _decoded(group_id, value) if value else None)
+    state.transactions = Transactions.restore(dump.take(dump.unpack(_LENGTH)[0]))
     state.offsets = OffsetTable.restore(dump.rest())
-    if not state.offsets.groups() <= state.recorded.keys():
+    if not (state.offsets.groups() | set(state.transactions.groups())) <= state.recorded.keys():
         dump.fail("offsets of a group that is not there")
 
 

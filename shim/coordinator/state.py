@@ -5,8 +5,9 @@ record holds (parked requests, deadlines, pending members, a rebalance under way
 and `replay` leaves it alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from protocol.followed import Position
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -15,16 +16,29 @@ from protocol.offsets_log import (
     OffsetCommitValue,
 )
 from shim.coordinator.deadlines import Deadlines
-from shim.coordinator.group import Deadline, Group, GroupState, Member, Protocol
+from shim.coordinator.group import Deadline, DeadlineKind, Group, GroupState, Member, Protocol
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
-from shim.coordinator.outcome import Key, Value
+from shim.coordinator.outcome import Key, Producer, Value
+from shim.coordinator.parked_commits import Committer, ParkedCommits
 from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.subscription import topics_of_generation
+from shim.coordinator.transactions import Settled, Transactions
 
 
 class PartitionState:
     """Groups, offsets and deadlines of one offsets partition."""
 
-    __slots__ = ("deadlines", "groups", "new_uuid", "offsets", "recorded", "settings")
+    __slots__ = (
+        "commits",
+        "committers",
+        "deadlines",
+        "groups",
+        "new_uuid",
+        "offsets",
+        "recorded",
+        "settings",
+        "transactions",
+    )
 
     def __init__(self, settings: CoordinatorSettings, new_uuid: Callable[[], str]) -> None:
         self.settings = settings
@@ -34,6 +48,10 @@ class PartitionState:
         """The groups that the log knows, in the order in which it makes them: the last record of each; None of a simple
         group, which is known by its offsets only."""
         self.offsets = OffsetTable()
+        self.transactions = Transactions()
+        self.commits = ParkedCommits()
+        self.committers: dict[Producer, dict[str, Committer]] = {}
+        """By group, who has made its offsets pending, as far as this process knows: for the history."""
         self.deadlines: Deadlines[Deadline] = Deadlines()
 
     def replay(self, key: Key, value: Value | None) -> None:
@@ -43,6 +61,8 @@ class PartitionState:
                 self._commit(key, value)
             case OffsetCommitKey(), None:
                 self.offsets.delete(key.group, key.topic, key.partition)
+                if self.transactions.pending:
+                    self.transactions.forget(key)
             case GroupMetadataKey(), GroupMetadataValue():
                 self.restore_group(key.group, value)
             case GroupMetadataKey(), None:
@@ -50,10 +70,43 @@ class PartitionState:
             case _:
                 raise TypeError(f"{type(value).__name__} is no value for {type(key).__name__}")
 
+    def pending_offsets(self, group_id: str) -> Collection[tuple[str, int]]:
+        """Every (topic, partition) for which a commit in a transaction is not settled."""
+        return self.transactions.of_group(group_id)
+
+    def is_unstable(self, key: OffsetCommitKey) -> bool:
+        """Whether a commit in a transaction of that offset is not settled, or is on its way."""
+        return key in self.transactions or key in self.commits
+
+    def replay_pending(
+        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        """Apply a record of a transaction."""
+        self._make_group(key.group)
+        self.transactions.taken_over(position)
+        self.transactions.add(producer, key, value)
+
+    def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
+        """Apply a marker. Gives what it has put in force."""
+        self.transactions.taken_over(position)
+        settled = self.transactions.end(producer, committed=committed)
+        for key, value in settled:
+            self._make_group(key.group)
+            self._set(key, value)
+        return settled
+
     def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        self._make_group(key.group)
+        if self.transactions.pending:
+            self.transactions.overtake(key)
+        self._set(key, value)
+
+    def _make_group(self, group_id: str) -> None:
         # Offsets of a group without a record of its own make a simple group: Empty, without a protocol type.
-        if key.group not in self.recorded:
-            self.restore_group(key.group, None)
+        if group_id not in self.recorded:
+            self.restore_group(group_id, None)
+
+    def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self.offsets.set(
             key.group,
             key.topic,
@@ -94,6 +147,7 @@ class PartitionState:
         group.protocol_type = value.protocol_type or None
         group.protocol_name = value.protocol
         group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
+        group.subscribed_topics = topics_of_generation(group)
 
     def _delete_group(self, group_id: str) -> None:
         self.recorded.pop(group_id, None)
@@ -105,9 +159,11 @@ class PartitionState:
             self.deadlines.cancel(deadline)
         for member in group.members.values():
             self.deadlines.cancel(member.session_deadline)
+        for member_id in group.pending_joins:
+            self.deadlines.cancel(Deadline(DeadlineKind.SESSION, group_id, member_id))
         # Deleting a group writes the tombstones of its offsets first. A tombstone of the group alone is written when
         # the group changes its protocol (KIP-848): its offsets live on and must go on being served.
-        if self.offsets.has_offsets(group_id):
+        if self.offsets.has_offsets(group_id) or self.transactions.has_group(group_id):
             self.restore_group(group_id, None)
 
 

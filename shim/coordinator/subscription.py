@@ -1,12 +1,14 @@
-"""Which of the protocols that a member offers the coordinator can work with."""
+"""What the coordinator reads of the subscriptions of consumers, and which of their protocols it can work with."""
 
 from collections.abc import Iterable
 from struct import Struct
 
+from protocol.consumer import subscribed_topics
+from protocol.errors import DecodeError
 from protocol.messages.join_group import JoinGroupRequestProtocol
-from shim.coordinator.group import Protocol
+from shim.coordinator.group import CONSUMER, Group, Protocol
 
-CONSUMER = "consumer"
+_NO_TOPICS: frozenset[str] = frozenset()
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -24,6 +26,25 @@ def usable_protocols(protocol_type: str, offered: Iterable[JoinGroupRequestProto
         if protocol_type != CONSUMER or not breaks_a_broker(protocol.metadata):
             usable[protocol.name] = Protocol(protocol.name, protocol.metadata)
     return tuple(usable.values())
+
+
+def topics_of_generation(group: Group) -> frozenset[str] | None:
+    """The topics that the members subscribe to, by the group's protocol.
+
+    None when they cannot be known: it is no group of consumers, has no protocol, or one of the subscriptions is not to
+    be understood.
+    """
+    if group.protocol_type != CONSUMER:
+        return None
+    if not group.members:
+        return _NO_TOPICS
+    if group.protocol_name is None:
+        return None
+    subscriptions = {member.metadata(group.protocol_name) for member in group.members.values()}
+    try:
+        return frozenset(topic for subscription in subscriptions for topic in subscribed_topics(subscription))
+    except DecodeError:
+        return None
 
 
 def breaks_a_broker(metadata: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import compress
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -124,6 +125,20 @@ class TopicOffsets:
         if before > _PLAIN:
             self._put_aside(partition, "", -1)
         return True
+
+    def partitions(self) -> list[int]:
+        """The partitions that have an offset, by number."""
+        flags = self._slots[::_SIZE]
+        partitions = list(compress(range(len(flags)), flags))
+        if self._far is not None:
+            partitions += self._far
+            partitions.sort()
+        return partitions
+
+    @property
+    def has_expire_timestamps(self) -> bool:
+        """Whether any of the offsets has one."""
+        return self._expire is not None
 
     def __iter__(self) -> Iterator[tuple[int, CommittedOffset]]:
         """Every (partition, committed offset), by partition number, as they are when asked for."""

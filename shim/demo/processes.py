@@ -28,17 +28,20 @@ class DemoFailed(Exception):
 class ShimProcess(AbstractContextManager["ShimProcess"]):
     """`offset-shim serve` in front of the one broker with node id `node_id`; ports and data are kept over a restart.
 
-    `folder/data` is its data directory, `folder/shim.log` what it printed. Raises StartFailed when it does not start.
+    `folder/data` is its data directory, `folder/shim.log` what it printed; `settings` are given with `--set`. Raises
+    StartFailed when it does not start.
     """
 
-    def __init__(self, folder: Path, bootstrap_servers: str, node_id: int) -> None:
+    def __init__(self, folder: Path, bootstrap_servers: str, node_id: int, settings: Sequence[str] = ()) -> None:
         self.data = folder / "data"
         self.log = folder / "shim.log"
         port = free_port_range(2 + node_id, HOST)  # bootstrap at P, node id i at P + 1 + i
         self.bootstrap = f"{HOST}:{port}"
+        self.broker_port = port + 1 + node_id
         self._command = [
             *(sys.executable, "-m", "shim.main", "serve"),
             *("--bootstrap-servers", bootstrap_servers, "--listen", self.bootstrap, "--data-dir", str(self.data)),
+            *(argument for setting in settings for argument in ("--set", setting)),
         ]
         self._child: Child | None = None
         folder.mkdir()
@@ -53,6 +56,12 @@ class ShimProcess(AbstractContextManager["ShimProcess"]):
                 raise StartFailed(f"the shim at {self.bootstrap}: {error}") from None
             raise
         return self
+
+    @property
+    def pid(self) -> int:
+        """The process id, once it is started."""
+        assert self._child is not None
+        return self._child.pid
 
     def kill(self) -> int:
         """SIGKILL; its exit status. It is gone on return."""

@@ -1,13 +1,18 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
+from shim.log.batching import Appended, EndOfTransaction, TransactionalSet
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
+from shim.log.transactions import InTransaction, TransactionKey
 
 __all__ = [
     "OFFSETS_TOPIC",
+    "Appended",
     "CorruptLog",
+    "EndOfTransaction",
+    "InTransaction",
     "LogError",
     "LogSettings",
     "LoggedRecord",
@@ -15,4 +20,6 @@ __all__ = [
     "OffsetsLog",
     "PartitionWrite",
     "RecoveryNeeded",
+    "TransactionKey",
+    "TransactionalSet",
 ]

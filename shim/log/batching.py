@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from protocol.batches import encode_batch, encoded_size
+from protocol.batches import (
+    ControlRecordType,
+    EndTransactionMarker,
+    Record,
+    encode_batch,
+    encode_end_transaction,
+    encode_records,
+    encoded_size,
+)
+from protocol.followed import Header
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
@@ -18,6 +27,29 @@ RecordSet = Sequence[tuple[bytes, bytes | None]]
 """(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
 
 
+class TransactionalSet(NamedTuple):
+    """A record set of a producer's transaction: a transactional batch by itself. Each record gets the headers, as
+    compaction may leave any of them."""
+
+    producer_id: int
+    producer_epoch: int
+    records: RecordSet
+    headers: tuple[Header, ...] = ()
+
+
+class EndOfTransaction(NamedTuple):
+    """The marker that ends a producer's transaction in the partition: a control batch by itself."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    headers: tuple[Header, ...] = ()
+
+
+Appended: TypeAlias = RecordSet | TransactionalSet | EndOfTransaction
+
+
 class PreparedBatch(NamedTuple):
     """A batch as it goes to the disk. ``timestamp_ms`` is of all its records, ``next_offset`` the first after them."""
 
@@ -26,11 +58,56 @@ class PreparedBatch(NamedTuple):
     timestamp_ms: int
 
 
-def prepare_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
-    """Batches that hold these record sets from ``offset`` on; none when there are no records.
+def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int) -> list[PreparedBatch]:
+    """Batches that hold what is appended from ``offset`` on, in that order; none when there are no records.
 
     Raises OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES, ValueError for an impossible timestamp.
     """
+    batches: list[PreparedBatch] = []
+    plain: list[RecordSet] = []
+    for each in appended:
+        if not isinstance(each, _ALONE):
+            plain.append(each)
+            continue
+        batches += _plain_batches(offset, plain, timestamp_ms)
+        plain = []
+        offset = batches[-1].next_offset if batches else offset
+        data, count = _alone(offset, each, timestamp_ms)
+        offset += count
+        batches.append(PreparedBatch(data, offset, timestamp_ms))
+    batches += _plain_batches(offset, plain, timestamp_ms)
+    return batches
+
+
+_ALONE: Final = (TransactionalSet, EndOfTransaction)
+_TRANSACTIONAL: Final = 0x10  # the batch attribute
+
+
+def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> tuple[bytes, int]:
+    """The batch, and how many records are in it."""
+    if isinstance(each, EndOfTransaction):
+        marker = EndTransactionMarker(
+            ControlRecordType.COMMIT if each.committed else ControlRecordType.ABORT, each.coordinator_epoch
+        )
+        producer_id, epoch = each.producer_id, each.producer_epoch
+        data = encode_end_transaction(
+            offset, marker, timestamp_ms, producer_id=producer_id, producer_epoch=epoch, headers=each.headers
+        )
+        return data, 1
+    _check_size(each.records)
+    records = [
+        Record(key, value, each.headers, timestamp_ms, offset + delta)
+        for delta, (key, value) in enumerate(each.records)
+    ]
+    data = encode_records(
+        records, attributes=_TRANSACTIONAL, producer_id=each.producer_id, producer_epoch=each.producer_epoch
+    )
+    return data, len(records)
+
+
+def _plain_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
+    if not record_sets:
+        return []
     records = record_sets[0] if len(record_sets) == 1 else [record for each in record_sets for record in each]
     if not records:
         return []
@@ -47,10 +124,7 @@ def _shares(record_sets: Sequence[RecordSet]) -> Iterator[RecordSet]:
     share: list[tuple[bytes, bytes | None]] = []
     share_size = 0
     for record_set in record_sets:
-        size = encoded_size(record_set)
-        if size > MAX_RECORD_SET_BYTES:
-            reason = f"{len(record_set)} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
-            raise OSError(errno.EMSGSIZE, reason)
+        size = _check_size(record_set)
         if share and share_size + size > MAX_BATCH_BYTES:
             yield share
             share, share_size = [], 0
@@ -58,3 +132,11 @@ def _shares(record_sets: Sequence[RecordSet]) -> Iterator[RecordSet]:
         share_size += size
     if share:
         yield share
+
+
+def _check_size(record_set: RecordSet) -> int:
+    size = encoded_size(record_set)
+    if size > MAX_RECORD_SET_BYTES:
+        reason = f"{len(record_set)} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
+        raise OSError(errno.EMSGSIZE, reason)
+    return size

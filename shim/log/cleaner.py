@@ -54,6 +54,8 @@ class Cleaner:
         self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
         self._first_dirty: dict[TopicPartition, int] | None = None
         self._broke_off: set[TopicPartition] = set()
+        # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
+        self._undecided: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, LogError] = {}
         """Partitions that are not cleaned any more, and why: what is damaged is left as it is."""
 
@@ -67,7 +69,10 @@ class Cleaner:
         for filthy in self._filthiest_first():
             partition = filthy.partition.topic_partition
             try:
-                return self._clean(filthy, now_ms)
+                stats = self._clean(filthy, now_ms)
+                if stats.end_offset > stats.first_dirty_offset:
+                    return stats
+                self._undecided[partition] = filthy.segments[-1].next_offset
             except CleaningStopped:
                 if self._stopped.is_set():
                     raise
@@ -102,6 +107,8 @@ class Cleaner:
                 _logger.warning("%s: cleaning failed, it will be tried again: %s", partition.topic_partition, error)
                 continue
             first_dirty = first_dirty_offsets.get(partition.topic_partition, 0)
+            if segments and self._undecided.get(partition.topic_partition) == segments[-1].next_offset:
+                continue
             if segments and first_dirty > segments[-1].next_offset:
                 _logger.warning(
                     "%s: cleaned up to offset %d, and its closed segments end at %d; all of them count as dirty",

@@ -23,13 +23,20 @@ from typing import Final, Self
 from protocol.batches import BatchHeader
 from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
-from shim.log.compaction import OffsetMap, cleaned_batch, group_segments
+from shim.log.compaction import (
+    CleanedBatch,
+    OffsetMap,
+    TransactionsSeen,
+    cleaned_batch,
+    cleaned_marker,
+    group_segments,
+)
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
-from shim.log.recovery import why_foreign
 from shim.log.segment import Segment, SoundBatch, closed_batches
 from shim.log.swap import cleaned_path, remove_left_overs, swap
+from shim.log.transactions import why_foreign
 
 _DEFAULT: Final = Settings()
 _WRITE_SIZE: Final = 1 << 20
@@ -156,9 +163,11 @@ class CleaningRound:
         self._now_ms = now_ms
         self._rewritten_to = 0
         self._snapshots_are_gone = False
+        self._seen = TransactionsSeen()
 
     def run(self, first_dirty_offset: int) -> int:
-        """Gives the offset up to which the partition is clean now.
+        """Gives the offset up to which the partition is clean now: as before, when that is where a transaction begins
+        of which the end is not in these segments.
 
         Raises CleaningStopped; CorruptLog and LogError for what cannot be cleaned; OSError. What was swapped by then
         stays; of the rest nothing is changed.
@@ -168,6 +177,8 @@ class CleaningRound:
         newest.complete()
         self._stats.keys = len(newest)
         self._stats.map_bytes = newest.size_bytes
+        if newest.end_offset <= first_dirty_offset:
+            return first_dirty_offset
         covered = [segment for segment in self._segments if segment.base_offset < newest.end_offset]
         if covered:  # where the map is full inside a segment, what is behind that stays as it is, and moves
             self._rewritten_to = covered[-1].next_offset
@@ -183,24 +194,26 @@ class CleaningRound:
                 continue
             with self._reading(segment, unread_below=first_dirty) as batches:
                 for batch in batches:
-                    if newest.is_full:
+                    if not newest.is_full:
+                        if batch.header.next_offset > first_dirty:
+                            newest.add(batch)
+                    elif not newest.has_open:
                         return newest
-                    if batch.header.next_offset > first_dirty:
-                        newest.add(batch)
+                    elif batch.header.is_control:
+                        newest.end_transaction(batch)
         return newest
 
     def _clean_group(self, group: Sequence[Segment], newest: OffsetMap) -> None:
         """Writes a group of segments into one, and puts it in their place, unless nothing would change."""
         stats = self._stats
         folder = self._partition.folder
-        now_ms, retention_ms = self._now_ms, self._settings.delete_retention_ms
         changed = len(group) > 1
         with self._new_segment(cleaned_path(folder, group[0].base_offset)) as cleaned:
             for segment in group:
                 with self._reading(segment, unread=newest.supersedes) as batches:
                     for batch in batches:
                         is_last = batch.header.next_offset == group[-1].next_offset
-                        data, record_count = cleaned_batch(batch, newest, now_ms, retention_ms, keep_empty=is_last)
+                        data, record_count = self._cleaned(batch, newest, keep_empty=is_last)
                         changed = changed or data != batch.raw
                         cleaned.append(data)
                         stats.records_read += batch.header.record_count
@@ -215,6 +228,14 @@ class CleaningRound:
                 raise CleaningStopped
             stats.segments_written += 1
         remove_left_overs(self._files, folder)
+
+    def _cleaned(self, batch: SoundBatch, newest: OffsetMap, *, keep_empty: bool) -> CleanedBatch:
+        now_ms, retention_ms = self._now_ms, self._settings.delete_retention_ms
+        if batch.header.is_control:
+            return cleaned_marker(batch, newest, self._seen, now_ms, retention_ms, keep_empty=keep_empty)
+        if batch.header.is_transactional:
+            self._seen.data(batch)
+        return cleaned_batch(batch, newest, now_ms, retention_ms, keep_empty=keep_empty)
 
     def _outdate_snapshots(self) -> None:
         if not self._snapshots_are_gone:

@@ -5,6 +5,11 @@ brokers read what comes out: a batch keeps base offset and last offset, whatever
 without any is dropped. Kafka keeps one all the same where it ends a round of cleaning; here it is kept where it ends a
 segment. So the last batch of a closed segment always ends where the next segment starts, compacted or not, and a
 segment that is missing is always found to be missing.
+
+Transactions, as in Kafka: nothing is touched from the first one on of which the end is not known. Up to there, the
+records of an aborted one go at once, and stand for nothing; those of a committed one are records like others. The
+marker that ended it stays until nothing is left of its records, and then for as long as a tombstone does. One thing is
+our own: of the markers that say how far another log has been taken over (:mod:`protocol.followed`), the newest stays.
 """
 
 from __future__ import annotations
@@ -14,11 +19,15 @@ from collections.abc import Sequence
 from sys import getsizeof
 from typing import Final, NamedTuple
 
-from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
+from protocol.batches import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
 from shim.log.segment import Segment, SoundBatch
+from shim.log.transactions import TransactionKey, transaction_of
 
-_DELETE_HORIZON: Final = 0x40  # the batch attribute
+# Batch attributes.
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
 _MAX_INT64: Final = 2**63 - 1
 _MAX_OFFSET_RANGE: Final = 2**31 - 1  # relative offsets in an index are int32
 _ENTRY_SIZE: Final = 152
@@ -86,6 +95,8 @@ class OffsetMap:
         self.end_offset = first_dirty_offset
         """Up to here the log is in the map: the end of a batch."""
         self._kept: list[int] = []
+        self._open: dict[TransactionKey, _Open] = {}
+        self._aborted: set[int] = set()
         self.newest_offset = self._newest.get
         """``newest_offset(key, default)``"""
 
@@ -101,23 +112,94 @@ class OffsetMap:
         """The batches of the log in their order. One that is added to a map not full is added whole."""
         newest = self._newest
         first = self.first_dirty_offset
+        self.end_offset = batch.header.next_offset
+        if batch.header.is_transactional:
+            self._add_transactional(batch)
+            return
         for key, _, _, _, offset in batch.records:
             if offset >= first:
                 if key not in newest:
                     self.size_bytes += _ENTRY_SIZE + getsizeof(key)
                 newest[key] = offset
-        self.end_offset = batch.header.next_offset
+
+    def _add_transactional(self, batch: SoundBatch) -> None:
+        if batch.header.is_control:
+            self.end_transaction(batch)
+        elif (transaction := transaction_of(batch)) is not None:
+            held = self._open.setdefault(transaction.key, _Open([], []))
+            held.batches.append(batch.header.base_offset)
+            held.records.extend((record.key, record.offset) for record in batch.records)
+            self.size_bytes += sum(_ENTRY_SIZE + getsizeof(record.key) for record in batch.records)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether the end of a transaction is still to be found. It is worth looking for when the map is full, too."""
+        return bool(self._open)
+
+    def end_transaction(self, batch: SoundBatch) -> None:
+        """A control batch, which takes up next to nothing."""
+        ended = transaction_of(batch)
+        if ended is None:
+            return
+        newest = self._newest
+        if ended.position is not None and batch.header.next_offset <= self.end_offset:
+            newest[_position_key(ended.key.followed)] = batch.header.base_offset
+        held = self._open.pop(ended.key, None)
+        if held is not None and not ended.committed:
+            self._aborted.update(held.batches)
+        elif held is not None:
+            for key, offset in held.records:
+                newest[key] = max(offset, newest.get(key, -1))
 
     def complete(self) -> None:
-        """To be called when nothing is added any more, and before :meth:`supersedes`."""
+        """To be called when nothing is added any more, and before all that follows."""
+        self.end_offset = min([self.end_offset, *(held.batches[0] for held in self._open.values())])
         self._kept = sorted(self._newest.values())
 
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a batch is one of a transaction that was aborted."""
+        return header.base_offset in self._aborted
+
     def supersedes(self, header: BatchHeader) -> bool:
-        """Whether the map has newer records of all the keys in a batch: then nobody needs to read it again."""
+        """Whether the map has newer records of all the keys in a batch: then nobody needs to read it again.
+
+        Never of a batch in a transaction: who it is of stands in its records.
+        """
+        if header.is_transactional:
+            return False
         if not self.first_dirty_offset <= header.base_offset <= header.next_offset <= self.end_offset:
             return False
         at = bisect_left(self._kept, header.base_offset)
         return at == len(self._kept) or self._kept[at] >= header.next_offset
+
+
+class _Open(NamedTuple):
+    """Of a transaction: base offsets of its batches, key and offset of its records."""
+
+    batches: list[int]
+    records: list[tuple[bytes | None, int]]
+
+
+def _position_key(followed: int) -> bytes:
+    """A key of no record: those of `__consumer_offsets` begin with a type that is not negative."""
+    return b"\xff\xff" + followed.to_bytes(4, "big", signed=True)
+
+
+class TransactionsSeen:
+    """Whose records are in the log before a marker: told of the batches in their order."""
+
+    def __init__(self) -> None:
+        self._seen: set[TransactionKey] = set()
+
+    def data(self, batch: SoundBatch) -> None:
+        if (transaction := transaction_of(batch)) is not None:
+            self._seen.add(transaction.key)
+
+    def ended(self, key: TransactionKey) -> bool:
+        """Whether there was any record of the transaction that ends now."""
+        was_there = key in self._seen
+        self._seen.discard(key)
+        return was_there
 
 
 class CleanedBatch(NamedTuple):
@@ -149,6 +231,8 @@ def cleaned_batch(
         return CleanedBatch(batch.raw, header.record_count)
     newest_offset = newest.newest_offset
     records = [record for record in batch.records if newest_offset(record.key, -1) <= record.offset]
+    if newest.is_aborted(header):
+        records = []
     horizon = header.delete_horizon
     if horizon is not None and now_ms >= horizon:
         records = [record for record in records if record.value is not None]
@@ -167,7 +251,44 @@ def cleaned_batch(
     return CleanedBatch(rewrite_batch(header, records), len(records))
 
 
+def cleaned_marker(
+    batch: SoundBatch,
+    newest: OffsetMap,
+    seen: TransactionsSeen,
+    now_ms: int,
+    delete_retention_ms: int,
+    *,
+    keep_empty: bool,
+) -> CleanedBatch:
+    """As :func:`cleaned_batch`, of a control batch. Those before it have been ``seen`` as they are in the log, not as
+    this round leaves them: so a marker goes only when the last record of its transaction has gone for good.
+
+    One that says a position goes only when the map has a newer one: a round over a stretch without any leaves them all.
+    """
+    header = batch.header
+    ended = transaction_of(batch)
+    has_records = ended is not None and seen.ended(ended.key)
+    if header.next_offset > newest.end_offset or has_records:
+        return CleanedBatch(batch.raw, header.record_count)
+    if ended is not None:
+        if ended.position is not None and newest.newest_offset(_position_key(ended.key.followed), -1) <= (
+            header.base_offset
+        ):
+            return CleanedBatch(batch.raw, header.record_count)
+        if header.delete_horizon is None:
+            horizon = min(now_ms + delete_retention_ms, _MAX_INT64)
+            marked = header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon)
+            return CleanedBatch(rewrite_batch(marked, batch.records), header.record_count)
+        if now_ms < header.delete_horizon:
+            return CleanedBatch(batch.raw, header.record_count)
+    return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
+
+
 def _empty_batch(header: BatchHeader) -> bytes:
-    """A batch without records that spans the same offsets."""
-    attributes = header.attributes & ~_DELETE_HORIZON
-    return rewrite_batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP), ())
+    """A batch without records that spans the same offsets, and is of no transaction."""
+    empty = header._replace(
+        attributes=header.attributes & ~(_DELETE_HORIZON | _TRANSACTIONAL | _CONTROL), base_timestamp=NO_TIMESTAMP
+    )
+    if header.is_transactional:
+        empty = empty._replace(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+    return rewrite_batch(empty, ())

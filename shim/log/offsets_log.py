@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from shim.log.batching import PreparedBatch, RecordSet
+from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
 from shim.log.errors import LogError
@@ -30,12 +30,13 @@ class PartitionWrite(NamedTuple):
     """What one write appends to one partition of a topic.
 
     ``records`` is a list of record sets, each the records of one request: a set is never split between batches, so it
-    is recovered whole or not at all. Sets share one batch while that stays within ``batching.MAX_BATCH_BYTES``.
+    is recovered whole or not at all. Sets share one batch while that stays within ``batching.MAX_BATCH_BYTES``; one
+    that is in a transaction, or the end of one, is a batch by itself.
     ``timestamp_ms``: milliseconds since the epoch, of all the records.
     """
 
     partition: int
-    records: Sequence[RecordSet]
+    records: Sequence[Appended]
     timestamp_ms: int
     topic: str = OFFSETS_TOPIC
 

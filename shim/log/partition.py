@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from shim.log.active import ActiveSegment, LastBatch
-from shim.log.batching import PreparedBatch, RecordSet, prepare_batches
+from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.checkpoint import TopicPartition
 from shim.log.closed import ClosedSegments
 from shim.log.ends import Ends
@@ -93,7 +93,7 @@ class PartitionLog:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def prepare(self, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
+    def prepare(self, record_sets: Sequence[Appended], timestamp_ms: int) -> list[PreparedBatch]:
         """Batches that hold these record sets at the end of the log; touches no file.
 
         Raises RecoveryNeeded; OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES; ValueError for an

@@ -21,17 +21,23 @@ from shim.log.files import Files
 from shim.log.index import starting_point
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
 from shim.log.torn_tail import cut_torn_tail, why_not_torn
+from shim.log.transactions import InTransaction, transaction_of, why_foreign
 
 _logger = logging.getLogger(__name__)
 
 
 class LoggedRecord(NamedTuple):
-    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone."""
+    """One record of the log. ``timestamp``: milliseconds since the epoch; ``value`` None is a tombstone.
+
+    ``transaction``: of a record that is in one, or ends one; None outside of transactions. Key and value of one that
+    ends one are a control record's.
+    """
 
     offset: int
     timestamp: int
     key: bytes
     value: bytes | None
+    transaction: InTransaction | None = None
 
 
 class LeftBehind(NamedTuple):
@@ -225,21 +231,17 @@ def _cut_unacknowledged(files: Files, fd: int, path: Path, end: int) -> None:
         _logger.warning("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
 
 
-def why_foreign(batch: SoundBatch) -> str | None:
-    """What a batch is that brokers write, and this log does not; None for one that may be in here."""
-    if batch.header.is_control or batch.header.is_transactional:
-        return "a transactional or control batch"
-    return None
-
-
 def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[LoggedRecord]:
-    if (reason := why_foreign(batch)) is not None:
-        raise LogError(f"{path} at byte {batch.position}: {reason}")
+    transaction = None
+    if batch.header.is_transactional or batch.header.is_control:
+        if (reason := why_foreign(batch)) is not None:
+            raise LogError(f"{path} at byte {batch.position}: {reason}")
+        transaction = transaction_of(batch)
     for key, value, _, timestamp, offset in batch.records:
         if key is None:
             raise CorruptLog(path, batch.position, f"the record at offset {offset} has no key")
         if offset >= start_offset:
-            yield LoggedRecord(offset, timestamp, key, value)
+            yield LoggedRecord(offset, timestamp, key, value, transaction)
 
 
 def _why_not_torn(files: Files, fd: int, size: int, offset: int, bad: BadBytes, known: Known) -> str | None:

@@ -2,7 +2,9 @@
 
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Ticket
+from shim.runtime.following import Following
+from shim.runtime.retention import OffsetsRetention
 from shim.runtime.runtime import Runtime
 from shim.runtime.topics import open_log
 
-__all__ = ["Clock", "Runtime", "Ticket", "open_log"]
+__all__ = ["Clock", "Following", "OffsetsRetention", "Runtime", "Ticket", "open_log"]

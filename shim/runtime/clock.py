@@ -13,7 +13,8 @@ class Clock:
 
     One limit comes with that: what is stored (commit timestamps, the time of a group's state, records' timestamps) is
     read from the same clock. Where the wall clock is set, or the machine is suspended, while the shim runs, stored
-    times stay off by as much until the shim is started again. No offset depends on them.
+    times stay off by as much until the shim is started again. Nothing but how long offsets are kept depends on them,
+    and that errs on the side of keeping them: see :meth:`surely_past`.
     """
 
     def __init__(self) -> None:
@@ -21,3 +22,7 @@ class Clock:
 
     def now(self) -> int:
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    def surely_past(self) -> int:
+        """A time that has come by the wall clock, too, which may have been wrong at the start, or be wrong now."""
+        return min(self.now(), time.time_ns() // 1_000_000)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Protocol
 
 from protocol.errors import ErrorCode
+from shim.log import EndOfTransaction, TransactionalSet
 
 
 class Ticket(Protocol):
@@ -20,6 +21,8 @@ class Ticket(Protocol):
 
 
 Record = tuple[bytes, bytes | None]
+Batch = list[Record] | TransactionalSet | EndOfTransaction
+"""One decision's records, plain or in a transaction, or the end of a transaction."""
 
 
 class PartitionRecords:
@@ -28,14 +31,17 @@ class PartitionRecords:
     __slots__ = ("count", "history", "offsets")
 
     def __init__(self) -> None:
-        self.offsets: list[list[Record]] = []
+        self.offsets: list[Batch] = []
         self.history: list[list[Record]] = []
         self.count = 0
         """Records of the offsets."""
 
-    def add(self, offsets: list[Record], history: list[Record]) -> None:
+    def add(self, offsets: Batch, history: list[Record]) -> None:
         self.offsets.append(offsets)
-        self.count += len(offsets)
+        if isinstance(offsets, list):
+            self.count += len(offsets)
+        else:
+            self.count += len(offsets.records) if isinstance(offsets, TransactionalSet) else 1
         if history:
             self.history.append(history)
 
@@ -57,7 +63,7 @@ class Flight:
         self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def append(self, partition: int, records: list[Record], history: list[Record], timeout_seconds: float) -> None:
+    def append(self, partition: int, records: Batch, history: list[Record], timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)

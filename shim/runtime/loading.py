@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, cast
 
 from protocol.errors import DecodeError
-from protocol.offsets_log import UnknownKey
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
 from protocol.replay import RecordDecoder
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, Value
-from shim.log import OFFSETS_TOPIC, LogError, LoggedRecord, OffsetsLog
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, Producer, Value
+from shim.log import OFFSETS_TOPIC, InTransaction, LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
 
@@ -137,15 +137,18 @@ class Loader:
         return coordinator
 
     def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
-        replay, decode = coordinator.replay, RecordDecoder().decode
+        replay, replay_end, decode = coordinator.replay, coordinator.replay_end, RecordDecoder().decode
         count = told = 0
-        for offset, _, raw_key, raw_value in records:
+        for offset, _, raw_key, raw_value, transaction in records:
             if count - told >= _LOOK_EVERY or not count:
                 if self._stopped():
                     break
                 self.progress.replayed(count - told)
                 told = count
             count += 1
+            if transaction is not None and transaction.committed is not None:
+                replay_end(_producer(transaction), transaction.position, committed=transaction.committed)
+                continue
             try:
                 key, value = decode(raw_key, raw_value)
             except DecodeError as error:
@@ -155,8 +158,12 @@ class Loader:
                 ) from error
             if isinstance(key, UnknownKey):
                 log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, offset, key.version)
-            else:
+            elif transaction is None:
                 replay(key, cast(Value | None, value))
+            elif isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                coordinator.replay_pending(_producer(transaction), transaction.position, key, value)
+            else:
+                raise LogError(f"__consumer_offsets-{number} offset {offset}: no offset, in a transaction")
         self.progress.replayed(count - told)
         return count
 
@@ -170,3 +177,7 @@ class Loader:
 
 
 _NO_RECORD: Final = 2**63 - 1
+
+
+def _producer(transaction: InTransaction) -> Producer:
+    return Producer(transaction.key.followed, transaction.key.producer_id)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.followed import position_header
 from protocol.history_log import encode_history
 from protocol.offsets_log import encode_key, encode_value
-from shim.coordinator import GroupCoordinator, Outcome
-from shim.runtime.flight import Record, Ticket
+from shim.coordinator import GroupCoordinator, Outcome, Transaction
+from shim.log import EndOfTransaction, TransactionalSet
+from shim.runtime.flight import Batch, Record, Ticket
 
 
 class Partition:
@@ -43,7 +47,7 @@ class Partition:
 class Decided(NamedTuple):
     """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
 
-    records: list[Record]
+    batches: list[Batch]
     history: list[Record]
     answers: list[tuple[Ticket, Any]]
 
@@ -55,4 +59,22 @@ def decided(partition: Partition, outcome: Outcome) -> Decided:
     answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
         raise RuntimeError("two answers to one request")
-    return Decided(records, history, answers)
+    if outcome.transaction is not None:
+        return Decided([_transactional(outcome.transaction, records)], history, answers)
+    return Decided(_batches(records, outcome.cuts), history, answers)
+
+
+def _transactional(transaction: Transaction, records: list[Record]) -> Batch:
+    producer_id, producer_epoch, position, committed, coordinator_epoch = transaction
+    headers = (position_header(position),)
+    if committed is None:
+        return TransactionalSet(producer_id, producer_epoch, records, headers)
+    if records:
+        raise RuntimeError("records beside the end of a transaction")
+    return EndOfTransaction(producer_id, producer_epoch, committed, coordinator_epoch, headers)
+
+
+def _batches(records: list[Record], cuts: Sequence[int]) -> list[Batch]:
+    if not cuts:
+        return [records] if records else []
+    return [records[first:end] for first, end in pairwise((0, *cuts, len(records))) if first < end]

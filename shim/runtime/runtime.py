@@ -41,6 +41,7 @@ LAST_SNAPSHOTS_SECONDS = 4.0
 """How long snapshots are still begun at the end."""
 
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
+Watcher = Callable[[int, GroupCoordinator | None], None]
 
 
 class Runtime:
@@ -71,6 +72,7 @@ class Runtime:
         self._snapshots.when_done(self._writer.wake)
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._watchers: list[Watcher] = []
 
     @property
     def num_partitions(self) -> int:
@@ -81,7 +83,18 @@ class Runtime:
 
     def admit(self) -> None:
         """Begin to serve, each partition once it is loaded. Until then all are COORDINATOR_LOAD_IN_PROGRESS."""
-        self._admitting = True
+        if not self._admitting:
+            self._admitting = True
+            for partition in self._partitions:
+                self._tell_watchers(partition)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have this called when a partition begins to be served, and with None when it ends."""
+        self._watchers.append(watcher)
+
+    def _tell_watchers(self, partition: Partition) -> None:
+        for watcher in self._watchers:
+            watcher(partition.number, self.coordinator(partition.number))
 
     # -- loading
 
@@ -133,6 +146,7 @@ class Runtime:
         self._snapshots.loaded(partition.number, *loaded)
         self._writer.wake()
         self._arm(partition)
+        self._tell_watchers(partition)
         return from_snapshot
 
     # -- requests
@@ -161,6 +175,29 @@ class Runtime:
             else:
                 self._carry_out(partition, outcome, hold=hold)
 
+    def decide(self, partition_number: int, decision: Callable[[GroupCoordinator, int], Outcome]) -> None:
+        """Let the partition's coordinator decide something that nobody has asked for; nothing while it has none."""
+        partition = self._partitions[partition_number]
+        if partition.coordinator is None:
+            return
+        try:
+            outcome = decided(partition, decision(partition.coordinator, self._clock.now()))
+        except Exception:
+            log.exception("__consumer_offsets-%d: what was read elsewhere could not be taken over", partition_number)
+            self._forget([partition])
+        else:
+            self._carry_out(partition, outcome, hold=True)
+
+    def coordinator(self, partition_number: int) -> GroupCoordinator | None:
+        """None while the partition is not served. What is asked of it directly need not be durable."""
+        return self._partitions[partition_number].coordinator if self._admitting else None
+
+    async def landed(self, partition_number: int) -> None:
+        """Wait until what was decided by now is durable, or has failed."""
+        flight = self._writer.flight_of(partition_number)
+        if flight is not None:
+            await flight.over.wait()
+
     def ask(self, partition_number: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
         partition = self._partitions[partition_number]
@@ -181,9 +218,11 @@ class Runtime:
         number = partition.number
         for ticket, _ in outcome.answers:
             del partition.waiting[ticket]
-        if outcome.records:
-            self._writer.append(number, outcome.records, outcome.history)
-        _tell(outcome.answers, number, self._writer.flight_of(number) if hold or outcome.records else None)
+        history = outcome.history
+        for batch in outcome.batches:
+            self._writer.append(number, batch, history)
+            history = []
+        _tell(outcome.answers, number, self._writer.flight_of(number) if hold or outcome.batches else None)
         self._arm(partition)
 
     def _arm(self, partition: Partition) -> None:
@@ -247,6 +286,7 @@ class Runtime:
             if partition.coordinator is not None:
                 log.error("__consumer_offsets-%d: reloading the partition from disk", number)
                 lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                self._tell_watchers(partition)
                 # What of the partition is being written has to be on disk, or to have failed, before it is read back.
                 self._begin_reload(partition, self._writer.flying_of(number))
             # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
@@ -296,6 +336,7 @@ class Runtime:
             if partition.coordinator is not None:
                 partition.last = partition.coordinator
             parked += partition.retire(ErrorCode.NOT_COORDINATOR)
+            self._tell_watchers(partition)
         for ticket in parked:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
         self._writer.stop()

@@ -14,7 +14,7 @@ from protocol.history_log import HISTORY_TOPIC
 from shim.coordinator import GroupCoordinator
 from shim.log import OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
-from shim.runtime.flight import Flight, Record, Ticket
+from shim.runtime.flight import Batch, Flight, Record, Ticket
 from shim.runtime.snapshots import End, Snapshots
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -59,7 +59,7 @@ class Writer:
 
     # -- what is to be written
 
-    def append(self, number: int, records: list[Record], history: list[Record]) -> None:
+    def append(self, number: int, records: Batch, history: list[Record]) -> None:
         """One decision's records, to be written with the next flight."""
         self._next.append(number, records, history, self._commit_timeout)
         self._wake.set()

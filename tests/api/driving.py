@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from shim.api import OFFERED, ROUTES, Call, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
-from shim.runtime import Runtime, Ticket
+from shim.runtime import Following, Runtime, Ticket
 from shim.upstream import Cluster, PortMap
 
 BOOTSTRAP = 19092
@@ -85,7 +85,8 @@ async def services(states: Mapping[int, Any] | None = None, brokers: Mapping[int
     """Services that know ``brokers``, with ``states`` behind them."""
     cluster = Cluster([HostPort("kafka-1", 9092)], Settings())
     await cluster.learn(brokers, whole=True)
-    return Services(cast(Runtime, Partitions(states or {})), cluster, PortMap(HOST, BOOTSTRAP), OFFERED)
+    runtime = cast(Runtime, Partitions(states or {}))
+    return Services(runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(Following, None))
 
 
 def call(

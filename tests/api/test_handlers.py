@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from protocol import conditional_commit
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import (
     api_versions,
+    delete_groups,
     describe_cluster,
     describe_groups,
     find_coordinator,
@@ -21,12 +23,14 @@ from protocol.messages import (
     list_groups,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     produce,
     sync_group,
 )
 from shim.api import ROUTES, Rewritten
 from shim.config import HostPort
+from shim.coordinator import Outcome
 from tests.api.driving import BROKERS, HOST, UNREACHABLE, WITHOUT_PORT, Client, answer, call, services
 
 E = ErrorCode
@@ -185,8 +189,11 @@ async def test_a_failed_offset_fetch_says_so_at_the_place_of_its_version(version
 class Fetched:
     """The coordinator of a partition in which every offset is 42."""
 
-    def offset_fetch(self, group: offset_fetch.OffsetFetchRequestGroup) -> offset_fetch.OffsetFetchResponseGroup:
+    def offset_fetch(
+        self, group: offset_fetch.OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> offset_fetch.OffsetFetchResponseGroup:
         assert group.topics is not None
+        assert not require_stable
         return offset_fetch.OffsetFetchResponseGroup(
             group.group_id,
             tuple(
@@ -246,6 +253,9 @@ async def test_a_heartbeat_while_its_partition_loads_is_answered_as_if_all_were_
     assert to.runtime.held == [False]  # type: ignore[attr-defined]  # it is tests.api.driving.Partitions
 
 
+OFFSETS_TO_DELETE = (
+    offset_delete.OffsetDeleteRequestTopic("orders", (offset_delete.OffsetDeleteRequestPartition(0),)),
+)
 # (API, version, request, the response's field that says so beside the error)
 FAILED: list[tuple[Api[Any, Any], int, Any, dict[str, Any]]] = [
     (join_group.API, 6, join_group.JoinGroupRequest("group-0", 1, member_id="me"), {"protocol_name": ""}),
@@ -254,6 +264,7 @@ FAILED: list[tuple[Api[Any, Any], int, Any, dict[str, Any]]] = [
     (sync_group.API, 5, sync_group.SyncGroupRequest("group-0", 3, "me"), {"assignment": b""}),
     (leave_group.API, 0, leave_group.LeaveGroupRequest("group-0", "me"), {}),
     (leave_group.API, 5, leave_group.LeaveGroupRequest("group-0"), {"members": ()}),
+    (offset_delete.API, 0, offset_delete.OffsetDeleteRequest("group-0", OFFSETS_TO_DELETE), {"topics": ()}),
 ]
 
 
@@ -278,6 +289,71 @@ async def test_a_group_that_cannot_be_described_says_so_beside_those_that_can() 
         ("group-0", LOADING, ""),
         ("group-1", E.NONE, "Stable"),
     ]
+
+
+READ_DELETE_AND_DESCRIBE = 1 << 3 | 1 << 6 | 1 << 8
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_what_a_client_may_do_with_a_group_is_what_the_broker_says(version: int) -> None:
+    """Asked for in versions 3 and newer; the group's coordinator there knows no such group, and says so up to v5."""
+    api, asked = describe_groups.API, []
+
+    class Described:
+        def describe_group(self, group_id: str, version: int) -> describe_groups.DescribedGroup:
+            found = group_id != "unknown-1"
+            return describe_groups.DescribedGroup(E.NONE if found else E.GROUP_ID_NOT_FOUND, group_id=group_id)
+
+    def broker(frame: bytes) -> bytes:
+        sent = int.from_bytes(frame[6:8], "big")
+        _, request = api.parse_request(sent, frame, 4)
+        asked.append((sent, request))
+        groups = [
+            describe_groups.DescribedGroup(error, group_id=group, group_state="Dead", authorized_operations=operations)
+            for group, error, operations in (
+                ("unknown-1", E.NONE, 1),
+                ("elsewhere-1", E.NOT_COORDINATOR, -(2**31)),
+                ("group-1", E.NONE, READ_DELETE_AND_DESCRIBE),
+                ("group-0", E.NONE, READ_DELETE_AND_DESCRIBE),
+            )
+        ]
+        return api.response_frame(sent, 7, describe_groups.DescribeGroupsResponse(groups=tuple(groups)))
+
+    request = describe_groups.DescribeGroupsRequest(("group-1", "elsewhere-1", "unknown-1", "group-0"), version >= 3)
+    to = await services({0: LOADING, 1: Described()})
+    told = await answer(api, version, request, to, Client(broker=broker))
+    assert asked == ([(min(version, 5), request)] if version >= 3 else [])
+    assert [(group.group_id, group.error_code, group.authorized_operations) for group in told.groups] == [
+        ("group-1", E.NONE, READ_DELETE_AND_DESCRIBE if version >= 3 else -(2**31)),
+        ("elsewhere-1", E.NONE, -(2**31)),
+        ("unknown-1", E.GROUP_ID_NOT_FOUND, -(2**31)),
+        ("group-0", LOADING, -(2**31)),
+    ]
+
+
+# DeleteGroups, OffsetDelete
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_each_group_is_deleted_once_and_tells_for_itself(version: int) -> None:
+    deleted = []
+
+    class Deleting:
+        def delete_group(self, now: int, group_id: str, ticket: Any) -> Outcome:
+            deleted.append(group_id)
+            error = E.NONE if group_id == "group-1" else E.NON_EMPTY_GROUP
+            return Outcome([], [(ticket, delete_groups.DeletableGroupResult(group_id, error))])
+
+    request = delete_groups.DeleteGroupsRequest(("group-1", "group-0", "other-1", "group-1", "group-0"))
+    told = await answer(delete_groups.API, version, request, await services({0: LOADING, 1: Deleting()}))
+    assert [(result.group_id, result.error_code) for result in told.results] == [
+        ("group-1", E.NONE),
+        ("group-0", LOADING),
+        ("other-1", E.NON_EMPTY_GROUP),
+    ]
+    assert deleted == ["group-1", "other-1"]
+    none = await answer(delete_groups.API, version, delete_groups.DeleteGroupsRequest(()), await services())
+    assert none.results == ()
 
 
 # Responses whose brokers' addresses are rewritten
@@ -364,7 +440,7 @@ async def test_a_produce_response_without_addresses_goes_on_byte_for_byte() -> N
 @pytest.mark.parametrize("version", range(5))
 async def test_api_versions_offers_what_both_have(version: int) -> None:
     module = api_versions
-    theirs = [(0, 3, 99), (1, 17, 20), (9, 0, 5), (42, 0, 1), (18, 0, 3)]
+    theirs = [(0, 3, 99), (1, 17, 20), (9, 0, 5), (68, 0, 1), (18, 0, 3)]
     response = module.ApiVersionsResponse(E.NONE, tuple(module.ApiVersion(*api) for api in theirs))
     client = Client(broker=lambda _: module.API.response_frame(version, 7, response))
     told = await answer(module.API, version, module.ApiVersionsRequest(), await services(), client)
@@ -377,6 +453,23 @@ async def test_a_broker_that_lacks_the_version_of_api_versions_is_passed_on(vers
     refusal = module.ApiVersionsResponse(E.UNSUPPORTED_VERSION, (module.ApiVersion(18, 0, 2),))
     client = Client(broker=lambda _: module.API.response_frame(0, 7, refusal))
     assert await answer(module.API, version, module.ApiVersionsRequest(), await services(), client) == refusal
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize(("newest_commit", "announced"), [(10, True), (8, True), (7, False), (None, False)])
+async def test_api_versions_announces_conditional_commits(
+    version: int, newest_commit: int | None, announced: bool
+) -> None:
+    module = api_versions
+    theirs = module.SupportedFeatureKey("metadata.version", 1, 29)
+    offered = () if newest_commit is None else (module.ApiVersion(8, 2, newest_commit),)
+    response = module.ApiVersionsResponse(E.NONE, offered, supported_features=(theirs,))
+    client = Client(broker=lambda _: module.API.response_frame(version, 7, response))
+    told = await answer(module.API, version, module.ApiVersionsRequest(), await services(), client)
+    announced = announced and version >= 3
+    assert conditional_commit.announced(told) == announced
+    assert told.supported_features[:1] == ((theirs,) if version >= 3 else ())
+    assert len(told.supported_features) == (version >= 3) + announced
 
 
 # The call itself

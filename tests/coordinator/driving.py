@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
+from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -13,13 +14,19 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponsePartitions,
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator, Outcome, Record, Response
+from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator, Outcome, Record, Response, RetentionStep
 
 R = TypeVar("R")
 START = 1_700_000_000_000
@@ -218,6 +225,54 @@ class Driven:
         response = self.commit(*args, **kwargs)
         (error,) = {partition.error_code for topic in response.topics for partition in topic.partitions}
         return error
+
+    def delete_group(self, group: str = "g") -> int:
+        """The error code."""
+        ticket = self.ticket()
+        self.take(self.coordinator.delete_group(self.now, group, ticket))
+        result = self.answer(ticket, DeletableGroupResult)
+        assert result.group_id == group
+        return result.error_code
+
+    def delete_offsets(self, *topics: tuple[str, Sequence[int]], group: str = "g") -> OffsetDeleteResponse:
+        ticket = self.ticket()
+        request = OffsetDeleteRequest(
+            group,
+            tuple(
+                OffsetDeleteRequestTopic(topic, tuple(map(OffsetDeleteRequestPartition, partitions)))
+                for topic, partitions in topics
+            ),
+        )
+        self.take(self.coordinator.offset_delete(self.now, CALLER, 0, request, ticket))
+        return self.answer(ticket, OffsetDeleteResponse)
+
+    def delete_offset_errors(self, *topics: tuple[str, Sequence[int]], group: str = "g") -> int | list[list[int]]:
+        """The request's error code, or those of the partitions of each topic."""
+        response = self.delete_offsets(*topics, group=group)
+        if response.error_code:
+            assert response.topics == ()
+            return response.error_code
+        assert [topic.name for topic in response.topics] == [topic for topic, _ in topics]
+        return [[partition.error_code for partition in topic.partitions] for topic in response.topics]
+
+    def check_retention(self) -> RetentionStep:
+        """A whole look for expired offsets; what all its steps have deleted."""
+        offsets = groups = 0
+        more = True
+        while more:
+            step = self.retention_step()
+            offsets, groups, more = offsets + step.offsets, groups + step.groups, step.more
+        return RetentionStep(offsets, groups, more=False)
+
+    def retention_step(self) -> RetentionStep:
+        ticket = self.ticket()
+        self.take(self.coordinator.check_retention(self.now, ticket))
+        return self.answer(ticket, RetentionStep)
+
+    def offsets(self, group: str = "g") -> dict[tuple[str, int], int]:
+        """All the committed offsets of the group, by topic and partition."""
+        answered = self.coordinator.offset_fetch(OffsetFetchRequestGroup(group_id=group, topics=None))
+        return {(t.name, p.partition_index): p.committed_offset for t in answered.topics for p in t.partitions}
 
     def fetch(self, topic: str, partition: int, *, group: str = "g") -> OffsetFetchResponsePartitions:
         response = self.coordinator.offset_fetch(

@@ -30,6 +30,7 @@ def group_state(group: Group) -> dict[str, Any]:
         "protocol": group.protocol_name,
         "leader": group.leader,
         "static": dict(group.static_members),
+        "subscribed": group.subscribed_topics,
         "members": [
             (
                 m.member_id,

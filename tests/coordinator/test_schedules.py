@@ -3,6 +3,7 @@
 - Every request is answered exactly once, and none waits for ever.
 - The leader of a generation is one of its members; a generation never falls; members of a generation agree on it.
 - A commit is accepted only from a member of the present generation, or from outside while the group is empty.
+- Offsets go only by a later commit, by being deleted, or by expiring: never those that a group with members reads.
 - The records alone make the state that is running, at every moment; killing the coordinator loses nothing of it.
 """
 
@@ -21,7 +22,8 @@ from shim.coordinator.group import GroupState
 from .driving import SUBSCRIPTION, Driven, subscription
 from .durable import assert_same, reloaded
 
-SETTINGS = CoordinatorSettings(group_max_size=3, group_initial_rebalance_delay_ms=3_000)
+SETTINGS = CoordinatorSettings(group_max_size=3, group_initial_rebalance_delay_ms=3_000, offsets_retention_minutes=1)
+RETENTION_MS = 60_000
 PROTOCOLS = (
     (("range", SUBSCRIPTION),),
     (("range", subscription("orders", "payments")),),
@@ -31,6 +33,7 @@ PROTOCOLS = (
 )
 CONSUMERS = st.integers(0, 3)
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
+TOPICS = ("orders", "payments", "others")
 
 
 class Consumer:
@@ -120,32 +123,98 @@ class Schedule(RuleBasedStateMachine):
         if answer.members[0].error_code == ErrorCode.NONE:
             c.forget()
 
-    @rule(group=GROUPS, n=CONSUMERS, lag=st.integers(0, 1), partition=st.integers(0, 2))
-    def commit(self, group: str, n: int, lag: int, partition: int) -> None:
+    @rule(group=GROUPS, n=CONSUMERS, lag=st.integers(0, 1), topic=st.sampled_from(TOPICS), partition=st.integers(0, 2))
+    def commit(self, group: str, n: int, lag: int, topic: str, partition: int) -> None:
         c = self.consumers[group, n]
-        self.write(group, c.member_id, c.generation - lag, c.instance, partition)
+        self.write(group, c.member_id, c.generation - lag, c.instance, topic, partition)
 
-    @rule(group=GROUPS, partition=st.integers(0, 2))
-    def commit_from_outside(self, group: str, partition: int) -> None:
-        self.write(group, "", -1, None, partition)
+    @rule(group=GROUPS, topic=st.sampled_from(TOPICS), partition=st.integers(0, 2))
+    def commit_from_outside(self, group: str, topic: str, partition: int) -> None:
+        self.write(group, "", -1, None, topic, partition)
 
-    def write(self, group: str, member_id: str, generation: int, instance: str | None, partition: int) -> None:
+    def write(
+        self, group: str, member_id: str, generation: int, instance: str | None, topic: str, partition: int
+    ) -> None:
         self.offset += 1
         live = self.d.coordinator._state.groups.get(group)
         state = live.state if live is not None else GroupState.EMPTY
         members = set(live.members) if live is not None else set()
         current = live.generation_id if live is not None else 0
         error = self.d.commit_error(
-            member_id, generation, [("orders", partition, self.offset)], group=group, instance=instance
+            member_id, generation, [(topic, partition, self.offset)], group=group, instance=instance
         )
         if error == ErrorCode.NONE:
-            self.committed[group, "orders", partition] = self.offset
+            self.committed[group, topic, partition] = self.offset
             if generation < 0:
                 assert state is GroupState.EMPTY
             else:
                 assert member_id in members
                 assert generation == current
                 assert state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+
+    # -- what makes offsets go
+
+    @rule(group=GROUPS)
+    def delete_group(self, group: str) -> None:
+        live = self.d.coordinator._state.groups.get(group)
+        state = live.state if live is not None else GroupState.DEAD
+        error = self.d.delete_group(group)
+        expected = {GroupState.DEAD: ErrorCode.GROUP_ID_NOT_FOUND, GroupState.EMPTY: ErrorCode.NONE}
+        assert error == expected.get(state, ErrorCode.NON_EMPTY_GROUP)
+        if error == ErrorCode.NONE:
+            assert group not in self.d.coordinator._state.groups
+            self.forget_group(group)
+            self.committed = {at: offset for at, offset in self.committed.items() if at[0] != group}
+
+    @rule(group=GROUPS, topic=st.sampled_from(TOPICS), partition=st.integers(0, 2))
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        live = self.d.coordinator._state.groups.get(group)
+        errors = self.d.delete_offset_errors((topic, [partition]), group=group)
+        if errors == [[ErrorCode.NONE]]:
+            assert live is not None
+            assert live.state is not GroupState.STABLE or topic not in self.read_by(group)
+            self.committed.pop((group, topic, partition), None)
+
+    @rule()
+    def look_for_expired_offsets(self) -> None:
+        state, now = self.d.coordinator._state, self.d.now
+        expired = set()
+        for group, topic, partition in self.committed:
+            live = state.groups[group]
+            found = state.offsets.get(group, topic, partition)
+            assert found is not None
+            if live.state is GroupState.EMPTY and live.protocol_type is not None:
+                since = live.state_timestamp
+            elif live.state is GroupState.EMPTY or (
+                live.state is GroupState.STABLE and topic not in self.read_by(group)
+            ):
+                since = found.commit_timestamp
+            else:
+                continue
+            if now - since >= RETENTION_MS:
+                expired.add((group, topic, partition))
+        looked = self.d.check_retention()
+        assert looked.offsets == len(expired)
+        self.committed = {at: offset for at, offset in self.committed.items() if at not in expired}
+        for group in ("g", "h"):
+            if group not in state.groups:
+                self.forget_group(group)
+            else:
+                assert state.groups[group].state is not GroupState.EMPTY or any(at[0] == group for at in self.committed)
+
+    def read_by(self, group: str) -> set[str]:
+        """What the members of the Stable group subscribe to: all of them to orders, some to payments, too; or, with a
+        subscription that nobody understands, who knows what."""
+        live = self.d.coordinator._state.groups[group]
+        subscribed = {member.metadata(live.protocol_name) for member in live.members.values()}
+        if not subscribed <= {SUBSCRIPTION, subscription("orders", "payments")}:
+            return set(TOPICS)
+        return {"orders"} if subscribed == {SUBSCRIPTION} else {"orders", "payments"}
+
+    def forget_group(self, group: str) -> None:
+        """It begins anew, from generation 0 on."""
+        self.generations.pop(group, None)
+        self.leaders = {at: leader for at, leader in self.leaders.items() if at[0] != group}
 
     # -- what well-behaved clients do, all together: the way to a Stable group
 
@@ -166,6 +235,19 @@ class Schedule(RuleBasedStateMachine):
                     c.forget()
             self.d.advance(3_000)
             self.listen()
+
+    @rule(member=CONSUMERS, topic=st.sampled_from(TOPICS))
+    def live_idly(self, member: int, topic: str) -> None:
+        """They share the group, commit once, and then do nothing but heartbeat, for longer than offsets are kept."""
+        self.behave("g", 4, {member}, 0)
+        self.commit("g", member, 0, topic, 0)
+        for _ in range(RETENTION_MS // 5_000 + 1):
+            for (group, _), c in self.consumers.items():
+                if c.has_assignment and self.beat(group, c, 0) != ErrorCode.NONE:
+                    c.rejoin()
+            self.d.advance(5_000)
+        self.listen()
+        self.look_for_expired_offsets()
 
     # -- what happens besides
 
@@ -247,6 +329,10 @@ class Schedule(RuleBasedStateMachine):
     def offsets_are_those_accepted_last(self) -> None:
         for (group, topic, partition), offset in self.committed.items():
             assert self.d.fetch(topic, partition, group=group).committed_offset == offset
+
+    @invariant()
+    def no_other_offsets_are_there(self) -> None:
+        assert len(self.d.coordinator._state.offsets) == len(self.committed)
 
     @invariant()
     def every_request_is_answered_or_parked(self) -> None:

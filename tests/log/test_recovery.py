@@ -176,7 +176,7 @@ def test_a_sound_batch_is_found_wherever_it_stands(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
-        (encode_batch(0, [(b"k", b"v")], NOW, attributes=0x10, producer_id=1), "transactional"),
+        (encode_batch(0, [(b"k", b"v")], NOW, attributes=0x10), "transactional"),
         (encode_batch(0, [(b"\0\0\0\1", b"v")], NOW, attributes=0x20), "control"),
         (encode_batch(0, [(None, b"v")], NOW), "no key"),
     ],

@@ -156,7 +156,8 @@ class Bench:
         self.sessions = Sessions()
         self.made: list[ClientSession] = []
         offered: Mapping[int, tuple[int, int]] = {}
-        self.services = Services(cast(Any, self.runtime), cast(Any, Unusable()), cast(Any, Unusable()), offered)
+        unusable = cast(Any, Unusable())
+        self.services = Services(cast(Any, self.runtime), unusable, unusable, offered, unusable)
         self.port = 0
         self._clients: list[Client] = []
 

@@ -29,7 +29,7 @@ class FakeCluster:
 
 
 def listeners_at(port: int) -> Listeners:
-    services = Services(cast(Any, None), cast(Any, FakeCluster()), PortMap(HOST, port), {})
+    services = Services(cast(Any, None), cast(Any, FakeCluster()), PortMap(HOST, port), {}, cast(Any, None))
     return Listeners(HostPort(HOST, port), services, Settings())
 
 

@@ -139,7 +139,7 @@ class _Examining:
         examined.batches += 1
         examined.records += len(batch.records)
         examined.end_offset = batch.header.next_offset
-        for record in batch.records:
+        for record in batch.records if not batch.header.is_control else ():
             if record.value is None:
                 examined.tombstones += 1
             if examined.partition.topic == OFFSETS_TOPIC and record.key is not None:

@@ -13,10 +13,10 @@ from protocol.offsets_log import decode_key, decode_value
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
-from shim.log.recovery import why_foreign
 from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
 from shim.log.torn_tail import why_not_torn
+from shim.log.transactions import why_foreign
 
 
 class Located(NamedTuple):
@@ -279,7 +279,7 @@ def fault_for(topic: str) -> Callable[[SoundBatch], str | None]:
 
 
 def _undecodable(batch: SoundBatch, decode: Callable[[bytes, bytes | None], object]) -> str | None:
-    for record in batch.records:
+    for record in batch.records if not batch.header.is_control else ():
         assert record.key is not None
         try:
             decode(record.key, record.value)

@@ -18,10 +18,11 @@ from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_of_b
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
 from shim.admin.commands.times import time_option
-from shim.log import OFFSETS_TOPIC
+from shim.log import OFFSETS_TOPIC, TransactionKey
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from shim.log.handover import recovery_points
+from shim.log.transactions import transaction_of
 
 
 @click.command("dump")
@@ -156,21 +157,37 @@ class _PartitionDump:
         self._told = False
 
     def records(self) -> Iterator[Logged]:
+        return filter(self._wanted.has, self._all())
+
+    def _all(self) -> Iterator[Logged]:
         for found in walk(self._files, self._folder, self._known, fault_of_batch):
             if isinstance(found, Located):
                 for record in found.batch.records:
-                    logged = Logged(self._partition, found, record)
-                    if self._wanted.has(logged):
-                        yield logged
+                    yield Logged(self._partition, found, record)
             elif not self._told:
                 self._tell(found)
         self._told = True
 
     def newest(self) -> Iterator[Logged]:
-        newest = {logged.record.key: logged.record.offset for logged in self.records()}
+        """Those in force: of a transaction when it is committed, unless a later one has taken their place."""
+        newest: dict[bytes | None, int] = {}
+        pending: dict[TransactionKey, dict[bytes | None, int]] = {}
+        for logged in self._all():
+            record, transaction = logged.record, transaction_of(logged.located.batch)
+            if transaction is None:
+                newest[record.key] = record.offset
+                if record.value is None:
+                    for offsets in pending.values():
+                        offsets.pop(record.key, None)
+            elif transaction.committed is None:
+                pending.setdefault(transaction.key, {})[record.key] = record.offset
+            else:
+                for key, offset in pending.pop(transaction.key, {}).items():
+                    if transaction.committed:
+                        newest[key] = max(offset, newest.get(key, -1))
         for logged in self.records():
             record = logged.record
-            if record.value is not None and newest[record.key] == record.offset:
+            if record.value is not None and newest.get(record.key) == record.offset:
                 yield logged
 
     def last_commits(self) -> Iterator[Logged]:

@@ -70,9 +70,8 @@ def export_command(
 
     --to-folder writes __consumer_offsets-<p>/00000000000000000000.log for each of --partitions, as a broker's cleaner
     leaves them: only what is in force. They are the whole topic for a broker that is stopped and has none of its own.
-    Offsets do not expire here, and do there: those of groups without members offsets.retention.minutes after they were
-    committed. How many are that old is told; for these --commit-timestamp now, or raise that setting before the broker
-    starts.
+    Groups arrive without members, and so their offsets expire offsets.retention.minutes after they were committed. How
+    many are that old is told; for these --commit-timestamp now, or raise that setting before the broker starts.
 
     --to-bootstrap commits the offsets to each group's coordinator. A group that has members there is refused, and so
     is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.

@@ -25,7 +25,9 @@ from shim.admin.commands.console import (
     print_table,
     shown,
 )
+from shim.admin.commands.log_export import KEPT, NOW
 from shim.admin.transfer.broker_offsets import Counts, read_broker
+from shim.admin.transfer.exporting import commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
 from shim.admin.transfer.live_brokers import LiveBrokers
@@ -65,6 +67,10 @@ class Source(NamedTuple):
     "--source-partitions", type=click.IntRange(1), metavar="N",
     help="How many partitions the topic has there: records in the wrong one are left out.",
 )  # fmt: skip
+@click.option(
+    "--commit-timestamp", type=click.Choice((KEPT, NOW)), default=KEPT, show_default=True,
+    help="From folders: when each offset was committed, from which the shim counts until it expires.",
+)  # fmt: skip
 @click.option("--any-cluster", is_flag=True, help="Do not mind whether the offsets are of the same cluster.")
 @dry_run_option
 @json_option
@@ -77,6 +83,7 @@ def import_command(
     replace: bool,
     partitions: int,
     source_partitions: int | None,
+    commit_timestamp: str,
     any_cluster: bool,
     dry_run: bool,
     json_wanted: bool,
@@ -85,7 +92,10 @@ def import_command(
 
     From a broker that is stopped, --from-folder: its log directory (log.dirs), with the folders __consumer_offsets-<p>
     in it, as Kafka 0.10 to 4.3 keep them. Of a cluster of several brokers take each partition from its leader. Offsets
-    of a transaction count when it was committed; those whose own expire timestamp has passed are left out.
+    of a transaction count when it was committed; those whose own expire timestamp has passed are left out. When an
+    offset was committed comes along, so that one that is older than offsets.retention.minutes expires soon after the
+    shim's start unless its consumers are back by then. How many are that old is told; --commit-timestamp now takes them
+    as if they had been committed now.
 
     From a live cluster, --from-bootstrap: what its coordinators serve. Consumers that go on committing there make the
     copy old; stop them first.
@@ -111,6 +121,9 @@ def import_command(
     if cluster_id and owner and cluster_id != owner:
         raise Refused(f"{data_dir} is of cluster {owner}, the offsets are of {cluster_id}: --any-cluster if they fit")
     chosen = _chosen(source.offsets, groups)
+    if commit_timestamp == NOW:
+        commit_anew(source.offsets, chosen, time.time_ns() // 1_000_000)
+    old = expiring(source.offsets, chosen, time.time_ns() // 1_000_000).old
     differences: list[str] = []
     if dry_run:
         planned = plan_for(data_dir, files, source.offsets, chosen, Ongoing, replace=replace)
@@ -120,7 +133,7 @@ def import_command(
             replace=replace, num_partitions=partitions, cluster_id=cluster_id,
         )  # fmt: skip
         differences = verify_import(data_dir, files, planned, Ongoing)
-    _tell(planned, source, differences, dry_run=dry_run, json_wanted=json_wanted)
+    _tell(planned, source, differences, old, dry_run=dry_run, json_wanted=json_wanted)
     if differences:
         sys.exit(SOMETHING_WRONG)
 
@@ -212,7 +225,13 @@ async def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
 
 
 def _tell(
-    planned: Sequence[PlannedGroup], source: Source, differences: Sequence[str], *, dry_run: bool, json_wanted: bool
+    planned: Sequence[PlannedGroup],
+    source: Source,
+    differences: Sequence[str],
+    old: int,
+    *,
+    dry_run: bool,
+    json_wanted: bool,
 ) -> None:
     if json_wanted:
         groups = [
@@ -232,11 +251,19 @@ def _tell(
             "groups": groups,
             "verified": None if dry_run else not differences,
             "differences": list(differences),
+            "expiring": {"old": old},
         }
         print_json(document)
         return
     for note in source.notes:
         click.echo(note, err=True)
+    if old:
+        click.echo(
+            f"warning: {count_shown(old, 'offset')} committed more than 7 days ago: the shim deletes them ten minutes "
+            "after its start, unless their consumers are back by then. Set offsets.retention.minutes higher (10080 by "
+            "default), or import with --commit-timestamp now",
+            err=True,
+        )
     rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in planned]
     print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
     total = f"{count_shown(len(planned), 'group')}, {count_shown(sum(len(each.offsets) for each in planned), 'offset')}"

@@ -22,8 +22,10 @@ from protocol.offsets_log import (
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
 from shim.admin.commands.console import shown
-from shim.log import OFFSETS_TOPIC
+from shim.log import OFFSETS_TOPIC, InTransaction
 from shim.log.checkpoint import TopicPartition
+from shim.log.segment import SoundBatch
+from shim.log.transactions import transaction_of
 
 
 class Logged(NamedTuple):
@@ -37,7 +39,9 @@ class Logged(NamedTuple):
 def as_json(logged: Logged) -> dict[str, Any]:
     """Every field of key and value by its name in Kafka's own definitions; bytes, and what is not known, in base64."""
     (topic, number), (path, batch), record = logged
-    key, value = _decoded(topic, record)
+    ended = end_of_transaction(batch)
+    key, value = _decoded(topic, record) if ended is None else (_marker(ended), None)
+    of_producer = {"producer_id": batch.header.producer_id, "producer_epoch": batch.header.producer_epoch}
     return {
         "topic": topic,
         "partition": number,
@@ -45,6 +49,7 @@ def as_json(logged: Logged) -> dict[str, Any]:
         "timestamp": record.timestamp,
         "segment": path.name,
         "position": batch.position,
+        **(of_producer if batch.header.is_transactional else {}),
         "key": key,
         "value": value,
     }
@@ -55,10 +60,24 @@ def as_text(logged: Logged) -> str:
     (topic, number), (path, batch), record = logged
     if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
         return _history_as_text(remembered)
+    place = f"{topic}-{number} offset {record.offset} {time_shown(record.timestamp)} {path.name}@{batch.position}"
+    header = batch.header
+    if header.is_transactional:
+        place += f" producer_id={header.producer_id} producer_epoch={header.producer_epoch}"
+    if (ended := end_of_transaction(batch)) is not None:
+        return f"{place} {_fields(_marker(ended))}"
     key, value = _decoded(topic, record)
     what = "tombstone" if value is None else _fields(value)
-    place = f"{topic}-{number} offset {record.offset} {time_shown(record.timestamp)} {path.name}@{batch.position}"
     return f"{place} {_fields(key)} -> {what}"
+
+
+def _marker(ended: InTransaction) -> dict[str, Any]:
+    return {"end_of_transaction": "COMMIT" if ended.committed else "ABORT"}
+
+
+def end_of_transaction(batch: SoundBatch) -> InTransaction | None:
+    """What a control batch says; None for every other."""
+    return transaction_of(batch) if batch.header.is_control else None
 
 
 def _history_as_text(remembered: HistoryRecord) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from protocol.batches import Record
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -18,10 +17,14 @@ from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import segments_in
 from shim.admin.at_rest.walk import Damage, Known, Located, fault_of_offsets, walk
 from shim.admin.progress import Progress
+from shim.coordinator import Producer
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
-from shim.log import OFFSETS_TOPIC, CorruptLog
+from shim.coordinator.transactions import Transactions
+from shim.log import OFFSETS_TOPIC, CorruptLog, InTransaction
 from shim.log.files import Files
 from shim.log.handover import recovery_points
+from shim.log.segment import SoundBatch
+from shim.log.transactions import transaction_of
 
 
 class TopicPartition(NamedTuple):
@@ -42,6 +45,7 @@ class GroupOffsets:
         self._table = OffsetTable()
         self._groups: dict[str, None] = {}
         self._decode = RecordDecoder().decode
+        self._transactions = Transactions()
         self.with_members: set[str] = set()
         """Groups that have members, as far as the source says."""
 
@@ -62,14 +66,19 @@ class GroupOffsets:
     def __len__(self) -> int:
         return len(self._table)
 
-    def replay(self, records: Iterable[Record]) -> None:
-        """Records of the shim's own log, in its order. Raises DecodeError."""
-        for record in records:
+    def replay(self, batch: SoundBatch) -> None:
+        """A batch of the shim's own log; in its order. Raises DecodeError."""
+        transaction = transaction_of(batch)
+        for record in batch.records:
             assert record.key is not None
-            self.replay_one(record.key, record.value)
+            self.replay_one(record.key, record.value, transaction)
 
-    def replay_one(self, raw_key: bytes, raw_value: bytes | None) -> None:
-        """Raises DecodeError."""
+    def replay_one(self, raw_key: bytes, raw_value: bytes | None, transaction: InTransaction | None = None) -> None:
+        """What a transaction commits counts when it is committed. Raises DecodeError."""
+        if transaction is not None and transaction.committed is not None:
+            for settled in self._transactions.end(_producer(transaction), committed=transaction.committed):
+                self.set(settled.key, committed_offset(settled.value))
+            return
         key, value = self._decode(raw_key, raw_value)
         if isinstance(key, UnknownKey):
             return
@@ -78,10 +87,18 @@ class GroupOffsets:
                 self.with_members.add(key.group)
             else:
                 self.with_members.discard(key.group)
-        elif isinstance(value, OffsetCommitValue):
-            self.set(key, committed_offset(value))
-        else:
+        elif not isinstance(value, OffsetCommitValue):
             self.delete(key)
+            self._transactions.forget(key)
+        elif transaction is not None:
+            self._transactions.add(_producer(transaction), key, value)
+        else:
+            self.set(key, committed_offset(value))
+            self._transactions.overtake(key)
+
+
+def _producer(transaction: InTransaction) -> Producer:
+    return Producer(transaction.key.followed, transaction.key.producer_id)
 
 
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
@@ -119,7 +136,7 @@ def read_offsets(
         for at, folder in folders.items():
             for found in walk(files, folder, Known(points.get(at, 0), held.clean, held.loose), fault_of_offsets):
                 if isinstance(found, Located):
-                    offsets.replay(found.batch.records)
+                    offsets.replay(found.batch)
                     ongoing.advance(found.batch.end - found.batch.position)
                 elif isinstance(found, Damage):
                     raise CorruptLog(found.path, found.position, found.reason)

@@ -142,7 +142,7 @@ def _recovered(log: OffsetsLog, progress: Progress) -> GroupOffsets:
         for partition in range(log.num_partitions):
             for record in log.recover(partition):
                 try:
-                    here.replay_one(record.key, record.value)
+                    here.replay_one(record.key, record.value, record.transaction)
                 except DecodeError as error:
                     where = f"__consumer_offsets-{partition} offset {record.offset}"
                     raise LogError(f"{where}: the record cannot be decoded: {error}") from error

@@ -57,7 +57,7 @@ class Broker(Server):
     """One Kafka broker. Without `quorum` it is its own controller, a whole cluster of one.
 
     `folder` keeps everything of it: `server.properties`, `server.log` and `data/`. `properties` are server.properties
-    of its own, before all others.
+    of its own, before all others; `jvm_options` likewise.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Broker(Server):
         start_timeout: float = 60.0,
         stop_timeout: float = 15.0,
         release: str = KAFKA,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         super().__init__(folder, host, free_port_range(2, host), heap_mb, start_timeout, stop_timeout, release)
         self.title = f"broker {node_id}"
@@ -79,6 +80,7 @@ class Broker(Server):
         # A lone broker, or the one that its cluster made the controller, listens for the quorum at the next port.
         self.quorum = quorum or Quorum(_new_id(), node_id, f"{host}:{self.port + 1}", 1)
         self._properties = dict(properties or {})
+        self._jvm_options = tuple(jvm_options)
         self._record_archive: Path | None = None
 
     @property
@@ -118,6 +120,7 @@ class Broker(Server):
             heap_mb=self.heap_mb,
             log_level="INFO",
             record_archive=self._record_archive,
+            jvm_options=self._jvm_options,
         )
         return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
 

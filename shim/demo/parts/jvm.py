@@ -1,5 +1,6 @@
 """How the parts' Java programs are started: one small JVM each."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from shim.demo.parts.archive import archive_path
@@ -23,12 +24,19 @@ _SMALL = (
 
 
 def java_command(
-    jars: JarSet, main_class: str, *args: str, heap_mb: int, log_level: str = "WARN", record_archive: Path | None = None
+    jars: JarSet,
+    main_class: str,
+    *args: str,
+    heap_mb: int,
+    log_level: str = "WARN",
+    record_archive: Path | None = None,
+    jvm_options: Sequence[str] = (),
 ) -> list[str]:
     """The argument list that runs `main_class` of a jar set, with its class data archive if there is one.
 
     `heap_mb`: the largest heap, in MiB. `log_level`: of log4j's root logger, on standard error. `record_archive`: write
-    a class data archive there at exit. Raises PartsUnavailable when there is no Java.
+    a class data archive there at exit. `jvm_options` come last, so that they win. Raises
+    PartsUnavailable when there is no Java.
     """
     java = java_executable()
     archive = archive_path(jars, java)
@@ -43,6 +51,7 @@ def java_command(
         f"-Xmx{heap_mb}m",
         *_SMALL,
         *sharing,
+        *jvm_options,
         f"-Dlog4j2.configurationFile={_LOG4J}",
         f"-Dparts.log.level={log_level}",
         "-cp",

@@ -1,0 +1,138 @@
+"""The two sides: a real broker's coordinator, and the shim in front of that broker. Each has a load generator."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import psutil
+
+from benchmarks.commit.generator import TOPIC_PARTITIONS, Carried, Load
+from benchmarks.commit.wire import TOPIC, ask
+from protocol.messages import create_topics
+from shim.demo.parts import Broker
+from shim.demo.processes import HOST, ShimProcess
+
+# Kafka's own defaults, in the place of those with which tests start a broker: threads, sizes, collector, compiler.
+_BROKER_PROPERTIES: Final = {
+    "offsets.topic.num.partitions": 50,
+    "log.cleaner.dedupe.buffer.size": 134_217_728,
+    "num.network.threads": 3,
+    "num.io.threads": 8,
+    "background.threads": 10,
+}
+_HEAP_MB: Final = 1024
+_JVM_OPTIONS: Final = (
+    *("-Xms1024m", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:TieredStopAtLevel=4"),
+)
+_CREATE_TOPICS_VERSION: Final = 5
+_FLUSH_BYTES: Final = 200
+
+
+class Generator:
+    """`generator.py` as a process of its own; loads one after the other."""
+
+    def __init__(self, port: int, connections: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.commit.generator", HOST, str(port), str(connections)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._hear()
+
+    def carry(self, load: Load) -> Carried:
+        """Raises RuntimeError when it breaks off; what it said is on standard error."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(load) + "\n")
+        self._process.stdin.flush()
+        return Carried(*json.loads(self._hear()))
+
+    def _hear(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the load generator has broken off")
+        return line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Measured(NamedTuple):
+    """A load on one side. `server_cpu_seconds`: processor time of the server's process meanwhile, all its threads."""
+
+    carried: Carried
+    server_cpu_seconds: float
+
+
+class Side:
+    def __init__(self, name: str, pid: int, generator: Generator) -> None:
+        self.name = name
+        self._server = psutil.Process(pid)
+        self._generator = generator
+
+    def measure(self, load: Load) -> Measured:
+        before = self._cpu_seconds()
+        carried = self._generator.carry(load)
+        return Measured(carried, self._cpu_seconds() - before)
+
+    def _cpu_seconds(self) -> float:
+        times = self._server.cpu_times()
+        return float(times.user + times.system)
+
+
+class Sides(NamedTuple):
+    shim: Side
+    kafka: Side
+
+
+@contextmanager
+def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterator[Sides]:
+    """Both, ready, with so many members each. What they write is in `folder`."""
+    with ExitStack() as running:
+        broker = Broker(folder / "kafka", heap_mb=_HEAP_MB, properties=_BROKER_PROPERTIES, jvm_options=_JVM_OPTIONS)
+        running.enter_context(broker)
+        _create_topic(broker.port)
+        shim = running.enter_context(
+            ShimProcess(folder / "shim", broker.bootstrap_servers, broker.node_id, shim_settings)
+        )
+        kafka_generator = running.enter_context(Generator(broker.port, connections))
+        shim_generator = running.enter_context(Generator(shim.broker_port, connections))
+        yield Sides(Side("shim", shim.pid, shim_generator), Side("Kafka", broker.pid, kafka_generator))
+
+
+def _create_topic(port: int) -> None:
+    topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
+    with socket.create_connection((HOST, port)) as sock:
+        created = ask(sock, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))
+    if created.topics[0].error_code:
+        raise RuntimeError(f"no topic: {created.topics[0].error_message}")
+
+
+def flush_times_us(folder: Path, seconds: float) -> list[float]:
+    """The disk's own time for one small commit: each time a write at the end of a file, and its `fdatasync`."""
+    path = folder / "flushes"
+    times: list[float] = []
+    with path.open("wb", buffering=0) as file:
+        end = time.perf_counter() + seconds
+        while (begun := time.perf_counter()) < end:
+            os.pwrite(file.fileno(), bytes(_FLUSH_BYTES), len(times) * _FLUSH_BYTES)
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - begun) * 1e6)
+    path.unlink()
+    return times

@@ -1,0 +1,109 @@
+"""What is read in the cluster's own `__consumer_offsets`, and becomes part of this log.
+
+A transactional batch makes offsets pending, a control batch settles them; each is taken over with how far the cluster's
+log has been read by that, so that it happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from protocol.followed import Position
+from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Caller, Producer, Transaction
+from shim.coordinator.parked_commits import Committer
+from shim.coordinator.transactions import Settled
+from shim.coordinator.txn_offset_commit import answer_parked
+
+NOBODY: Final = 2**63 - 1
+"""A producer id that no cluster gives out: a position by itself is said by an end of its transaction."""
+
+_UNKNOWN: Final = Committer(Caller("", ""), -1, "", None)
+
+
+class FollowedBatch(NamedTuple):
+    """Offsets that a producer commits in a transaction. ``position``: behind that batch."""
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    records: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]
+
+
+class FollowedEnd(NamedTuple):
+    """The marker that ends a producer's transaction in the partition. ``position``: behind it."""
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    committed: bool
+    coordinator_epoch: int
+
+
+def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
+    """The offsets are pending from now on; who has sent them is answered, once they are durable."""
+    state = decision.state
+    if not batch.records or _is_behind(decision, batch.position):
+        return
+    producer = Producer(batch.position.partition, batch.producer_id)
+    decision.begin_transaction(Transaction(batch.producer_id, batch.producer_epoch, batch.position))
+    for key, value in batch.records:
+        decision.write_pending(key, value)
+    written = dict(batch.records)
+    for group in {key.group for key in written}:
+        of_group = {key: value for key, value in written.items() if key.group == group}
+        for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
+            if parked.wrote(of_group):
+                parked.is_written = True
+                state.committers.setdefault(producer, {})[group] = parked.committer
+                if parked.told:
+                    answer_parked(decision, parked)
+
+
+def follow_end(decision: Decision, end: FollowedEnd) -> None:
+    """What of the producer is pending is committed, or dropped. Nothing is written where nothing is."""
+    if _is_behind(decision, end.position):
+        return
+    producer = Producer(end.position.partition, end.producer_id)
+    committers = decision.state.committers.pop(producer, {})
+    if producer not in decision.state.transactions.pending:
+        return
+    settled = decision.end_transaction(
+        Transaction(end.producer_id, end.producer_epoch, end.position, end.committed, end.coordinator_epoch)
+    )
+    if decision.state.settings.offsets_history_retention_minutes > 0:
+        for each in settled:
+            _remember(decision, committers.get(each.key.group, _UNKNOWN), each)
+
+
+def follow_position(decision: Decision, position: Position) -> None:
+    """The cluster's log has been read up to there, and what was read is no concern."""
+    if not _is_behind(decision, position):
+        decision.end_transaction(Transaction(NOBODY, 0, position, committed=False))
+
+
+def _is_behind(decision: Decision, position: Position) -> bool:
+    return position.next_offset <= decision.state.transactions.positions.get(position.partition, -1)
+
+
+def _remember(decision: Decision, committer: Committer, settled: Settled) -> None:
+    key, value = settled
+    decision.history.append(
+        (
+            OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),
+            OffsetHistoryValue(
+                offset=value.offset,
+                leader_epoch=value.leader_epoch,
+                metadata=value.metadata,
+                commit_timestamp=value.commit_timestamp,
+                generation_id=committer.generation_id,
+                member_id=committer.member_id,
+                group_instance_id=committer.group_instance_id,
+                client_id=committer.caller.client_id,
+                client_host=committer.caller.client_host,
+            ),
+        )
+    )

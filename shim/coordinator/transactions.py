@@ -1,0 +1,164 @@
+"""Offsets of transactions that have not ended, and how far the cluster's log, where they stand, has been taken over.
+
+As in Kafka 4.3 (`OffsetMetadataManager`): what is pending takes the place of the committed offset when its
+transaction is committed, unless a later record has done so already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.errors import DecodeError
+from protocol.followed import Position
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
+from shim.coordinator.dump_reader import DumpReader
+from shim.coordinator.outcome import Producer
+
+_COUNTS: Final = Struct("<IIQ")
+_POSITION: Final = Struct("<iq")
+_PRODUCER: Final = Struct("<iqI")
+_ENTRY: Final = Struct("<QII")
+
+
+@dataclass(slots=True)
+class Pending:
+    """``written``: rises from record to record. ``value`` None: a later record has overtaken it, however its
+    transaction ends."""
+
+    written: int
+    value: OffsetCommitValue | None
+
+
+class Settled(NamedTuple):
+    """An offset that is committed with its transaction."""
+
+    key: OffsetCommitKey
+    value: OffsetCommitValue
+
+
+class Transactions:
+    """Of one offsets partition."""
+
+    __slots__ = ("_groups", "_written", "pending", "positions")
+
+    def __init__(self) -> None:
+        self.positions: dict[int, int] = {}
+        """By partition of the cluster's `__consumer_offsets`: the next offset to be taken over."""
+        self.pending: dict[Producer, dict[OffsetCommitKey, Pending]] = {}
+        """To be looked at, not changed, from outside."""
+        # Whose offsets are pending: by group, topic and partition.
+        self._groups: dict[str, dict[tuple[str, int], set[Producer]]] = {}
+        self._written = 0
+
+    # -- records
+
+    def taken_over(self, position: Position | None) -> None:
+        if position is not None:
+            self.positions[position.partition] = max(position.next_offset, self.positions.get(position.partition, 0))
+
+    def add(self, producer: Producer, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        self._written += 1
+        offsets = self.pending.setdefault(producer, {})
+        if key not in offsets:
+            self._groups.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
+        offsets[key] = Pending(self._written, value)
+
+    def overtake(self, key: OffsetCommitKey, before: int | None = None) -> None:
+        """An offset was committed by a later record than those that are pending, or than those written before that."""
+        for producer in self._producers(key):
+            pending = self.pending[producer][key]
+            if before is None or pending.written < before:
+                pending.value = None
+
+    def forget(self, key: OffsetCommitKey) -> None:
+        """A tombstone: it takes what is pending, too."""
+        for producer in list(self._producers(key)):
+            self._drop(producer, key)
+
+    def end(self, producer: Producer, *, committed: bool) -> list[Settled]:
+        """Nothing of that producer is pending any more. Gives what its commit puts in force."""
+        settled = []
+        for key, pending in list(self.pending.get(producer, {}).items()):
+            self._drop(producer, key)
+            if committed and pending.value is not None:
+                settled.append(Settled(key, pending.value))
+                self.overtake(key, pending.written)
+        return settled
+
+    def _drop(self, producer: Producer, key: OffsetCommitKey) -> None:
+        offsets = self.pending[producer]
+        del offsets[key]
+        if not offsets:
+            del self.pending[producer]
+        of_group = self._groups[key.group]
+        producers = of_group[key.topic, key.partition]
+        producers.discard(producer)
+        if not producers:
+            del of_group[key.topic, key.partition]
+        if not of_group:
+            del self._groups[key.group]
+
+    def _producers(self, key: OffsetCommitKey) -> Collection[Producer]:
+        return self._groups.get(key.group, {}).get((key.topic, key.partition), ())
+
+    # -- what is pending
+
+    def __contains__(self, key: OffsetCommitKey) -> bool:
+        return bool(self._producers(key))
+
+    def has_group(self, group: str) -> bool:
+        return group in self._groups
+
+    def groups(self) -> Collection[str]:
+        return self._groups.keys()
+
+    def of_group(self, group: str) -> Collection[tuple[str, int]]:
+        """Every (topic, partition) of which an offset of the group is pending."""
+        return self._groups.get(group, {}).keys()
+
+    # -- dump and restore
+
+    def dump(self) -> bytes:
+        """All of it, as :meth:`restore` reads it, little-endian: numbers of positions and producers, and of records
+        written; the positions; the producers with their entries, keys and values as in the log."""
+        pieces = [_COUNTS.pack(len(self.positions), len(self.pending), self._written)]
+        pieces += [_POSITION.pack(*each) for each in self.positions.items()]
+        for producer, offsets in self.pending.items():
+            pieces.append(_PRODUCER.pack(*producer, len(offsets)))
+            for key, pending in offsets.items():
+                raw_key = encode_key(key)
+                raw_value = encode_value(pending.value) if pending.value is not None else b""
+                pieces += (_ENTRY.pack(pending.written, len(raw_key), len(raw_value)), raw_key, raw_value)
+        return b"".join(pieces)
+
+    @classmethod
+    def restore(cls, raw: bytes | bytearray | memoryview) -> Transactions:
+        """Raises DecodeError for anything that is no dump."""
+        dump = DumpReader(raw)
+        self = cls()
+        positions, producers, written = dump.unpack(_COUNTS)
+        for _ in range(positions):
+            self.taken_over(Position(*dump.unpack(_POSITION)))
+        for _ in range(producers):
+            followed, producer_id, count = dump.unpack(_PRODUCER)
+            for _ in range(count):
+                order, key_size, value_size = dump.unpack(_ENTRY)
+                key, value = _entry(bytes(dump.take(key_size)), bytes(dump.take(value_size)))
+                self._written = order - 1
+                self.add(Producer(followed, producer_id), key, value or OffsetCommitValue(0))
+                if value is None:
+                    self.pending[Producer(followed, producer_id)][key].value = None
+        self._written = written
+        dump.end()
+        return self
+
+
+def _entry(raw_key: bytes, raw_value: bytes) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+    key = decode_key(raw_key)
+    value = decode_value(key, raw_value) if raw_value else None
+    if not isinstance(key, OffsetCommitKey) or not isinstance(value, OffsetCommitValue | None):
+        raise DecodeError("no offset", 0, "Transactions")
+    return key, value

@@ -1,0 +1,69 @@
+"""What a batch has to do with transactions: in which it is, which it ends, what of that may be in this log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.batches import ControlRecordType, CorruptBatch, Record, control_record_type, end_transaction_marker
+from protocol.followed import Position, position_of
+from shim.log.segment import SoundBatch
+
+NO_PARTITION = -1
+
+
+class TransactionKey(NamedTuple):
+    """Whose transaction, and in which partition of the cluster's log it stands that was taken over (-1: in none)."""
+
+    producer_id: int
+    followed: int
+
+
+class InTransaction(NamedTuple):
+    """A record is one of an open transaction (``committed`` None), or the marker that ends it.
+
+    ``position``: see :mod:`protocol.followed`; of a batch each record says it.
+    """
+
+    key: TransactionKey
+    producer_epoch: int
+    committed: bool | None
+    position: Position | None
+
+
+def transaction_of(batch: SoundBatch) -> InTransaction | None:
+    """None for a batch outside of transactions, and for one without records.
+
+    To be called for a batch that is not :func:`foreign <why_foreign>`.
+    """
+    header = batch.header
+    if not header.is_transactional or not batch.records:
+        return None
+    first = batch.records[0]
+    position = position_of(first.headers)
+    committed = _ends(first) is ControlRecordType.COMMIT if header.is_control else None
+    key = TransactionKey(header.producer_id, position.partition if position is not None else NO_PARTITION)
+    return InTransaction(key, header.producer_epoch, committed, position)
+
+
+def why_foreign(batch: SoundBatch) -> str | None:
+    """What a batch is that brokers write, and this log does not; None for one that may be in here."""
+    header = batch.header
+    if header.is_transactional and header.producer_id < 0:
+        return "a transactional batch without a producer"
+    if not header.is_control:
+        return None
+    if not header.is_transactional or len(batch.records) > 1:
+        return "a control batch that ends no transaction"
+    for record in batch.records:
+        try:
+            if _ends(record) is None:
+                return f"a control batch of type {control_record_type(record)}"
+            end_transaction_marker(record)
+        except CorruptBatch as corrupt:
+            return f"a control batch: {corrupt.reason}"
+    return None
+
+
+def _ends(record: Record) -> ControlRecordType | None:
+    found = control_record_type(record)
+    return next((each for each in (ControlRecordType.ABORT, ControlRecordType.COMMIT) if each == found), None)

@@ -1,0 +1,91 @@
+"""Has every partition look for expired offsets, every `offsets.retention.check.interval.ms`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from protocol.errors import ErrorCode
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator, Outcome, RetentionStep
+from shim.runtime.clock import Clock
+from shim.runtime.flight import Ticket
+from shim.runtime.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+_DAY_S: Final = 24 * 3600.0
+
+# So much of the loop's time a look takes at most.
+_SHARE: Final = 0.2
+
+
+class OffsetsRetention:
+    """One partition at a time, a step at a time, each an ordinary request to its coordinator.
+
+    What has expired is what has by both clocks, the shim's own and the wall clock: see :class:`Clock`.
+    """
+
+    def __init__(self, runtime: Runtime, settings: Settings, clock: Clock) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._interval_s = settings.offsets_retention_check_interval_ms / 1000
+        self._minutes = settings.offsets_retention_minutes
+
+    async def run(self) -> None:
+        """For ever; the first look comes one interval after the start, as a broker's does."""
+        while True:
+            await _pass(self._interval_s)
+            for number in range(self._runtime.num_partitions):
+                await self.check(number)
+
+    async def check(self, number: int) -> None:
+        """Look at one partition, if it is served; a failure ends the look, and the next one begins anew."""
+        offsets = groups = 0
+        more = True
+        while more:
+            step = _Step()
+            begun = time.perf_counter()
+            self._runtime.submit(number, self._operation, step, hold=False)
+            # Also between the last step of one partition and the first one of the next.
+            await asyncio.sleep((time.perf_counter() - begun) / _SHARE)
+            # What was found is durable before more is looked for: nothing piles up while the disk is slow.
+            answer = await step.answered
+            if isinstance(answer, ErrorCode):
+                break
+            offsets, groups, more = offsets + answer.offsets, groups + answer.groups, answer.more
+        if offsets or groups:
+            log.info(
+                "__consumer_offsets-%d: deleted %d offsets that have expired (offsets.retention.minutes is %d), "
+                "and %d empty groups",
+                *(number, offsets, self._minutes, groups),
+            )
+
+    def _operation(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+        return coordinator.check_retention(min(now, self._clock.surely_past()), ticket)
+
+
+class _Step:
+    """The ticket of one step."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[RetentionStep | ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def answer(self, response: RetentionStep) -> None:
+        self._tell(response)
+
+    def fail(self, error: ErrorCode) -> None:
+        self._tell(error)
+
+    def _tell(self, answer: RetentionStep | ErrorCode) -> None:
+        if not self.answered.done():  # it is when the shim stops
+            self.answered.set_result(answer)
+
+
+async def _pass(seconds: float) -> None:
+    # No event loop waits for as long as the setting may ask for.
+    while seconds > 0:
+        await asyncio.sleep(min(seconds, _DAY_S))
+        seconds -= _DAY_S

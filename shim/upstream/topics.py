@@ -1,0 +1,362 @@
+"""Which topics the cluster has: the one place that says whether an offset can be committed, and when it is of nothing.
+
+What is known here is what was seen: each topic for which there are offsets is looked at again and again, one that is
+not known when it is asked for, and what Metadata responses tell clients is seen on its way to them. What was seen may
+be old, as a broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id has
+changed), is in doubt, until all brokers say the same: of a topic that is gone, twice.
+
+While a topic is in doubt no offset is committed for it. So whatever was committed before is the old topic's, and is
+deleted; whatever is committed later is the new one's, and stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+from protocol.wire import ZERO_UUID
+from shim.config import Settings
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_LEGAL: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
+"""What a topic can be called (Kafka 4.3, `Topic.validate`)."""
+
+# What is asked for at once; a response of so many partitions is read in some ten milliseconds.
+_TOPICS: Final = 500
+_PARTITIONS: Final = 2_000
+_UNSEEN: Final = 10
+
+
+class Topic(NamedTuple):
+    """``topic_id`` is zero where the brokers are too old to tell (before 2.8)."""
+
+    topic_id: bytes
+    partitions: int
+
+
+View = Mapping[str, Topic | None]
+"""Of the topics asked for; None of one that does not exist. One of which nothing can be said is missing."""
+
+
+class TopicSource(Protocol):
+    """Where it is asked. Both raise :class:`UpstreamError` when nobody can say."""
+
+    async def one(self, names: Collection[str]) -> View:
+        """As one broker says."""
+
+    async def all(self, names: Collection[str]) -> View:
+        """As every broker of the cluster says; a topic of which they do not all say the same is missing."""
+
+
+class TopicInDoubt(Exception):
+    """It is not known in time whether the topic is the one that it was; a client is to ask again."""
+
+
+class Pace(NamedTuple):
+    """Times, in seconds, that tests make short."""
+
+    pause: float = 0.1
+    """Between two requests of a look."""
+    round: float = 1.0
+    """From one time that all brokers are asked of topics in doubt to the next one."""
+    doubt: float = 30.0
+    """The longest that a topic is in doubt; where it cannot be told by then, nothing is deleted."""
+    wait: float = 3.0
+    """The longest that a request waits to be told."""
+
+
+class _Identity(NamedTuple):
+    """``confirmed``: all brokers have said so."""
+
+    topic_id: bytes
+    confirmed: bool
+
+
+class _Doubt:
+    __slots__ = ("absent", "over", "recreated", "seen", "since")
+
+    def __init__(self, *, recreated: bool) -> None:
+        self.recreated = recreated
+        """Whether it was seen with another id; otherwise somebody did not see it."""
+        self.since = time.monotonic()
+        self.absent = 0
+        """How often in a row all brokers did not have it."""
+        self.seen = False
+        """Whether it was seen since they were asked."""
+        self.over = asyncio.Event()
+
+
+class Topics:
+    """For the event loop."""
+
+    def __init__(self, source: TopicSource, settings: Settings, pace: Pace | None = None) -> None:
+        self._source = source
+        self._interval = settings.topology_refresh_interval_ms / 1000
+        self._pace = pace or Pace()
+        self.partition_counts: dict[str, int] = {}
+        """Of the topics that are known and not in doubt; to be looked at only. One that is not there may exist."""
+        self._identities: dict[str, _Identity] = {}
+        self._doubts: dict[str, _Doubt] = {}
+        self._doubted = asyncio.Event()
+        self._unused: set[str] = set()
+        self._wanted: dict[str, asyncio.Future[Topic | UpstreamError | None]] = {}
+        self._asking: asyncio.Task[None] | None = None
+        self._told = ""
+
+    # -- for requests
+
+    async def partitions_of(self, names: Iterable[str]) -> dict[str, int | None]:
+        """How many partitions the topics have, as the cluster says now: 0 where there is none; None where nobody can
+        say, or not in time. Raises :class:`TopicInDoubt`.
+        """
+        legal = {name for name in names if _LEGAL.match(name)}
+        counts: dict[str, int | None] = {name: None if name in legal else 0 for name in names}
+        try:
+            async with asyncio.timeout(self._pace.wait):
+                seen = await self._ask(legal)
+                for name, topic in seen.items():
+                    if topic is None:
+                        counts[name] = 0
+                    else:
+                        await self._certain(name)
+                        counts[name] = max(topic.partitions, self.partition_counts.get(name, 0))
+        except (TimeoutError, UpstreamError) as error:
+            if not legal.isdisjoint(self._doubts):
+                raise TopicInDoubt from error
+        return counts
+
+    def in_doubt(self, names: Iterable[str] | None) -> list[str]:
+        """Which of these (None: of all) were seen with another id: it is not known yet whether their offsets are to be
+        deleted."""
+        if not self._doubts:
+            return []
+        of_concern = self._doubts if names is None else names
+        return [name for name in of_concern if name in self._doubts and self._doubts[name].recreated]
+
+    async def certain(self, names: Iterable[str]) -> None:
+        """Wait until none of these is in doubt. Raises :class:`TopicInDoubt`."""
+        try:
+            async with asyncio.timeout(self._pace.wait):
+                for name in names:
+                    await self._certain(name)
+        except TimeoutError as error:
+            raise TopicInDoubt from error
+
+    async def _certain(self, name: str) -> None:
+        while (doubt := self._doubts.get(name)) is not None:
+            await doubt.over.wait()
+
+    def learn(self, name: str, topic: Topic) -> None:
+        """A broker has told a client so. What is no concern of the shim's is not kept."""
+        if name in self.partition_counts or name in self._doubts:
+            self._saw(name, topic)
+
+    # -- asking of what is not known
+
+    async def _ask(self, names: Collection[str]) -> dict[str, Topic | None]:
+        loop = asyncio.get_running_loop()
+        asked = {}
+        for name in names:
+            if name not in self._wanted:
+                self._wanted[name] = loop.create_future()
+            asked[name] = self._wanted[name]
+        if not asked:
+            return {}
+        if self._asking is None:
+            self._asking = loop.create_task(self._ask_for_wanted())
+        await asyncio.wait(asked.values())  # unlike gather, it leaves them alone when this one is given up
+        seen = {}
+        for name, answer in asked.items():
+            topic = answer.result()
+            if isinstance(topic, UpstreamError):
+                raise topic
+            seen[name] = topic
+        return {name: topic for name, topic in seen.items() if topic is not _UNCLEAR}
+
+    async def _ask_for_wanted(self) -> None:
+        """One request at a time, for all that was wanted meanwhile."""
+        try:
+            while self._wanted:
+                names = list(islice(self._wanted, _TOPICS))
+                asked = {name: self._wanted.pop(name) for name in names}
+                answers: dict[str, Topic | UpstreamError | None]
+                try:
+                    view = dict(await self._source.one(names))
+                    # A topic may be so new that not every broker has heard of it.
+                    unseen = [name for name in names if view.get(name) is None]
+                    if unseen:
+                        view = {n: t for n, t in view.items() if t is not None} | dict(await self._source.all(unseen))
+                except UpstreamError as error:
+                    answers = dict.fromkeys(names, error)
+                else:
+                    answers = {name: view.get(name, _UNCLEAR) for name in names}
+                    for name, topic in view.items():
+                        if topic is not None:
+                            self._saw(name, topic)
+                for name, answer in asked.items():
+                    answer.set_result(answers[name])
+        finally:
+            self._asking = None
+
+    # -- what was seen
+
+    def _saw(self, name: str, topic: Topic) -> None:
+        before = self._identities.get(name)
+        has_changed = before is not None and topic.topic_id not in (before.topic_id, ZERO_UUID)
+        doubt = self._doubts.get(name)
+        if before is not None and before.confirmed and has_changed:
+            if doubt is None:
+                doubt = self._begin_doubt(name, recreated=True)
+            doubt.recreated = True
+        if doubt is not None:
+            doubt.seen = True
+            return
+        if (before is None or has_changed) and topic.topic_id != ZERO_UUID:
+            self._identities[name] = _Identity(topic.topic_id, confirmed=False)
+        known = 0 if has_changed else self.partition_counts.get(name, 0)
+        self.partition_counts[name] = max(topic.partitions, known)  # it grows only: who says less is behind
+
+    def _begin_doubt(self, name: str, *, recreated: bool) -> _Doubt:
+        self.partition_counts.pop(name, None)
+        doubt = self._doubts[name] = _Doubt(recreated=recreated)
+        self._doubted.set()
+        return doubt
+
+    def _end_doubt(self, name: str) -> None:
+        self._doubts.pop(name).over.set()
+
+    # -- looking
+
+    async def run(
+        self, in_use: Callable[[], Awaitable[Collection[str]]], delete: Callable[[str], Awaitable[int]]
+    ) -> None:
+        """Look, every `topology.refresh.interval.ms`, at the topics that are ``in_use``, for ever; have the offsets of
+        those that are gone deleted, and be told how many these were."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._settle(delete))
+            while True:
+                await self._look(await in_use())
+                await asyncio.sleep(self._interval)
+
+    async def _look(self, in_use: Collection[str]) -> None:
+        try:
+            for names in self._requests(in_use):
+                for name, topic in (await self._source.one(names)).items():
+                    if topic is not None:
+                        self._saw(name, topic)
+                    elif name not in self._doubts:
+                        self._begin_doubt(name, recreated=False)
+                await self._confirm(names)
+                await asyncio.sleep(self._pace.pause)
+        except UpstreamError as error:
+            self._tell(f"topics cannot be looked up for now: {error}")
+        else:
+            self._tell("")
+        self._forget_unused(in_use)
+
+    def _requests(self, in_use: Collection[str]) -> Iterator[list[str]]:
+        names: list[str] = []
+        partitions = 0
+        for name in in_use:
+            if _LEGAL.match(name):
+                names.append(name)
+                partitions += self.partition_counts.get(name, _UNSEEN)
+                if len(names) >= _TOPICS or partitions >= _PARTITIONS:
+                    yield names
+                    names, partitions = [], 0
+        if names:
+            yield names
+
+    async def _confirm(self, names: Iterable[str]) -> None:
+        """Which topic it is that has a name, before any offset is deleted since it is not that one any more."""
+        unconfirmed = [name for name in names if name in self._identities and not self._identities[name].confirmed]
+        if unconfirmed:
+            for name, topic in (await self._source.all(unconfirmed)).items():
+                before = self._identities.get(name)
+                if before is not None and topic is not None and topic.topic_id == before.topic_id:
+                    self._identities[name] = _Identity(topic.topic_id, confirmed=True)
+
+    def _forget_unused(self, in_use: Collection[str]) -> None:
+        unused = self.partition_counts.keys() - in_use
+        for name in unused & self._unused:
+            del self.partition_counts[name]
+            self._identities.pop(name, None)
+        self._unused = unused
+
+    def _tell(self, what: str) -> None:
+        if what != self._told:
+            self._told = what
+            if what:
+                log.warning("%s", what)
+
+    # -- settling what is in doubt
+
+    async def _settle(self, delete: Callable[[str], Awaitable[int]]) -> None:
+        while True:
+            if not self._doubts:
+                self._doubted.clear()
+                await self._doubted.wait()
+            doubtful = list(self._doubts)
+            for first in range(0, len(doubtful), _TOPICS):
+                await self._settle_some(doubtful[first : first + _TOPICS], delete)
+            await asyncio.sleep(self._pace.round)
+
+    async def _settle_some(self, names: list[str], delete: Callable[[str], Awaitable[int]]) -> None:
+        for name in names:
+            self._doubts[name].seen = False
+        try:
+            view = await self._source.all(names)
+        except UpstreamError as error:
+            self._tell(f"whether topics have been deleted cannot be found out for now: {error}")
+            view = {}
+        for name in names:
+            doubt = self._doubts[name]
+            if name not in view:
+                doubt.absent = 0
+                if time.monotonic() - doubt.since >= self._pace.doubt:
+                    self._give_up(name, doubt)
+                continue
+            topic = view[name]
+            if topic is not None:
+                await self._settle_present(name, topic, delete)
+                continue
+            doubt.absent = 0 if doubt.seen else doubt.absent + 1
+            if doubt.absent >= 2:  # as of two times, with a while between
+                deleted = await delete(name)
+                self._identities.pop(name, None)
+                self._end_doubt(name)
+                log.warning("topic %s has been deleted: deleted %d offsets that were committed for it", name, deleted)
+
+    async def _settle_present(self, name: str, topic: Topic, delete: Callable[[str], Awaitable[int]]) -> None:
+        before = self._identities.get(name)
+        if before is not None and before.confirmed and topic.topic_id not in (before.topic_id, ZERO_UUID):
+            deleted = await delete(name)
+            log.warning(
+                "topic %s has been deleted and made anew: deleted %d offsets that were committed for the old one",
+                *(name, deleted),
+            )
+        if topic.topic_id != ZERO_UUID:
+            self._identities[name] = _Identity(topic.topic_id, confirmed=True)
+        self.partition_counts[name] = topic.partitions
+        self._end_doubt(name)
+
+    def _give_up(self, name: str, doubt: _Doubt) -> None:
+        # Which one it is from now on is not known: whatever is seen next is no reason to delete anything.
+        self._identities.pop(name, None)
+        self._end_doubt(name)
+        if doubt.recreated:
+            log.error(
+                "topic %s was seen with another id, and the brokers do not agree: its offsets are kept, and may be "
+                "those of a topic that was deleted",
+                name,
+            )
+
+
+_UNCLEAR: Final = Topic(ZERO_UUID, -1)

@@ -1,0 +1,156 @@
+"""TxnOffsetCommit: what the client is told, and that nothing stays unstable, whoever leaves in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.txn_offset_commit import (
+    API,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from shim.api import Call, Services, txn_offset_commit
+from tests.runtime.cluster_log import UNSTABLE, Cluster, fetched, follows, ready, until
+from tests.runtime.running import TOPIC, Running, running
+
+VERSION = 3
+GROUP = "g"
+
+
+class Client:
+    """Its connection; the broker answers when the test says so."""
+
+    client_host = "/127.0.0.1"
+    node_id = 1
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+        self.broker: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def ask(self, correlation_id: int, frame: bytes) -> asyncio.Future[bytes]:
+        self.asked.append(frame)
+        return self.broker
+
+    def give_up(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def broker_says(self, error: ErrorCode) -> None:
+        self.broker.set_result(API.response_frame(VERSION, 7, response(error)))
+
+    async def told(self) -> int:
+        _, answer = API.parse_response(VERSION, await asyncio.wait_for(self.answer, 10.0), 4)
+        return answer.topics[0].partitions[0].error_code
+
+
+def response(error: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        0, (TxnOffsetCommitResponseTopic(TOPIC, (TxnOffsetCommitResponsePartition(0, error),)),)
+    )
+
+
+class At:
+    """A shim that follows a cluster, and a client of it."""
+
+    def __init__(self, shim: Running, cluster: Cluster, services: Services) -> None:
+        self.shim = shim
+        self.cluster = cluster
+        self.services = services
+        self.client = Client()
+
+    def send(self, offset: int = 5) -> Any:
+        """The coroutine that waits for the broker, None where nobody was asked."""
+        partition = TxnOffsetCommitRequestPartition(0, offset, -1, "")
+        topics = (TxnOffsetCommitRequestTopic(TOPIC, (partition,)),)
+        frame = API.request_frame(VERSION, 7, "me", TxnOffsetCommitRequest("tx", GROUP, 1, -1, topics=topics))
+        call = Call(API, VERSION, frame, self.client, txn_offset_commit.failure, self.client.answer.set_result)
+        return txn_offset_commit.handle(self.services, call)
+
+
+@asynccontextmanager
+async def at_work(tmp_path: Path, timeout_seconds: float = 10.0, *, is_ready: bool = True) -> AsyncIterator[At]:
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster, timeout_seconds)
+        if is_ready:
+            await ready(following, GROUP)
+        yield At(shim, cluster, Services(shim.runtime, cast(Any, None), cast(Any, None), {}, following))
+        await following.stop()
+
+
+async def test_it_is_answered_when_the_broker_has_said_yes_and_it_was_read(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as at:
+        waiting = asyncio.create_task(at.send())
+        (frame,) = at.client.asked
+        _, sent_on = API.parse_request(VERSION, frame, 4)
+        assert (sent_on.generation_id, sent_on.member_id) == (-1, "")
+        assert await fetched(at.shim, GROUP) == UNSTABLE
+        at.client.broker_says(ErrorCode.NONE)
+        await waiting
+        assert not at.client.answer.done()
+        at.cluster.commit(GROUP, 5)
+        assert await at.client.told() == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+async def test_what_the_broker_refuses_is_refused(tmp_path: Path, error: ErrorCode) -> None:
+    async with at_work(tmp_path) as at:
+        waiting = asyncio.create_task(at.send())
+        at.client.broker_says(error)
+        await waiting
+        assert await at.client.told() == error
+        assert await fetched(at.shim, GROUP) == (0, -1)
+
+
+async def test_before_the_cluster_is_followed(tmp_path: Path) -> None:
+    async with at_work(tmp_path, is_ready=False) as at:
+        assert at.send() is None
+        assert await at.client.told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert at.client.asked == []
+
+
+async def test_the_broker_goes_away(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as at:
+        waiting = asyncio.create_task(at.send())
+        at.client.broker.set_exception(ConnectionError("gone"))
+        with pytest.raises(ConnectionError):
+            await waiting
+        assert await fetched(at.shim, GROUP) == (0, -1)
+
+
+async def test_the_client_goes_away(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as at:
+        waiting = asyncio.create_task(at.send())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert await fetched(at.shim, GROUP) == (0, -1)
+
+
+async def test_the_client_goes_away_before_anybody_waits(tmp_path: Path) -> None:
+    async with at_work(tmp_path, 0.05) as at:
+        at.send().close()
+        assert await fetched(at.shim, GROUP) == UNSTABLE
+        await until(at.shim, GROUP, (0, -1))
+
+
+async def test_it_is_not_read_in_time(tmp_path: Path) -> None:
+    async with at_work(tmp_path, 0.05) as at:
+        waiting = asyncio.create_task(at.send())
+        at.client.broker_says(ErrorCode.NONE)
+        await waiting
+        assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        at.cluster.commit(GROUP, 5)
+        await ready(at.services.following, GROUP)
+        await until(at.shim, GROUP, UNSTABLE)

@@ -1,0 +1,344 @@
+"""TxnOffsetCommit, and what becomes of it when the cluster's log is read."""
+
+import random
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.followed import Position
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.offsets_log import OffsetCommitKey
+
+from .driving import new_coordinator
+from .transacting import FOLLOWED, KafkaRule, Transacting, replayed
+
+UNSTABLE = -ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def committed(d: Transacting, offset: int, *, at: int, producer: int = 1, epoch: int = 0) -> None:
+    """A whole TxnOffsetCommit of that offset, read at that place."""
+    ticket, sent_on = d.ask_txn_commit([("orders", 0, offset)], producer=producer, epoch=epoch)
+    assert sent_on is not None
+    d.read(at, sent_on)
+    d.tell(ticket, sent_on)
+    assert d.errors(ticket) == {0}
+
+
+class TestChecks:
+    def test_it_is_sent_on_without_the_member(self) -> None:
+        d = Transacting()
+        (member,), generation = d.stable(1)
+        _, sent_on = d.ask_txn_commit([("orders", 0, 5)], member=member, generation=generation, epoch=3)
+        assert sent_on is not None
+        assert (sent_on.generation_id, sent_on.member_id, sent_on.group_instance_id) == (-1, "", None)
+        assert (sent_on.producer_id, sent_on.producer_epoch, sent_on.transactional_id) == (1, 3, "tx")
+
+    @pytest.mark.parametrize(
+        ("member", "generation", "instance", "error"),
+        [
+            ("stranger", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+            ("stranger", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+            ("", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+            ("its own", 0, None, ErrorCode.ILLEGAL_GENERATION),
+            ("its own", 2, None, ErrorCode.ILLEGAL_GENERATION),
+            ("its own", -1, None, ErrorCode.ILLEGAL_GENERATION),
+            ("its own", 1, "i", ErrorCode.UNKNOWN_MEMBER_ID),
+        ],
+    )
+    def test_who_is_no_member_of_the_generation(
+        self, member: str, generation: int, instance: str | None, error: ErrorCode
+    ) -> None:
+        d = Transacting()
+        (own,), _ = d.stable(1)
+        member = own if member == "its own" else member
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], member=member, generation=generation, instance=instance)
+        assert sent_on is None
+        assert d.errors(ticket) == {error}
+        assert d.fetch_stable("orders", 0) == -1
+
+    def test_a_producer_that_names_no_member_is_let_in(self) -> None:
+        d = Transacting()
+        d.stable(1)
+        assert d.ask_txn_commit([("orders", 0, 5)])[1] is not None
+
+    def test_an_unknown_group(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], generation=1, member="m")
+        assert (sent_on, d.errors(ticket)) == (None, {ErrorCode.ILLEGAL_GENERATION})
+        assert d.ask_txn_commit([("orders", 0, 5)])[1] is not None
+        assert d.coordinator.list_groups() == ()
+
+    def test_an_empty_group_id(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], group="")
+        assert (sent_on, d.errors(ticket)) == (None, {ErrorCode.INVALID_GROUP_ID})
+
+    def test_a_rebalance_does_not_matter(self) -> None:
+        d = Transacting()
+        (leader, _), generation = d.stable(2)
+        d.ask_join(leader)
+        assert d.state() == "PreparingRebalance"
+        assert d.ask_txn_commit([("orders", 0, 5)], member=leader, generation=generation)[1] is not None
+
+    def test_metadata_that_is_too_large_is_not_sent_on(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], metadata="x" * 4097)
+        assert (sent_on, d.errors(ticket)) == (None, {ErrorCode.OFFSET_METADATA_TOO_LARGE})
+
+    def test_it_does_not_renew_the_session(self) -> None:
+        d = Transacting()
+        (member,), generation = d.stable(1, session=10_000)
+        d.now += 5_000
+        d.ask_txn_commit([("orders", 0, 5)], member=member, generation=generation)
+        d.advance(5_000)
+        assert d.state() == "Empty"
+
+
+class TestTheWay:
+    def test_unstable_from_the_check_to_the_marker(self) -> None:
+        d = Transacting()
+        d.commit_error("", -1, [("orders", 0, 1)])
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        assert (d.fetch_stable("orders", 0), d.fetch("orders", 0).committed_offset) == (UNSTABLE, 1)
+        d.read(11, sent_on)
+        assert ticket not in d.answers, "the cluster has not said yes"
+        d.tell(ticket, sent_on)
+        assert d.errors(ticket) == {0}
+        assert (d.fetch_stable("orders", 0), d.fetch("orders", 0).committed_offset) == (UNSTABLE, 1)
+        d.read(12, (1, 0, True))
+        assert (d.fetch_stable("orders", 0), d.fetch("orders", 0).committed_offset) == (5, 5)
+
+    def test_the_yes_alone_is_not_enough(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        d.tell(ticket, sent_on)
+        assert ticket not in d.answers
+        d.read(11, sent_on)
+        assert d.errors(ticket) == {0}
+
+    def test_an_abort_leaves_the_old_offset(self) -> None:
+        d = Transacting()
+        d.commit_error("", -1, [("orders", 0, 1)])
+        committed(d, 5, at=11)
+        d.read(12, (1, 1, False))
+        assert d.fetch_stable("orders", 0) == 1
+
+    def test_what_the_cluster_refuses_is_stable_again(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5), ("orders", 1, 6)])
+        assert sent_on is not None
+        d.tell(ticket, sent_on, ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert d.errors(ticket) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+        assert d.fetch_stable("orders", 0) == -1
+
+    def test_what_is_given_up_is_stable_again_and_read_all_the_same(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        give_up = d.coordinator.txn_offset_commit_given_up
+        d.take(give_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        assert d.errors(ticket) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        d.take(give_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        d.tell(ticket, sent_on)
+        assert d.fetch_stable("orders", 0) == -1
+        d.read(11, sent_on)
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+
+    def test_one_marker_settles_one_transaction(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        d.read(12, (1, 0, False))
+        committed(d, 6, at=13)
+        d.read(14, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 6
+
+    def test_what_was_read_is_not_taken_again(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        d.read(12, (1, 0, True))
+        d.commit_error("", -1, [("orders", 0, 2)])
+        written = list(d.written)
+        for at, entry in ((11, d.ask_txn_commit([("orders", 0, 5)])[1]), (12, (1, 0, True))):
+            assert entry is not None
+            d.read(at, entry)
+        assert d.written == written
+        assert d.fetch("orders", 0).committed_offset == 2
+
+    def test_two_partitions_of_the_cluster_do_not_settle_each_other(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        outcome = d.coordinator.follow(d.now, Position(9, 100))
+        d.take(outcome)
+        assert dict(d.coordinator.followed) == {FOLLOWED: 11, 9: 100}
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+
+    def test_a_later_commit_wins(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        d.commit_error("", -1, [("orders", 0, 2)])
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        d.read(12, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 2
+
+    def test_of_two_producers_the_one_that_wrote_last_wins(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11, producer=1)
+        committed(d, 6, at=12, producer=2)
+        d.read(13, (2, 0, True))
+        d.read(14, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 6
+
+    def test_deleting_takes_what_is_pending(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        assert d.delete_offset_errors(("orders", [0])) == [[0]]
+        assert d.fetch_stable("orders", 0) == -1
+        d.read(12, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == -1
+
+    def test_a_deleted_group_stays_deleted(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        assert d.delete_group() == 0
+        d.read(12, (1, 0, True))
+        assert d.coordinator.list_groups() == ()
+
+    def test_a_fetch_of_all_shows_committed_ones_only(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        everything = OffsetFetchRequestGroup(group_id="g", topics=None)
+        assert d.coordinator.offset_fetch(everything, require_stable=True).topics == ()
+
+    def test_expiry_passes_over_what_is_pending(self) -> None:
+        d = Transacting()
+        d.commit_error("", -1, [("orders", 0, 1), ("orders", 1, 1)])
+        committed(d, 5, at=11)
+        d.now += 8 * 24 * 3_600_000
+        d.check_retention()
+        assert (d.fetch("orders", 0).committed_offset, d.fetch("orders", 1).committed_offset) == (1, -1)
+        d.read(12, (1, 0, False))
+        d.check_retention()
+        assert d.coordinator.list_groups() == ()
+
+
+class TestRecovery:
+    def test_pending_survives(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        d.restart()
+        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (UNSTABLE, {FOLLOWED: 11})
+        d.read(12, (1, 0, True))
+        d.restart()
+        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (5, {FOLLOWED: 12})
+
+    def test_a_position_alone(self) -> None:
+        d = Transacting()
+        d.take(d.coordinator.follow(d.now, Position(FOLLOWED, 77)))
+        d.take(d.coordinator.follow(d.now, Position(FOLLOWED, 76)))
+        assert len(d.written) == 1
+        d.restart()
+        assert dict(d.coordinator.followed) == {FOLLOWED: 77}
+
+    def test_a_snapshot_has_it_all(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        committed(d, 6, at=12, producer=2)
+        d.commit_error("", -1, [("orders", 0, 2)])
+        committed(d, 7, at=13, producer=3)
+        d.read(14, (3, 0, True))
+        restored = new_coordinator()
+        restored.restore(d.coordinator.dump())
+        assert restored.dump() == d.coordinator.dump() == replayed(d.written).dump()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_schedule_is_as_kafka_replays_it(seed: int) -> None:
+    """Producers, members, followers and crashes in any order: what is served is what Kafka's rule makes of the log, and
+    the log has each batch and marker of the cluster's once."""
+    rng = random.Random(seed)
+    d = Transacting()
+    cluster: list[TxnOffsetCommitRequest | tuple[int, int, bool]] = []
+    is_open: dict[int, bool] = dict.fromkeys((1, 2, 3), False)
+    read = durable = 0
+    d.take(d.coordinator.follow(d.now, Position(FOLLOWED, 0)))
+    keys = [OffsetCommitKey("g", topic, partition) for topic in ("a", "b") for partition in (0, 1)]
+
+    def follow() -> None:
+        nonlocal read
+        if read < len(cluster):
+            read += 1
+            d.read(read, cluster[read - 1])
+
+    for number in range(rng.choice((20, 60, 200))):
+        producer = rng.choice(list(is_open))
+        match rng.choice(("begin", "begin", "end", "follow", "follow", "commit", "delete", "flush", "crash", "dump")):
+            case "begin":
+                chosen = [(k.topic, k.partition, number) for k in rng.sample(keys, rng.randrange(1, 4))]
+                ticket, sent_on = d.ask_txn_commit(chosen, producer=producer)
+                assert sent_on is not None
+                if rng.random() < 0.9:
+                    cluster.append(sent_on)
+                    is_open[producer] = True
+                    d.tell(ticket, sent_on)
+            case "end" if is_open[producer]:
+                cluster.append((producer, rng.randrange(2), rng.random() < 0.6))
+                is_open[producer] = False
+            case "follow":
+                follow()
+            case "commit":
+                key = rng.choice(keys)
+                d.commit_error("", -1, [(key.topic, key.partition, number)])
+            case "delete":
+                key = rng.choice(keys)
+                d.delete_offset_errors((key.topic, [key.partition]))
+            case "flush":
+                durable = len(d.written)
+            case "crash":
+                d.restart(lost=rng.randrange(len(d.written) - durable + 1))
+                durable = len(d.written)
+                read = d.coordinator.followed.get(FOLLOWED, 0)
+            case "dump":
+                restored = new_coordinator()
+                restored.restore(d.coordinator.dump())
+                assert restored.dump() == replayed(d.written).dump()
+        expected = KafkaRule(d.written)
+        for key in keys:
+            assert d.fetch(key.topic, key.partition).committed_offset == expected.offsets.get(key, (0, -1))[1]
+            if key in expected.unstable():
+                assert d.fetch_stable(key.topic, key.partition) == UNSTABLE
+    while read < len(cluster):
+        follow()
+    taken = [each.transaction for each in d.written if each.transaction is not None]
+    batches = [each for each in taken if each.committed is None]
+    assert [each.position.next_offset for each in batches] == [
+        at for at, entry in enumerate(cluster, 1) if isinstance(entry, TxnOffsetCommitRequest)
+    ]
+    positions = [each.position.next_offset for each in taken]
+    assert positions == sorted(set(positions))
+    for each in taken:
+        if each.committed is not None and each.position.next_offset:
+            assert cluster[each.position.next_offset - 1] == (each.producer_id, each.producer_epoch, each.committed)
+    d.restart()
+    for key in keys:
+        unstable = any(is_open.values()) and key in KafkaRule(d.written).unstable()
+        assert (d.fetch_stable(key.topic, key.partition) == UNSTABLE) == unstable
+
+
+def test_the_history_has_what_was_committed_and_by_whom() -> None:
+    d = Transacting()
+    (member,), generation = d.stable(1)
+    _, sent_on = d.ask_txn_commit([("orders", 0, 5)], member=member, generation=generation)
+    assert sent_on is not None
+    d.read(11, sent_on)
+    assert d.history == []
+    d.read(12, (1, 0, True))
+    ((key, value),) = d.history
+    assert (key.group, key.topic, key.partition, value.offset) == ("g", "orders", 0, 5)
+    assert (value.member_id, value.generation_id, value.client_id) == (member, generation, "client")
+    committed(d, 6, at=13)
+    d.restart()
+    d.read(14, (1, 0, True))
+    assert (d.history[-1][1].offset, d.history[-1][1].member_id) == (6, "")

@@ -1,0 +1,121 @@
+"""What is read in the cluster's log becomes part of this one, once, whatever the disk and the cluster do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode
+from shim.runtime import following as following_module
+from tests.runtime.cluster_log import (
+    UNSTABLE,
+    Cluster,
+    NotThere,
+    Unreachable,
+    eventually,
+    fetched,
+    follows,
+    ready,
+    until,
+)
+from tests.runtime.held_log import WAIT_SECONDS
+from tests.runtime.running import running
+
+
+async def test_a_transaction_is_followed_to_its_end(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster)
+        cluster.commit("g", 1)  # before anybody here has asked: no concern
+        cluster.end("g", committed=True)
+        assert following.ready("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await ready(following, "g")
+        await shim.commit("g", 4).result()
+        cluster.commit("g", 5)
+        await until(shim, "g", UNSTABLE)
+        assert await fetched(shim, "g", stable=False) == (0, 4)
+        cluster.end("g", committed=True)
+        await until(shim, "g", (0, 5))
+        cluster.commit("g", 6)
+        cluster.end("g", committed=False)
+        cluster.commit("g", 7, transactional=False)  # past the shim: not followed
+        cluster.commit("g", 8)
+        cluster.end("g", committed=True)
+        await until(shim, "g", (0, 8))
+        await following.stop()
+
+
+async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    cluster = Cluster()
+    async with running(tmp_path) as shim:
+        following = await follows(shim, cluster)
+        await ready(following, "g")
+        cluster.commit("g", 5)
+        await until(shim, "g", UNSTABLE)
+        cluster.commit("other", 1, producer=9)
+        await asyncio.sleep(0)
+        await following.stop()
+    cluster.end("g", committed=True)
+    cluster.read_from.clear()
+    async with running(tmp_path, admitted=False) as shim:
+        following = await follows(shim, cluster)
+        assert cluster.read_from == []
+        await asyncio.sleep(0.01)
+        assert cluster.read_from == [], "the data may be of another cluster, for all that is known"
+        shim.runtime.admit()
+        await until(shim, "g", (0, 5))
+        assert [partition for partition, _ in cluster.read_from] == [cluster.home("g")]
+        await following.stop()
+
+
+async def test_a_write_that_fails_is_read_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster)
+        await ready(following, "g")
+        cluster.commit("g", 5)
+        await until(shim, "g", UNSTABLE)
+        gone = asyncio.Event()
+        shim.runtime.watch(lambda _, its: gone.set() if its is None else None)
+        shim.log.files.fail("pwrite", errno.EIO)
+        cluster.end("g", committed=True)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await gone.wait()
+        shim.log.files.heal()
+        await until(shim, "g", (0, 5))
+        assert cluster.read_from[-1][1] <= 1
+        await following.stop()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [(NotThere, ErrorCode.COORDINATOR_NOT_AVAILABLE), (Unreachable, ErrorCode.COORDINATOR_NOT_AVAILABLE)],
+)
+async def test_until_the_cluster_has_its_topic(tmp_path: Path, trouble: type[Exception], error: ErrorCode) -> None:
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        cluster.trouble = trouble
+        following = await follows(shim, cluster)
+        await eventually(lambda: following.ready("g") is error)
+        cluster.trouble = None
+        await ready(following, "g")
+        await following.stop()
+
+
+async def test_a_position_is_noted_where_there_is_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following_module, "POSITION_EVERY", 10)
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster)
+        await ready(following, "g")
+        for offset in range(25):
+            cluster.commit("g", offset, transactional=False)
+        coordinator = shim.runtime.coordinator(shim.runtime.partition_of("g"))
+        assert coordinator is not None
+        await eventually(lambda: coordinator.followed[cluster.home("g")] >= 10)
+        await following.stop()

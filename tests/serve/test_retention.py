@@ -1,0 +1,36 @@
+"""`serve` looks for what has expired."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from protocol.errors import ErrorCode
+from protocol.messages import delete_groups, offset_commit, offset_delete
+from shim.demo.parts import Broker
+from tests.shim_process import Shim
+from tests.wire import TIMEOUT_SECONDS, WireClient
+
+
+def test_a_group_that_has_lost_its_offsets_is_gone_after_the_next_look(
+    broker: Broker, tmp_path: Path, group: str
+) -> None:
+    partition = offset_commit.OffsetCommitRequestPartition(0, 5)
+    commit = offset_commit.OffsetCommitRequest(
+        group, topics=(offset_commit.OffsetCommitRequestTopic("t", partitions=(partition,)),)
+    )
+    delete = offset_delete.OffsetDeleteRequest(
+        group,
+        (offset_delete.OffsetDeleteRequestTopic("t", (offset_delete.OffsetDeleteRequestPartition(0),)),),
+    )
+    settings = {"offsets.retention.check.interval.ms": 50, "offsets.retention.minutes": 1}
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim, WireClient(shim.port) as client:
+        client.ask(offset_commit.API, 8, commit)
+        assert client.ask(offset_delete.API, 0, delete).error_code == ErrorCode.NONE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while client.ask(offset_delete.API, 0, delete).error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            assert time.monotonic() < deadline, "the group is still there"
+            time.sleep(0.02)
+        request = delete_groups.DeleteGroupsRequest((group,))
+        assert client.ask(delete_groups.API, 2, request).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert "and 1 empty groups" in shim.log()
