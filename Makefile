@@ -31,6 +31,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.log commits
 	$(BIN)/python -m benchmarks.log load --entries 1000000
 	$(BIN)/python -m benchmarks.log compaction
+	$(BIN)/python -m benchmarks.commit
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

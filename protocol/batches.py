@@ -765,7 +765,8 @@ def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
 
 def encoded_size(records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
     """An upper bound of the bytes that these records take in a batch, without the header; encodes nothing."""
-    return sum(_MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in records)
+    contents = sum([len(key or b"") + len(value or b"") for key, value in records])
+    return _MAX_RECORD_OVERHEAD * len(records) + contents
 
 
 def _finish(

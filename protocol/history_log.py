@@ -7,7 +7,9 @@ committed. The key tells two records apart but for commits of one millisecond: t
 the log.
 """
 
+from functools import lru_cache
 from struct import Struct
+from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from protocol.codec import codec
@@ -62,7 +64,52 @@ _VALUE_HEAD: Final = _INT16.pack(_VALUE_VERSION)
 def encode_history(record: HistoryRecord) -> tuple[bytes, bytes]:
     """Key and value as they are in the log. Raises EncodeError."""
     key, value = record
-    return _KEY.encode(key, _KEY_HEAD), _VALUE.encode(value, _VALUE_HEAD)
+    return _encode_key(key), _encode_value(value)
+
+
+# One commit has many records of the same names, and a member commits again and again: what is the same in each is
+# encoded once. What the caches take is bounded by both numbers.
+_SHORT: Final = 512
+_KEPT: Final = 1024
+_KEY_END: Final = Struct(">iqB")  # partition, time, no tagged fields
+_VALUE_BEGINNING: Final = Struct(">hqiBq")  # version, offset, leader epoch, the length of no metadata, commit timestamp
+
+
+def _encode_key(key: OffsetHistoryKey) -> bytes:
+    group, topic, partition, time, tagged = key
+    try:
+        if not tagged and len(group) + len(topic) <= _SHORT:
+            return _names(group, topic) + _KEY_END.pack(partition, time, 0)
+    except (struct_error, TypeError):
+        pass  # the codec says what is wrong
+    return _KEY.encode(key, _KEY_HEAD)
+
+
+@lru_cache(_KEPT)
+def _names(group: str, topic: str) -> bytes:
+    """What comes before the end of a key."""
+    return _KEY.encode(OffsetHistoryKey(group, topic, 0, 0), _KEY_HEAD)[: -_KEY_END.size]
+
+
+def _encode_value(value: OffsetHistoryValue) -> bytes:
+    offset, leader_epoch, metadata, commit_timestamp, generation_id, member_id, instance_id, client_id, host, tagged = (
+        value
+    )
+    try:
+        size = len(member_id) + len(instance_id or "") + len(client_id) + len(host)
+        if metadata == "" and not tagged and size <= _SHORT:
+            beginning = _VALUE_BEGINNING.pack(_VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp)
+            return beginning + _who(generation_id, member_id, instance_id, client_id, host)
+    except (struct_error, TypeError):
+        pass  # the codec says what is wrong
+    return _VALUE.encode(value, _VALUE_HEAD)
+
+
+@lru_cache(_KEPT)
+def _who(generation_id: int, member_id: str, instance_id: str | None, client_id: str, host: str) -> bytes:
+    """What comes after the beginning of a value without metadata."""
+    value = OffsetHistoryValue(0, 0, "", 0, generation_id, member_id, instance_id, client_id, host)
+    return _VALUE.encode(value, _VALUE_HEAD)[_VALUE_BEGINNING.size :]
 
 
 def decode_history(key: bytes, value: bytes | None) -> HistoryRecord | None:

@@ -6,7 +6,9 @@ A key is an int16 type and its fields; a value an int16 version and its fields; 
 and up (KIP-848 consumer, share and streams groups) come back as `UnknownKey`, their values as the raw bytes.
 """
 
+from functools import lru_cache
 from struct import Struct
+from struct import error as struct_error
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from protocol.codec import Codec, codec
@@ -102,6 +104,7 @@ _NEWEST_VALUE: Final = 4
 _FLEXIBLE_VALUE_SINCE: Final = 4
 
 _INT16 = Struct(">h")
+_INT32 = Struct(">i")
 # A key's type says which struct follows; the struct itself has one version.
 _KEYS: Final[dict[int, type[OffsetCommitKey] | type[GroupMetadataKey]]] = {
     0: OffsetCommitKey,
@@ -148,7 +151,24 @@ def encode_key(key: Key) -> bytes:
     """Offset commit keys as type 1, group metadata keys as type 2. Raises EncodeError."""
     if isinstance(key, UnknownKey):
         return key.raw
+    if isinstance(key, OffsetCommitKey):
+        try:
+            if len(key.group) + len(key.topic) <= _SHORT:
+                return _names(key.group, key.topic) + _INT32.pack(key.partition)
+        except (struct_error, TypeError):
+            pass  # the codec says what is wrong
     return _codec(type(key), 0).encode(key, _KEY_HEADS[type(key)])
+
+
+# Most commits are of groups and topics that have just had one. What a cache of them takes is bounded by both numbers.
+_SHORT: Final = 512
+
+
+@lru_cache(maxsize=1024)
+def _names(group: str, topic: str) -> bytes:
+    """All of a key but its partition."""
+    key = OffsetCommitKey(group, topic, 0)
+    return _codec(OffsetCommitKey, 0).encode(key, _KEY_HEADS[OffsetCommitKey])[: -_INT32.size]
 
 
 def encode_value(value: Value, version: int | None = None) -> bytes:

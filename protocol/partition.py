@@ -4,7 +4,13 @@ Source: `java.lang.String.hashCode` and Kafka's `Utils.abs` (Kafka 4.3), which t
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import unpack
+from typing import Final
+
+# The groups that are asked for again and again; what a cache of them takes is bounded by both numbers.
+_KEPT: Final = 4096
+_SHORT: Final = 256
 
 
 def java_hash(text: str) -> int:
@@ -21,7 +27,10 @@ def java_hash(text: str) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
+_short_hash = lru_cache(_KEPT)(java_hash)
+
+
 def partition_for(group: str, num_partitions: int) -> int:
     """The offsets partition of `group`, out of `num_partitions` (`offsets.topic.num.partitions`), one at least."""
-    value = java_hash(group)
+    value = _short_hash(group) if len(group) <= _SHORT else java_hash(group)
     return 0 if value == -0x80000000 else abs(value) % num_partitions

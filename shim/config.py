@@ -97,10 +97,15 @@ class Settings:
     group_max_session_timeout_ms: int = _integer(1_800_000, 1, INT32_MAX, "Longest session time-out a member may have.")
     group_initial_rebalance_delay_ms: int = _integer(3000, 0, INT32_MAX, "Wait for more members of an empty group.")
     group_max_size: int = _integer(INT32_MAX, 1, INT32_MAX, "Most members a group may have.")
+    group_memory_max_bytes: int = _integer(
+        1 << 30, 1 << 20, INT64_MAX, "Most memory that all groups and members may take."
+    )
     socket_request_max_bytes: int = _integer(104_857_600, 1024, INT32_MAX, "Largest request a client may send.")
     socket_connection_setup_timeout_ms: int = _integer(10_000, 1, INT32_MAX, "Longest wait for a broker to connect.")
     request_timeout_ms: int = _integer(30_000, 1, INT32_MAX, "Longest wait for a broker's answer to the shim itself.")
-    topology_refresh_interval_ms: int = _integer(5000, 10, INT32_MAX, "How often the cluster's brokers are looked up.")
+    topology_refresh_interval_ms: int = _integer(
+        5000, 10, INT32_MAX, "How often the cluster's brokers and topics are looked up."
+    )
     shutdown_drain_timeout_ms: int = _integer(4000, 0, INT32_MAX, "Longest wait for requests in flight at shutdown.")
 
     def __post_init__(self) -> None:

@@ -14,8 +14,17 @@ from shim.api import OFFERED, Services
 from shim.config import HostPort, Settings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.net import CannotListen, Listeners
-from shim.runtime import Clock, Following, OffsetsRetention, Runtime, open_log
-from shim.upstream import Cluster, PortMap, TopicReader, TopicUnknown, UpstreamError, reason_of
+from shim.runtime import Clock, Following, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
+from shim.upstream import (
+    Cluster,
+    ClusterTopics,
+    PortMap,
+    TopicReader,
+    Topics,
+    TopicUnknown,
+    UpstreamError,
+    reason_of,
+)
 
 log = logging.getLogger("shim")
 
@@ -60,7 +69,10 @@ async def serve(
         unreachable=UpstreamError,
         not_there=TopicUnknown,
     )
-    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, following)
+    topic_source = ClusterTopics(cluster, settings)
+    topics = Topics(topic_source, settings)
+    offsets_of_topics = OffsetsOfTopics(runtime)
+    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, following, topics)
     listeners = Listeners(listen, services, settings)
     first_view = asyncio.Event()
 
@@ -84,6 +96,7 @@ async def serve(
             writing,
             loop.create_task(cluster.run(), name="cluster"),
             loop.create_task(retention.run(), name="retention"),
+            loop.create_task(topics.run(offsets_of_topics.in_use, offsets_of_topics.delete), name="topics"),
         ]
         starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
@@ -100,6 +113,7 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        topic_source.close()
         try:
             await runtime.close(LAST_WRITE_SECONDS)
         except TimeoutError:

@@ -75,6 +75,16 @@ def as_table(results: Sequence[Result]) -> Table:
     return table
 
 
+def _shown(numbers: Numbers) -> tuple[str, ...]:
+    return (
+        f"{numbers.per_second:,.0f}",
+        f"{numbers.p50_us / 1e3:,.2f}",
+        f"{numbers.p99_us / 1e3:,.2f}",
+        f"{numbers.cpu_us:,.1f}",
+        f"{numbers.generator_share:.2f}",
+    )
+
+
 def of_the_disk(results: Sequence[Result]) -> str:
     """What one commit alone takes beside the disk's own flush; "" where that was not measured."""
     return "\n".join(

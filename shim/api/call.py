@@ -9,7 +9,7 @@ from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.runtime import Following, Runtime
-from shim.upstream import Cluster, PortMap
+from shim.upstream import Cluster, PortMap, Topics
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
@@ -29,6 +29,7 @@ class Services(NamedTuple):
     ports: PortMap
     offered: Mapping[int, tuple[int, int]]
     following: Following
+    topics: Topics
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -52,6 +53,11 @@ class Connection(Protocol):
 
         Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
         """
+
+    def hold(self) -> None:
+        """Take no further request of this connection until :meth:`go_on`: this one is not decided yet."""
+
+    def go_on(self) -> None: ...
 
     def give_up(self, reason: str) -> None:
         """Close the connection: one of its requests cannot be answered."""

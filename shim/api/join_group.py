@@ -13,6 +13,8 @@ VERSIONS = (0, 9)
 
 def handle(services: Services, call: Call[JoinGroupRequest, JoinGroupResponse]) -> None:
     call.decide(services, call.request.group_id, GroupCoordinator.join_group)
+    # It may be parked for long, and what the coordinator does not want of it would be kept that long.
+    call.request = call.request._replace(protocols=())
 
 
 def failure(call: Call[JoinGroupRequest, JoinGroupResponse], error: ErrorCode) -> JoinGroupResponse:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from protocol.errors import ErrorCode
 from protocol.messages.metadata import API
 from shim.api.call import SIZE_FIELD, Services
 from shim.config import HostPort
+from shim.upstream import Topic
 
 VERSIONS = (0, 13)
 
@@ -15,6 +17,10 @@ async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
     await services.cluster.learn(
         {broker.node_id: HostPort(broker.host, broker.port) for broker in response.brokers}, whole=True
     )
+    # A topic that was made anew is known to be another one before anybody can commit an offset for that.
+    for topic in response.topics:
+        if topic.error_code == ErrorCode.NONE and topic.name is not None and topic.partitions:
+            services.topics.learn(topic.name, Topic(topic.topic_id, len(topic.partitions)))
     brokers = services.ports.readdressed(response.brokers, lambda broker: broker.node_id)
     return API.response_frame(version, correlation_id, response._replace(brokers=brokers))
 

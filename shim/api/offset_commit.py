@@ -1,37 +1,89 @@
 """OffsetCommit (key 8), served: answered once every offset of the request is durable.
 
+Partitions that do not exist are refused first, as a broker does, and the coordinator decides on the others.
 v0 and v1 belong to clients that Kafka 4 does not speak to either; v10 names topics by id only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from protocol.conditional_commit import NOT_ATTEMPTED, is_conditional
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     API,
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from shim.api.call import Call, Services
+from shim.api.call import Call, Part, Services
+from shim.api.existing import are_known, merged, split
 from shim.coordinator import GroupCoordinator
+from shim.upstream import TopicInDoubt
 
 VERSIONS = (2, 9)
 
 
-def handle(services: Services, call: Call[OffsetCommitRequest, OffsetCommitResponse]) -> None:
-    call.decide(services, call.request.group_id, GroupCoordinator.offset_commit)
+_Call = Call[OffsetCommitRequest, OffsetCommitResponse]
 
 
-def failure(call: Call[OffsetCommitRequest, OffsetCommitResponse], error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(OffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions),
-            )
-            for topic in call.request.topics
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
+    if are_known(services.topics, call.request.topics):
+        call.decide(services, call.request.group_id, GroupCoordinator.offset_commit)
+        return None
+    call.connection.hold()
+    return _decide_existing(services, call)
+
+
+async def _decide_existing(services: Services, call: _Call) -> None:
+    """Then the connection goes on."""
+    try:
+        existing, missing = await split(services.topics, call.request.topics)
+    except TopicInDoubt:
+        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    else:
+        refused = _refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if missing and is_conditional(call.request):  # all of it, or nothing
+            refused, existing = merged(refused, _refused(existing, NOT_ATTEMPTED)), []
+        if refused and not existing:
+            call.answer(OffsetCommitResponse(topics=refused))
+        else:
+            _decide(services, call, tuple(existing), refused)
+    finally:
+        call.connection.go_on()
+
+
+def _decide(
+    services: Services,
+    call: _Call,
+    existing: tuple[OffsetCommitRequestTopic, ...],
+    refused: tuple[OffsetCommitResponseTopic, ...],
+) -> None:
+    request, caller, version = call.request._replace(topics=existing), call.caller, call.version
+    services.runtime.submit(
+        services.runtime.partition_of(request.group_id),
+        lambda coordinator, now, ticket: coordinator.offset_commit(now, caller, version, request, ticket),
+        Part(
+            lambda response: call.answer(response._replace(topics=merged(refused, response.topics))),
+            lambda error: OffsetCommitResponse(topics=_refused(existing, error)),
+        ),
+    )
+
+
+def failure(call: _Call, error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(topics=_refused(call.request.topics, error))
+
+
+def _refused(topics: Sequence[OffsetCommitRequestTopic], error: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
+    return tuple(
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=tuple(OffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions),
         )
+        for topic in topics
     )
 
 

@@ -1,21 +1,88 @@
-"""OffsetDelete (key 47), served: answered when the tombstones of all its offsets are durable."""
+"""OffsetDelete (key 47), served: answered when the tombstones of all its offsets are durable.
+
+Partitions that do not exist are refused first, as a broker does: what there were of offsets for them is deleted anyway.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
 from protocol.errors import ErrorCode
-from protocol.messages.offset_delete import API, OffsetDeleteRequest, OffsetDeleteResponse
-from shim.api.call import Call, Services
+from protocol.messages.offset_delete import (
+    API,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from shim.api.call import Call, Part, Services
+from shim.api.existing import are_known, merged, split
 from shim.coordinator import GroupCoordinator
+from shim.upstream import TopicInDoubt
 
 VERSIONS = (0, 0)
 
-
-def handle(services: Services, call: Call[OffsetDeleteRequest, OffsetDeleteResponse]) -> None:
-    call.decide(services, call.request.group_id, GroupCoordinator.offset_delete)
+_Call = Call[OffsetDeleteRequest, OffsetDeleteResponse]
 
 
-def failure(call: Call[OffsetDeleteRequest, OffsetDeleteResponse], error: ErrorCode) -> OffsetDeleteResponse:
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
+    if are_known(services.topics, call.request.topics):
+        call.decide(services, call.request.group_id, GroupCoordinator.offset_delete)
+        return None
+    call.connection.hold()
+    return _decide_existing(services, call)
+
+
+async def _decide_existing(services: Services, call: _Call) -> None:
+    """Then the connection goes on."""
+    try:
+        existing, missing = await split(services.topics, call.request.topics)
+    except TopicInDoubt:
+        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    else:
+        refused = _refused(missing)
+        if refused and not existing:
+            call.answer(OffsetDeleteResponse(error_code=ErrorCode.NONE, throttle_time_ms=0, topics=refused))
+        else:
+            _decide(services, call, tuple(existing), refused)
+    finally:
+        call.connection.go_on()
+
+
+def _decide(
+    services: Services,
+    call: _Call,
+    existing: tuple[OffsetDeleteRequestTopic, ...],
+    refused: tuple[OffsetDeleteResponseTopic, ...],
+) -> None:
+    request, caller, version = call.request._replace(topics=existing), call.caller, call.version
+
+    def done(response: OffsetDeleteResponse) -> None:
+        # With an error of the request nothing is said of its partitions.
+        topics = () if response.error_code else merged(refused, response.topics)
+        call.answer(response._replace(topics=topics))
+
+    services.runtime.submit(
+        services.runtime.partition_of(request.group_id),
+        lambda coordinator, now, ticket: coordinator.offset_delete(now, caller, version, request, ticket),
+        Part(done, lambda error: failure(call, error)),
+    )
+
+
+def failure(call: _Call, error: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=())
+
+
+def _refused(missing: Sequence[OffsetDeleteRequestTopic]) -> tuple[OffsetDeleteResponseTopic, ...]:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return tuple(
+        OffsetDeleteResponseTopic(
+            topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)
+        )
+        for topic in missing
+    )
 
 
 __all__ = ["API", "VERSIONS", "failure", "handle"]

@@ -5,7 +5,9 @@ v0 meant ZooKeeper; v10 names topics by id only.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Iterable
 from functools import partial
+from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -20,6 +22,7 @@ from protocol.messages.offset_fetch import (
 )
 from shim.api.call import Call, Gather, Services
 from shim.coordinator import GroupCoordinator
+from shim.upstream import TopicInDoubt
 
 VERSIONS = (1, 9)
 
@@ -29,8 +32,38 @@ FIRST_OF_MANY = 8
 FIRST_WITH_ERROR = 2
 
 
-def handle(services: Services, call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> None:
+_Call = Call[OffsetFetchRequest, OffsetFetchResponse]
+
+
+def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     groups = _groups(call)
+    doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
+    if not doubtful:
+        _fetch_all(services, call, groups)
+        return None
+    call.connection.hold()
+    return _fetch_when_certain(services, call, groups, doubtful)
+
+
+async def _fetch_when_certain(
+    services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...], doubtful: list[str]
+) -> None:
+    """The offsets for a topic of which another one was made would be wrong ones."""
+    try:
+        await services.topics.certain(doubtful)
+    except TopicInDoubt:
+        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    else:
+        _fetch_all(services, call, groups)
+    finally:
+        call.connection.go_on()
+
+
+def _names(group: OffsetFetchRequestGroup) -> Iterable[str] | None:
+    return None if group.topics is None else (topic.name for topic in group.topics)
+
+
+def _fetch_all(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
     gather = Gather(len(groups), lambda answers: call.answer(_response(call, answers)))
     for position, group in enumerate(groups):
         services.runtime.ask(

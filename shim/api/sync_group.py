@@ -12,6 +12,8 @@ VERSIONS = (0, 5)
 
 def handle(services: Services, call: Call[SyncGroupRequest, SyncGroupResponse]) -> None:
     call.decide(services, call.request.group_id, GroupCoordinator.sync_group)
+    # It may be parked for long, and assignments that no leader has made would be kept that long.
+    call.request = call.request._replace(assignments=())
 
 
 def failure(call: Call[SyncGroupRequest, SyncGroupResponse], error: ErrorCode) -> SyncGroupResponse:

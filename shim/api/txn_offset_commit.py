@@ -21,6 +21,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.upstream import TopicInDoubt
 
 VERSIONS = (0, 5)
 
@@ -28,6 +29,28 @@ _Call = Call[TxnOffsetCommitRequest, TxnOffsetCommitResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
+    doubtful = services.topics.in_doubt(topic.name for topic in call.request.topics)
+    if not doubtful:
+        return _begin(services, call)
+    call.connection.hold()
+    return _begin_when_certain(services, call, doubtful)
+
+
+async def _begin_when_certain(services: Services, call: _Call, doubtful: list[str]) -> None:
+    """What is committed for a topic of which another one was made must not be deleted with the old one's offsets."""
+    try:
+        await services.topics.certain(doubtful)
+        follow_up = _begin(services, call)
+    except TopicInDoubt:
+        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return
+    finally:
+        call.connection.go_on()
+    if follow_up is not None:
+        await follow_up
+
+
+def _begin(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     group_id = call.request.group_id
     if group_id and (error := services.following.ready(group_id)) is not ErrorCode.NONE:
         call.fail(error)

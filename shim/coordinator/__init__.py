@@ -2,6 +2,7 @@
 
 from shim.coordinator.coordinator import GroupCoordinator
 from shim.coordinator.followed import FollowedBatch, FollowedEnd
+from shim.coordinator.group_memory import GroupMemory
 from shim.coordinator.outcome import (
     Caller,
     Key,
@@ -11,11 +12,13 @@ from shim.coordinator.outcome import (
     Response,
     RetentionStep,
     Ticket,
+    TopicDeletionStep,
     Transaction,
     Value,
 )
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.snapshot import StateDump
+from shim.coordinator.topic_deletion import TopicDeletion
 
 __all__ = [
     "Caller",
@@ -23,6 +26,7 @@ __all__ = [
     "FollowedBatch",
     "FollowedEnd",
     "GroupCoordinator",
+    "GroupMemory",
     "Key",
     "Outcome",
     "Producer",
@@ -31,6 +35,8 @@ __all__ = [
     "RetentionStep",
     "StateDump",
     "Ticket",
+    "TopicDeletion",
+    "TopicDeletionStep",
     "Transaction",
     "Value",
 ]

@@ -21,6 +21,7 @@ from shim.coordinator.decision import Decision
 from shim.coordinator.delete_groups import delete_group
 from shim.coordinator.followed import FollowedBatch, FollowedEnd, follow_batch, follow_end, follow_position
 from shim.coordinator.group import Deadline, DeadlineKind, Group
+from shim.coordinator.group_memory import GroupMemory
 from shim.coordinator.heartbeat import heartbeat
 from shim.coordinator.join_group import join_group
 from shim.coordinator.leave_group import leave_group
@@ -34,6 +35,7 @@ from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.snapshot import StateDump, restore_state
 from shim.coordinator.state import PartitionState
 from shim.coordinator.sync_group import sync_group
+from shim.coordinator.topic_deletion import TopicDeletion
 from shim.coordinator.txn_offset_commit import (
     txn_offset_commit,
     txn_offset_commit_given_up,
@@ -52,6 +54,9 @@ def _join_due(decision: Decision, group: Group, _deadline: Deadline) -> None:
 def _sync_due(decision: Decision, group: Group, _deadline: Deadline) -> None:
     sync_deadline_due(decision, group)
 
+
+# So many deadlines are a few milliseconds' work.
+_EXPIRED_AT_ONCE = 256
 
 _DUE: dict[DeadlineKind, Callable[[Decision, Group, Deadline], None]] = {
     DeadlineKind.SESSION: _session_due,
@@ -116,8 +121,13 @@ class GroupCoordinator:
         """How many offsets there are, of all groups."""
         return len(self._state.offsets)
 
-    def loaded(self, now: int) -> None:
-        """To be called once, after the last record of the log: the sessions of restored members begin."""
+    def loaded(self, now: int, memory: GroupMemory | None = None) -> None:
+        """To be called once, after the last record of the log: the sessions of restored members begin.
+
+        `memory`: the limit that it has in common with other partitions, until :meth:`released`.
+        """
+        if memory is not None:
+            self._state.share(memory)
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -126,18 +136,34 @@ class GroupCoordinator:
                 # The limit was lowered: members rejoin, and may commit before, until the group is full.
                 prepare_rebalance(decision, group)
 
+    def released(self) -> None:
+        """It will decide nothing any more: what its groups take is theirs no longer to count."""
+        self._state.share(GroupMemory(0))
+
+    @property
+    def group_bytes(self) -> int:
+        """What the groups take in memory, as the limit counts it."""
+        return self._state.group_bytes
+
+    def _count(self, group_id: str) -> None:
+        group = self._state.groups.get(group_id)
+        if group is not None:
+            self._state.count(group)
+
     # -- requests
 
     def join_group(self, now: int, caller: Caller, version: int, request: JoinGroupRequest, ticket: Ticket) -> Outcome:
         """JoinGroup, versions 0-9."""
         decision = Decision(self._state, now)
         join_group(decision, caller, version, request, ticket)
+        self._count(request.group_id)
         return decision.outcome
 
     def sync_group(self, now: int, caller: Caller, version: int, request: SyncGroupRequest, ticket: Ticket) -> Outcome:
         """SyncGroup, versions 0-5."""
         decision = Decision(self._state, now)
         sync_group(decision, version, request, ticket)
+        self._count(request.group_id)
         return decision.outcome
 
     def heartbeat(self, now: int, caller: Caller, version: int, request: HeartbeatRequest, ticket: Ticket) -> Outcome:
@@ -152,6 +178,7 @@ class GroupCoordinator:
         """LeaveGroup, versions 0-5."""
         decision = Decision(self._state, now)
         leave_group(decision, version, request, ticket)
+        self._count(request.group_id)
         return decision.outcome
 
     def offset_commit(
@@ -219,6 +246,17 @@ class GroupCoordinator:
                 follow_position(decision, read)
         return decision.outcome
 
+    # -- topics that are gone
+
+    def topics(self) -> set[str]:
+        """Those for which there are offsets, also of transactions that have not ended."""
+        pending = self._state.transactions.pending.values()
+        return {*self._state.offsets.all_topics(), *(key.topic for offsets in pending for key in offsets)}
+
+    def delete_topic_offsets(self, topic: str) -> TopicDeletion:
+        """The deletion of all offsets for a topic that is gone, to be made in steps."""
+        return TopicDeletion(self._state, topic)
+
     # -- retention
 
     def check_retention(self, now: int, ticket: Ticket) -> Outcome:
@@ -273,10 +311,17 @@ class GroupCoordinator:
         return self._state.deadlines.next()
 
     def expire(self, now: int) -> Outcome:
-        """Do what deadlines at or before `now` call for: ends of sessions, join phases and syncs."""
+        """Do what deadlines at or before `now` call for: ends of sessions, join phases and syncs.
+
+        Where they are very many, not all of it: `next_deadline` is at or before `now` then.
+        """
         decision = Decision(self._state, now)
-        while (deadline := self._state.deadlines.pop_due(now)) is not None:
+        for _ in range(_EXPIRED_AT_ONCE):
+            deadline = self._state.deadlines.pop_due(now)
+            if deadline is None:
+                break
             group = self._state.groups.get(deadline.group_id)
             if group is not None:
                 _DUE[deadline.kind](decision, group, deadline)
+                self._count(deadline.group_id)
         return decision.outcome

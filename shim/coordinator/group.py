@@ -1,11 +1,21 @@
 """A group of the classic protocol and its members: the state that requests change and records restore."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
+from sys import getsizeof
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.offsets_log import GroupMetadataValue
+from shim.coordinator.group_memory import (
+    MEMBER_BYTES,
+    group_size,
+    metadata_size,
+    pending_member_size,
+    protocols_size,
+)
 from shim.coordinator.outcome import Ticket
 
 CONSUMER: Final = "consumer"
@@ -33,12 +43,19 @@ NEXT_STATES: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
+# In place of an empty dict, of all groups in which nobody is pending.
+_NOBODY: Final[Mapping[str, None]] = MappingProxyType({})
+
+
 class DeadlineKind(IntEnum):
     """What happens when a deadline comes up."""
 
     SESSION = 0  # the member, or pending member, has not been heard of
     JOIN = 1  # the join phase ends, or the initial rebalance delay is looked at again
     SYNC = 2  # members that have not synced are removed
+
+    # An Enum's own hash is that of its name, by a function in Python; every heartbeat looks a deadline up.
+    __hash__ = int.__hash__
 
 
 class Deadline(NamedTuple):
@@ -113,13 +130,43 @@ class Member:
         self.sync: Parked | None = None
         self.session_deadline = Deadline(DeadlineKind.SESSION, group_id, member_id)
 
+    def size(self) -> int:
+        """What the member takes in memory, but for its assignment."""
+        strings = (self.member_id, self.group_instance_id or "", self.client_id, self.client_host)
+        return MEMBER_BYTES + sum(map(getsizeof, strings)) + protocols_size(self.protocols)
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """The member's metadata for the protocol; empty when it does not offer that protocol."""
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
 
 class Group:
-    """A classic group. Fields that no record holds are those below the blank line in `__init__`."""
+    """A classic group. Fields that no record holds are those below the blank line in `__init__`.
+
+    Most groups are empty most of their time, and take little then: there may be a million of them.
+    """
+
+    __slots__ = (
+        "_offered",
+        "_size",
+        "counted_size",
+        "generation_id",
+        "group_id",
+        "initial_delay",
+        "leader",
+        "members",
+        "new_member_added",
+        "parked_joins",
+        "pending_joins",
+        "pending_syncs",
+        "protocol_name",
+        "protocol_type",
+        "recorded_size",
+        "state",
+        "state_timestamp",
+        "static_members",
+        "subscribed_topics",
+    )
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -133,14 +180,38 @@ class Group:
         self.subscribed_topics: frozenset[str] | None = None  # of this generation, or of none yet; None: not known
 
         self.static_members: dict[str, str] = {}  # group instance id -> member id
-        self.pending_joins: set[str] = set()  # member ids given out with MEMBER_ID_REQUIRED
-        self.pending_syncs: set[str] = set()
+        # Sets, as dicts: those keep their order.
+        self.pending_joins: Mapping[str, None] = _NOBODY  # member ids given out with MEMBER_ID_REQUIRED
+        self.pending_syncs: Mapping[str, None] = _NOBODY
         self.parked_joins = 0
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
-        self.join_deadline = Deadline(DeadlineKind.JOIN, group_id)
-        self.sync_deadline = Deadline(DeadlineKind.SYNC, group_id)
-        self._offered: Counter[str] = Counter()  # protocol name -> how many members offer it
+        self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
+        self._size = group_size(group_id)
+        self.recorded_size = 0  # of subscriptions and assignments in the last record
+        self.counted_size = 0  # what the state has added to its sum
+
+    @property
+    def join_deadline(self) -> Deadline:
+        return Deadline(DeadlineKind.JOIN, self.group_id)
+
+    @property
+    def sync_deadline(self) -> Deadline:
+        return Deadline(DeadlineKind.SYNC, self.group_id)
+
+    @property
+    def size(self) -> int:
+        """What the group takes in memory."""
+        return self._size + self.recorded_size
+
+    def count(self, record: GroupMetadataValue | None) -> None:
+        """Work out the size anew, `record` being the group's last one."""
+        self._size = (
+            group_size(self.group_id)
+            + sum(member.size() for member in self.members.values())
+            + sum(map(pending_member_size, self.pending_joins))
+        )
+        self.recorded_size = metadata_size(record) if record is not None else 0
 
     # -- state
 
@@ -162,8 +233,9 @@ class Group:
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._offered.update(protocol.name for protocol in member.protocols)
-        self.pending_joins.discard(member.member_id)
+        self._size += member.size()
+        self._offer(member.protocols)
+        self.forget_pending(member.member_id)
         if self.leader is None:
             self.leader = member.member_id
 
@@ -172,13 +244,16 @@ class Group:
 
         Returns the member, whose parked requests are then the caller's to answer, or None.
         """
-        self.pending_joins.discard(member_id)
-        self.pending_syncs.discard(member_id)
+        self.forget_pending(member_id)
+        self.forget_pending_sync(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._offered.subtract(protocol.name for protocol in member.protocols)
-        self._offered += Counter()  # drops the zeros
+        self._size -= member.size()
+        self._withdraw(member.protocols)
+        if not self.members:
+            # Emptied dicts would keep their size.
+            self.members, self.pending_syncs, self._offered = {}, _NOBODY, {}
         if member.join is not None:
             self.parked_joins -= 1
         if member.group_instance_id is not None:
@@ -186,6 +261,35 @@ class Group:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
+
+    def add_pending(self, member_id: str) -> None:
+        """A member id was given out; who has it may join."""
+        if isinstance(self.pending_joins, dict):
+            self.pending_joins[member_id] = None
+        else:
+            self.pending_joins = {member_id: None}
+        self._size += pending_member_size(member_id)
+
+    def forget_pending(self, member_id: str) -> None:
+        """Nothing happens where it is none that was given out."""
+        if isinstance(self.pending_joins, dict) and member_id in self.pending_joins:
+            del self.pending_joins[member_id]
+            self._size -= pending_member_size(member_id)
+            if not self.pending_joins:
+                self.pending_joins = _NOBODY
+
+    def forget_pending_sync(self, member_id: str) -> None:
+        """Nothing happens where its SyncGroup is not waited for."""
+        if isinstance(self.pending_syncs, dict):
+            self.pending_syncs.pop(member_id, None)
+
+    def everybody_syncs(self) -> None:
+        """All members are to send a SyncGroup."""
+        self.pending_syncs = dict.fromkeys(self.members)
+
+    def nobody_syncs(self) -> None:
+        """No SyncGroup is waited for any more."""
+        self.pending_syncs = _NOBODY
 
     def replace_static_member(self, member: Member, new_member_id: str) -> Member:
         """Give a static member's place (role, assignment, client) to a new member id; returns the new member."""
@@ -207,15 +311,27 @@ class Group:
         if was_leader:
             self.leader = new_member_id
         if was_pending_sync:
-            self.pending_syncs.add(new_member_id)
+            self.pending_syncs = {**self.pending_syncs, new_member_id: None}
         return replacement
 
     def set_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
         """Replace what the member offers."""
-        self._offered.subtract(protocol.name for protocol in member.protocols)
-        self._offered += Counter()
+        self._size += protocols_size(protocols) - protocols_size(member.protocols)
+        self._withdraw(member.protocols)
         member.protocols = protocols
-        self._offered.update(protocol.name for protocol in protocols)
+        self._offer(protocols)
+
+    def _offer(self, protocols: Iterable[Protocol]) -> None:
+        offered = self._offered
+        for protocol in protocols:
+            offered[protocol.name] = offered.get(protocol.name, 0) + 1
+
+    def _withdraw(self, protocols: Iterable[Protocol]) -> None:
+        offered = self._offered
+        for protocol in protocols:
+            offered[protocol.name] -= 1
+            if not offered[protocol.name]:
+                del offered[protocol.name]
 
     def validate(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """NONE when that is a member, under that instance id if one is given (KIP-345)."""
@@ -269,7 +385,7 @@ class Group:
             return bool(protocol_type) and any(True for _ in protocols)
         everybody = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._offered[protocol.name] == everybody for protocol in protocols
+            self._offered.get(protocol.name) == everybody for protocol in protocols
         )
 
     def select_protocol(self) -> str:

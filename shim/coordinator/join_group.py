@@ -5,9 +5,10 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
 from shim.coordinator.decision import Decision, join_response, joined_members, joined_response
 from shim.coordinator.group import Deadline, DeadlineKind, Group, GroupState, Member, Parked, Protocol
+from shim.coordinator.group_memory import group_size, member_size, metadata_size, protocols_size
 from shim.coordinator.outcome import Caller, Ticket
 from shim.coordinator.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
-from shim.coordinator.state import group_metadata, metadata_size
+from shim.coordinator.state import group_metadata
 from shim.coordinator.subscription import usable_protocols
 
 # A dynamic member without an id is first given one, and has to join with it.
@@ -50,6 +51,8 @@ class _Join:
             settings.group_min_session_timeout_ms <= request.session_timeout_ms <= settings.group_max_session_timeout_ms
         ):
             self.refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        elif not self._may_make_group():
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         else:
             group = self._group()
             if group is None:
@@ -64,6 +67,23 @@ class _Join:
                 self._unknown_member(group)
             else:
                 self._known_member(group)
+
+    def _may_make_group(self) -> bool:
+        """There is room for the group, if it is to be made, and for its first member."""
+        state, group_id = self.decision.state, self.request.group_id
+        if group_id in state.groups or self.request.member_id:
+            return True
+        return state.memory.has_room(group_size(group_id) + self._member_size())
+
+    def _member_size(self) -> int:
+        return member_size(self.caller.client_id, self.request.group_instance_id, self.protocols)
+
+    def _has_memory(self, member: Member | None) -> bool:
+        """For a new member, or for what this one offers now."""
+        more = (
+            self._member_size() if member is None else protocols_size(self.protocols) - protocols_size(member.protocols)
+        )
+        return more <= 0 or self.decision.state.memory.has_room(more)
 
     def _group(self) -> Group | None:
         """The group; it is made, and recorded as Empty, for a member that comes without an id."""
@@ -105,9 +125,15 @@ class _Join:
         if len(member_id.encode()) > _MAX_STRING_BYTES:
             self.refuse(ErrorCode.INVALID_REQUEST, "")
         elif instance_id is not None and instance_id in group.static_members:
-            self._replace_static_member(group, group.members[group.static_members[instance_id]], member_id)
+            replaced = group.members[group.static_members[instance_id]]
+            if self._has_memory(replaced):
+                self._replace_static_member(group, replaced, member_id)
+            else:
+                self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        elif not self._has_memory(None):
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         elif instance_id is None and self.version >= _MEMBER_ID_REQUIRED_FROM:
-            group.pending_joins.add(member_id)
+            group.add_pending(member_id)
             self.decision.state.deadlines.set(
                 Deadline(DeadlineKind.SESSION, group.group_id, member_id),
                 self.decision.now + self.request.session_timeout_ms,
@@ -120,7 +146,10 @@ class _Join:
         request = self.request
         if request.member_id in group.pending_joins:
             if request.group_instance_id is None:
-                self._add_member(group, request.member_id)
+                if self._has_memory(None):
+                    self._add_member(group, request.member_id)
+                else:
+                    self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
             else:
                 # A pending member is dynamic, so this cannot be the client that was given the id.
                 self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR, "")
@@ -133,6 +162,9 @@ class _Join:
         if self._needs_no_rebalance(group, member):
             # The answer to the member's last JoinGroup may have been lost.
             self.decision.answer(self.parked.ticket, joined_response(self.version, group, member))
+            return
+        if not self._has_memory(member):
+            self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
             return
         self._update(group, member)
         self._park(group, member)

@@ -38,6 +38,8 @@ def offset_commit(
     remembered = caller if decision.state.settings.offsets_history_retention_minutes > 0 else None
     if error is ErrorCode.NONE and _records_size(request, remembered) > decision.state.settings.commit_max_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    if error is ErrorCode.NONE and group is None and not decision.state.has_room_for_group(request.group_id):
+        error = ErrorCode.POLICY_VIOLATION
     if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
         decision.renew_session(group.members[request.member_id])
     if error is ErrorCode.NONE and is_conditional(request):

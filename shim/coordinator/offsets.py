@@ -24,10 +24,11 @@ _LENGTH: Final = Struct("<I")
 class OffsetTable:
     """Committed offsets by group, topic and partition (any int32)."""
 
-    __slots__ = ("_count", "_dumping", "_groups")
+    __slots__ = ("_count", "_dumping", "_groups", "_topics")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicOffsets]] = {}
+        self._topics: dict[str, int] = {}  # how many groups have an offset for it
         self._count = 0
         self._dumping: TableDump | None = None
 
@@ -52,7 +53,9 @@ class OffsetTable:
         offsets = TopicOffsets()
         self._count += offsets.set(partition, committed)
         # One string a topic, however many groups (in other offsets partitions, too) have offsets for it.
-        self._groups.setdefault(group, {})[sys.intern(topic)] = offsets
+        topic = sys.intern(topic)
+        self._groups.setdefault(group, {})[topic] = offsets
+        self._topics[topic] = self._topics.get(topic, 0) + 1
 
     def delete(self, group: str, topic: str, partition: int) -> None:
         """Forget the committed offset; nothing happens when there is none."""
@@ -65,6 +68,9 @@ class OffsetTable:
         self._count -= 1
         if not offsets:
             del topics[topic]
+            self._topics[topic] -= 1
+            if not self._topics[topic]:
+                del self._topics[topic]
         if not topics:
             del self._groups[group]
 
@@ -103,6 +109,10 @@ class OffsetTable:
         """The groups that have any offset."""
         return self._groups.keys()
 
+    def all_topics(self) -> KeysView[str]:
+        """The topics for which any group has an offset."""
+        return self._topics.keys()
+
     def dump(self) -> list[bytes]:
         """The whole table as bytes, in pieces that belong one after the other; see :meth:`begin_dump`."""
         dump = TableDump(self._groups, self._count)
@@ -138,6 +148,7 @@ class OffsetTable:
                 if topic in topics:
                     dump.fail("a topic twice")
                 topics[topic] = offsets = TopicOffsets.restore(dump)
+                table._topics[topic] = table._topics.get(topic, 0) + 1
                 table._count += len(offsets)
         dump.end()
         if table._count != count:

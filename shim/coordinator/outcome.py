@@ -27,6 +27,13 @@ class RetentionStep(NamedTuple):
     more: bool
 
 
+class TopicDeletionStep(NamedTuple):
+    """How many offsets one step of the deletion of a topic's has deleted. `more`: there is another one to be made."""
+
+    offsets: int
+    more: bool
+
+
 Response: TypeAlias = (
     JoinGroupResponse
     | SyncGroupResponse
@@ -37,6 +44,7 @@ Response: TypeAlias = (
     | TxnOffsetCommitResponse
     | DeletableGroupResult
     | RetentionStep
+    | TopicDeletionStep
 )
 """DeletableGroupResult is the answer for one group of a DeleteGroups request."""
 Key: TypeAlias = OffsetCommitKey | GroupMetadataKey

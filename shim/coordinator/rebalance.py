@@ -23,7 +23,7 @@ def prepare_rebalance(decision: Decision, group: Group) -> None:
     """Have all members rejoin. An empty group waits for the initial rebalance delay, so that members come together."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _cancel_syncs(decision, group)
-    group.pending_syncs.clear()
+    group.nobody_syncs()
     deadlines = decision.state.deadlines
     deadlines.cancel(group.sync_deadline)
     is_initial = group.state is GroupState.EMPTY
@@ -100,7 +100,7 @@ def _next_generation(decision: Decision, group: Group) -> None:
             decision.answer(parked.ticket, joined_response(parked.version, group, member))
         decision.renew_session(member)
         member.is_new = False
-    group.pending_syncs = set(group.members)
+    group.everybody_syncs()
     decision.state.deadlines.set(group.sync_deadline, decision.now + group.rebalance_timeout_ms())
 
 

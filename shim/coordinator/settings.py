@@ -16,6 +16,8 @@ class CoordinatorSettings:
     group_max_session_timeout_ms: int = _DEFAULT.group_max_session_timeout_ms
     group_initial_rebalance_delay_ms: int = _DEFAULT.group_initial_rebalance_delay_ms
     group_max_size: int = _DEFAULT.group_max_size
+    # The shim's own: what groups and members may take in memory, in all partitions of a process.
+    group_memory_max_bytes: int = _DEFAULT.group_memory_max_bytes
     offset_metadata_max_bytes: int = _DEFAULT.offset_metadata_max_bytes
     offsets_retention_minutes: int = _DEFAULT.offsets_retention_minutes
     # The shim's own: 0 means that no history is kept. How long it is kept is up to the log.
@@ -38,6 +40,7 @@ class CoordinatorSettings:
             group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
             group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             group_max_size=settings.group_max_size,
+            group_memory_max_bytes=settings.group_memory_max_bytes,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_minutes=settings.offsets_retention_minutes,
             offsets_history_retention_minutes=settings.offsets_history_retention_minutes,

@@ -5,6 +5,7 @@ record holds (parked requests, deadlines, pending members, a rebalance under way
 and `replay` leaves it alone.
 """
 
+import sys
 from collections.abc import Callable, Collection
 
 from protocol.followed import Position
@@ -17,6 +18,7 @@ from protocol.offsets_log import (
 )
 from shim.coordinator.deadlines import Deadlines
 from shim.coordinator.group import Deadline, DeadlineKind, Group, GroupState, Member, Protocol
+from shim.coordinator.group_memory import GroupMemory, group_size
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.coordinator.outcome import Key, Producer, Value
 from shim.coordinator.parked_commits import Committer, ParkedCommits
@@ -32,7 +34,9 @@ class PartitionState:
         "commits",
         "committers",
         "deadlines",
+        "group_bytes",
         "groups",
+        "memory",
         "new_uuid",
         "offsets",
         "recorded",
@@ -53,6 +57,28 @@ class PartitionState:
         self.committers: dict[Producer, dict[str, Committer]] = {}
         """By group, who has made its offsets pending, as far as this process knows: for the history."""
         self.deadlines: Deadlines[Deadline] = Deadlines()
+        self.memory = GroupMemory(settings.group_memory_max_bytes)
+        self.group_bytes = 0
+        """This partition's share of what is used of `memory`."""
+
+    def count(self, group: Group) -> None:
+        """The group has changed, and may take more or less memory."""
+        self._count(group.size - group.counted_size)
+        group.counted_size = group.size
+
+    def _count(self, more: int) -> None:
+        self.group_bytes += more
+        self.memory.used += more
+
+    def has_room_for_group(self, group_id: str) -> bool:
+        """Whether a group without members may be made."""
+        return self.memory.has_room(group_size(group_id))
+
+    def share(self, memory: GroupMemory) -> None:
+        """Have the limit on memory in common with other partitions."""
+        self.memory.used -= self.group_bytes
+        self.memory = memory
+        memory.used += self.group_bytes
 
     def replay(self, key: Key, value: Value | None) -> None:
         """Apply a record. Raises TypeError when the value is not of the key's kind."""
@@ -123,6 +149,8 @@ class PartitionState:
         if group is None:
             group = self.groups[group_id] = Group(group_id)
         if value is None:
+            group.count(None)
+            self.count(group)
             return
         members = {m.member_id: restored_member(group, value.protocol, m) for m in value.members}
         for gone in [member for member_id, member in group.members.items() if member_id not in members]:
@@ -144,10 +172,12 @@ class PartitionState:
         group.state = GroupState.STABLE if members else GroupState.EMPTY
         group.state_timestamp = value.current_state_timestamp
         group.generation_id = value.generation
-        group.protocol_type = value.protocol_type or None
+        group.protocol_type = sys.intern(value.protocol_type) or None
         group.protocol_name = value.protocol
         group.leader = value.leader if value.leader in group.members else next(iter(group.members), None)
         group.subscribed_topics = topics_of_generation(group)
+        group.count(value)
+        self.count(group)
 
     def _delete_group(self, group_id: str) -> None:
         self.recorded.pop(group_id, None)
@@ -155,6 +185,7 @@ class PartitionState:
         if group is None:
             return
         group.state = GroupState.DEAD
+        self._count(-group.counted_size)
         for deadline in (group.join_deadline, group.sync_deadline):
             self.deadlines.cancel(deadline)
         for member in group.members.values():
@@ -224,8 +255,3 @@ def group_metadata(group: Group, state_timestamp: int, assignments: dict[str, by
             for member in group.members.values()
         ),
     )
-
-
-def metadata_size(value: GroupMetadataValue) -> int:
-    """What the record takes, but for the few bytes of each member's ids and of what the group has once."""
-    return sum(len(member.subscription) + len(member.assignment) for member in value.members)

@@ -5,9 +5,10 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision, sync_response, synced_response
 from shim.coordinator.group import Group, GroupState, Member, Parked
+from shim.coordinator.group_memory import metadata_size
 from shim.coordinator.outcome import Ticket
 from shim.coordinator.rebalance import prepare_rebalance
-from shim.coordinator.state import group_metadata, metadata_size
+from shim.coordinator.state import group_metadata
 
 # Protocol type and name are mandatory from here on.
 _PROTOCOL_REQUIRED_FROM = 5
@@ -21,7 +22,7 @@ def sync_group(decision: Decision, version: int, request: SyncGroupRequest, tick
         decision.answer(ticket, sync_response(error))
         return
     member = group.members[request.member_id]
-    group.pending_syncs.discard(member.member_id)
+    group.forget_pending_sync(member.member_id)
     if not group.pending_syncs:
         decision.state.deadlines.cancel(group.sync_deadline)
     if group.state is GroupState.STABLE:
@@ -61,7 +62,10 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
     group.check_transition(GroupState.STABLE)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     value = group_metadata(group, decision.now, assignments)
-    if metadata_size(value) > decision.state.settings.group_metadata_max_bytes:
+    size = metadata_size(value)
+    if size > decision.state.settings.group_metadata_max_bytes or not decision.state.memory.has_room(
+        size - group.recorded_size
+    ):
         # The broker's log refuses it (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE); clients are told of that as here, and
         # the group tries again with whatever its members then bring.
         for member in group.members.values():

@@ -24,11 +24,16 @@ Rewrite = Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
 # Responses that may wait on one connection before the shim takes no more requests from it.
 MAX_PENDING = 1024
 
+# Answers often come many at a time, as when a flight has landed. What one turn of the loop brings is one call to the
+# system, up to so many bytes; from there on it is written at once, so that a client that does not read is noticed.
+GATHERED_BYTES = 16_384
+
 # How long a connection that the shim has closed may take to carry what was written before.
 LINGER_SECONDS = 10.0
 
-# Reasons for not taking requests from the client: the broker does not read, too many are unanswered, it does not read.
-_LINK_FULL, _TOO_MANY, _CLIENT_FULL = 1, 2, 4
+# Reasons for not taking requests from the client: the broker does not read, too many are unanswered, it does not read,
+# one has to be decided before those behind it.
+_LINK_FULL, _TOO_MANY, _CLIENT_FULL, _UNDECIDED = 1, 2, 4, 8
 
 
 class Sessions:
@@ -96,6 +101,8 @@ class ClientSession(asyncio.Protocol):
         self._broker = BrokerSide(self, self._write, addresses, settings.socket_connection_setup_timeout_ms / 1000)
         self._queue = self._broker.queue
         self._transport: asyncio.Transport | None = None
+        self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stops = 0
         self._paused = False
@@ -173,6 +180,12 @@ class ClientSession(asyncio.Protocol):
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
         return self._broker.ask(correlation_id, frame)
+
+    def hold(self) -> None:
+        self._stop(_UNDECIDED)
+
+    def go_on(self) -> None:
+        self._go_on(_UNDECIDED)
 
     def give_up(self, reason: str) -> None:
         self._close(reason, level=logging.ERROR)
@@ -256,8 +269,17 @@ class ClientSession(asyncio.Protocol):
             self.responded()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        self._outgoing.append(data)
+        self._outgoing_bytes += len(data)
+        if self._outgoing_bytes >= GATHERED_BYTES:
+            self._send()
+        elif len(self._outgoing) == 1:
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        outgoing, self._outgoing, self._outgoing_bytes = self._outgoing, [], 0
+        if outgoing and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
 
     def _in_background(self, work: Coroutine[Any, Any, T], then: Callable[[T], object] = lambda _: None) -> None:
         """`work` is a task of its own, so that it is ended in order even where the client leaves before it begins."""
@@ -311,6 +333,7 @@ class ClientSession(asyncio.Protocol):
         self._closed = True
         if reason is not None:
             log.log(level, "client %s: connection closed: %s", self._peer, reason)
+        self._send()
         if self._transport is not None:
             self._transport.close()
             if self._transport.get_write_buffer_size():

@@ -35,6 +35,8 @@ class Partition:
 
     def retire(self, unavailable: ErrorCode) -> list[Ticket]:
         """Have no coordinator any more. Gives those who wait for it, for the caller to fail."""
+        if self.coordinator is not None:
+            self.coordinator.released()
         self.coordinator = None
         self.unavailable = unavailable
         if self.timer is not None:

@@ -13,6 +13,7 @@ from shim.coordinator import GroupCoordinator, Outcome, RetentionStep
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Ticket
 from shim.runtime.runtime import Runtime
+from shim.runtime.step import Step
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class OffsetsRetention:
         offsets = groups = 0
         more = True
         while more:
-            step = _Step()
+            step: Step[RetentionStep] = Step()
             begun = time.perf_counter()
             self._runtime.submit(number, self._operation, step, hold=False)
             # Also between the last step of one partition and the first one of the next.
@@ -65,23 +66,6 @@ class OffsetsRetention:
 
     def _operation(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
         return coordinator.check_retention(min(now, self._clock.surely_past()), ticket)
-
-
-class _Step:
-    """The ticket of one step."""
-
-    def __init__(self) -> None:
-        self.answered: asyncio.Future[RetentionStep | ErrorCode] = asyncio.get_running_loop().create_future()
-
-    def answer(self, response: RetentionStep) -> None:
-        self._tell(response)
-
-    def fail(self, error: ErrorCode) -> None:
-        self._tell(error)
-
-    def _tell(self, answer: RetentionStep | ErrorCode) -> None:
-        if not self.answered.done():  # it is when the shim stops
-            self.answered.set_result(answer)
 
 
 async def _pass(seconds: float) -> None:

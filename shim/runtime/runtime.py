@@ -21,7 +21,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, Outcome
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, Outcome
 from shim.log import LogError, OffsetsLog
 from shim.log.cleaning import CleanerStats
 from shim.log.files import Files
@@ -63,6 +63,7 @@ class Runtime:
         self._admitting = False
         self._stopping = False
         self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
+        self._group_memory = GroupMemory(settings.group_memory_max_bytes)
         self._snapshots = Snapshots(offsets_log)
         self._writer = Writer(
             *(offsets_log, self._snapshots, clock, settings.offsets_commit_timeout_ms / 1000),
@@ -141,7 +142,7 @@ class Runtime:
         if self._stopping:
             return from_snapshot
         coordinator = loaded.coordinator
-        coordinator.loaded(self._clock.now())
+        coordinator.loaded(self._clock.now(), self._group_memory)
         partition.coordinator = coordinator
         self._snapshots.loaded(partition.number, *loaded)
         self._writer.wake()

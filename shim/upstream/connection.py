@@ -46,9 +46,15 @@ class BrokerConnection:
         self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
 
     async def ask(
-        self, api: Api[Request, Response], request: Request, *, version: int | None = None, at_most: int | None = None
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        version: int | None = None,
+        at_least: int = 0,
+        at_most: int | None = None,
     ) -> Response:
-        """Send ``request`` at the highest version both sides have (``at_most``: up to there). Raises
+        """Send ``request`` at the highest version both sides have (between ``at_least`` and ``at_most``). Raises
         :class:`UpstreamError`.
 
         After an error the connection is in an unknown place of the stream: close it.
@@ -56,7 +62,7 @@ class BrokerConnection:
         if self._reader is None or self._writer is None:
             raise UpstreamError(f"{self.address}: not connected")
         if version is None:
-            version = self._newest(api, api.versions[1] if at_most is None else at_most)
+            version = self._newest(api, at_least, api.versions[1] if at_most is None else at_most)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
@@ -78,10 +84,10 @@ class BrokerConnection:
             raise UpstreamError(f"{self.address}: answered {correlation_id} instead of {self._correlation_id}")
         return response
 
-    def _newest(self, api: Api[Any, Any], at_most: int) -> int:
+    def _newest(self, api: Api[Any, Any], at_least: int, at_most: int) -> int:
         low, high = self._ranges.get(api.key, (0, -1))
         version = min(high, api.versions[1], at_most)
-        if version < max(low, api.versions[0]):
+        if version < max(low, api.versions[0], at_least):
             raise UpstreamError(f"{self.address}: no common version of {api.name}")
         return version
 

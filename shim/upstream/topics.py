@@ -2,11 +2,14 @@
 
 What is known here is what was seen: each topic for which there are offsets is looked at again and again, one that is
 not known when it is asked for, and what Metadata responses tell clients is seen on its way to them. What was seen may
-be old, as a broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id has
-changed), is in doubt, until all brokers say the same: of a topic that is gone, twice.
+be old, as a broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id
+has changed), is in doubt, until all brokers say the same: of a topic that is gone, twice.
 
-While a topic is in doubt no offset is committed for it. So whatever was committed before is the old topic's, and is
+While another topic is suspected, no offset is committed. So whatever was committed before is the old topic's, and is
 deleted; whatever is committed later is the new one's, and stays.
+
+As in Kafka, a topic is gone only where it was seen before: offsets for one that was never there since the start, which
+may have been brought from elsewhere, stay until they expire.
 """
 
 from __future__ import annotations
@@ -32,6 +35,12 @@ _LEGAL: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 _TOPICS: Final = 500
 _PARTITIONS: Final = 2_000
 _UNSEEN: Final = 10
+
+_MOST_WANTED: Final = 100_000
+"""Beyond so many names nobody is asked for more: a broker that hangs must not make them pile up."""
+
+_TWICE: Final = 2
+"""So often all brokers have to be without a topic, with a while between."""
 
 
 class Topic(NamedTuple):
@@ -80,16 +89,18 @@ class _Identity(NamedTuple):
 
 
 class _Doubt:
-    __slots__ = ("absent", "over", "recreated", "seen", "since")
+    __slots__ = ("absent", "over", "partitions", "recreated", "seen", "since")
 
-    def __init__(self, *, recreated: bool) -> None:
+    def __init__(self, partitions: int, *, recreated: bool) -> None:
+        self.partitions = partitions
         self.recreated = recreated
-        """Whether it was seen with another id; otherwise somebody did not see it."""
+        """Whether it was seen with another id, or its offsets are being deleted: what is committed is another one's.
+        Otherwise somebody did not see it."""
         self.since = time.monotonic()
         self.absent = 0
         """How often in a row all brokers did not have it."""
-        self.seen = False
-        """Whether it was seen since they were asked."""
+        self.seen: bytes | None = None
+        """The id with which it was seen since they were asked, if it was."""
         self.over = asyncio.Event()
 
 
@@ -108,7 +119,7 @@ class Topics:
         self._unused: set[str] = set()
         self._wanted: dict[str, asyncio.Future[Topic | UpstreamError | None]] = {}
         self._asking: asyncio.Task[None] | None = None
-        self._told = ""
+        self._told: dict[str, str] = {}
 
     # -- for requests
 
@@ -117,19 +128,18 @@ class Topics:
         say, or not in time. Raises :class:`TopicInDoubt`.
         """
         legal = {name for name in names if _LEGAL.match(name)}
+        seen: Mapping[str, Topic | None] = {}
         counts: dict[str, int | None] = {name: None if name in legal else 0 for name in names}
         try:
             async with asyncio.timeout(self._pace.wait):
                 seen = await self._ask(legal)
-                for name, topic in seen.items():
-                    if topic is None:
-                        counts[name] = 0
-                    else:
-                        await self._certain(name)
-                        counts[name] = max(topic.partitions, self.partition_counts.get(name, 0))
+                await self._none_in_doubt([name for name, topic in seen.items() if topic is not None])
         except (TimeoutError, UpstreamError) as error:
-            if not legal.isdisjoint(self._doubts):
+            if self.in_doubt(legal) or any(seen.get(name) is not None for name in self._doubts):
                 raise TopicInDoubt from error
+        else:
+            for name, topic in seen.items():
+                counts[name] = max(topic.partitions, self.partition_counts.get(name, 0)) if topic is not None else 0
         return counts
 
     def in_doubt(self, names: Iterable[str] | None) -> list[str]:
@@ -140,17 +150,16 @@ class Topics:
         of_concern = self._doubts if names is None else names
         return [name for name in of_concern if name in self._doubts and self._doubts[name].recreated]
 
-    async def certain(self, names: Iterable[str]) -> None:
+    async def certain(self, names: Collection[str]) -> None:
         """Wait until none of these is in doubt. Raises :class:`TopicInDoubt`."""
         try:
             async with asyncio.timeout(self._pace.wait):
-                for name in names:
-                    await self._certain(name)
+                await self._none_in_doubt(names)
         except TimeoutError as error:
             raise TopicInDoubt from error
 
-    async def _certain(self, name: str) -> None:
-        while (doubt := self._doubts.get(name)) is not None:
+    async def _none_in_doubt(self, names: Collection[str]) -> None:
+        while (doubt := next((self._doubts[name] for name in names if name in self._doubts), None)) is not None:
             await doubt.over.wait()
 
     def learn(self, name: str, topic: Topic) -> None:
@@ -161,6 +170,8 @@ class Topics:
     # -- asking of what is not known
 
     async def _ask(self, names: Collection[str]) -> dict[str, Topic | None]:
+        if len(self._wanted) > _MOST_WANTED:
+            raise UpstreamError("too many topics are being asked for")
         loop = asyncio.get_running_loop()
         asked = {}
         for name in names:
@@ -188,17 +199,18 @@ class Topics:
                 asked = {name: self._wanted.pop(name) for name in names}
                 answers: dict[str, Topic | UpstreamError | None]
                 try:
-                    view = dict(await self._source.one(names))
+                    view: dict[str, Topic | None] = dict(await self._source.one(names))
                     # A topic may be so new that not every broker has heard of it.
-                    unseen = [name for name in names if view.get(name) is None]
-                    if unseen:
-                        view = {n: t for n, t in view.items() if t is not None} | dict(await self._source.all(unseen))
+                    absent = [name for name, topic in view.items() if topic is None]
+                    if absent:
+                        everywhere = await self._source.all(absent)
+                        view.update({name: everywhere.get(name, _UNCLEAR) for name in absent})
                 except UpstreamError as error:
                     answers = dict.fromkeys(names, error)
                 else:
                     answers = {name: view.get(name, _UNCLEAR) for name in names}
                     for name, topic in view.items():
-                        if topic is not None:
+                        if topic is not None and topic is not _UNCLEAR:
                             self._saw(name, topic)
                 for name, answer in asked.items():
                     answer.set_result(answers[name])
@@ -216,7 +228,7 @@ class Topics:
                 doubt = self._begin_doubt(name, recreated=True)
             doubt.recreated = True
         if doubt is not None:
-            doubt.seen = True
+            doubt.seen = topic.topic_id
             return
         if (before is None or has_changed) and topic.topic_id != ZERO_UUID:
             self._identities[name] = _Identity(topic.topic_id, confirmed=False)
@@ -224,8 +236,7 @@ class Topics:
         self.partition_counts[name] = max(topic.partitions, known)  # it grows only: who says less is behind
 
     def _begin_doubt(self, name: str, *, recreated: bool) -> _Doubt:
-        self.partition_counts.pop(name, None)
-        doubt = self._doubts[name] = _Doubt(recreated=recreated)
+        doubt = self._doubts[name] = _Doubt(self.partition_counts.pop(name, 0), recreated=recreated)
         self._doubted.set()
         return doubt
 
@@ -251,14 +262,14 @@ class Topics:
                 for name, topic in (await self._source.one(names)).items():
                     if topic is not None:
                         self._saw(name, topic)
-                    elif name not in self._doubts:
+                    elif name in self.partition_counts:
                         self._begin_doubt(name, recreated=False)
                 await self._confirm(names)
                 await asyncio.sleep(self._pace.pause)
         except UpstreamError as error:
-            self._tell(f"topics cannot be looked up for now: {error}")
+            self._tell("topics cannot be looked up", error)
         else:
-            self._tell("")
+            self._tell("topics cannot be looked up", None)
         self._forget_unused(in_use)
 
     def _requests(self, in_use: Collection[str]) -> Iterator[list[str]]:
@@ -277,11 +288,16 @@ class Topics:
     async def _confirm(self, names: Iterable[str]) -> None:
         """Which topic it is that has a name, before any offset is deleted since it is not that one any more."""
         unconfirmed = [name for name in names if name in self._identities and not self._identities[name].confirmed]
-        if unconfirmed:
-            for name, topic in (await self._source.all(unconfirmed)).items():
-                before = self._identities.get(name)
-                if before is not None and topic is not None and topic.topic_id == before.topic_id:
-                    self._identities[name] = _Identity(topic.topic_id, confirmed=True)
+        if not unconfirmed:
+            return
+        try:
+            view = await self._source.all(unconfirmed)
+        except UpstreamError:
+            return  # at the next look, perhaps
+        for name, topic in view.items():
+            before = self._identities.get(name)
+            if before is not None and topic is not None and topic.topic_id == before.topic_id:
+                self._identities[name] = _Identity(topic.topic_id, confirmed=True)
 
     def _forget_unused(self, in_use: Collection[str]) -> None:
         unused = self.partition_counts.keys() - in_use
@@ -290,11 +306,12 @@ class Topics:
             self._identities.pop(name, None)
         self._unused = unused
 
-    def _tell(self, what: str) -> None:
-        if what != self._told:
-            self._told = what
-            if what:
-                log.warning("%s", what)
+    def _tell(self, what: str, error: UpstreamError | None) -> None:
+        """Once, until it goes well again or something else is wrong."""
+        why = "" if error is None else str(error)
+        if why and self._told.get(what) != why:
+            log.warning("%s for now: %s", what, why)
+        self._told[what] = why
 
     # -- settling what is in doubt
 
@@ -310,29 +327,31 @@ class Topics:
 
     async def _settle_some(self, names: list[str], delete: Callable[[str], Awaitable[int]]) -> None:
         for name in names:
-            self._doubts[name].seen = False
+            self._doubts[name].seen = None
         try:
             view = await self._source.all(names)
         except UpstreamError as error:
-            self._tell(f"whether topics have been deleted cannot be found out for now: {error}")
+            self._tell("whether topics have been deleted cannot be found out", error)
             view = {}
+        else:
+            self._tell("whether topics have been deleted cannot be found out", None)
         for name in names:
             doubt = self._doubts[name]
-            if name not in view:
+            topic = view.get(name, _UNCLEAR)
+            if topic is None and doubt.seen is None:
+                doubt.absent += 1
+            else:
                 doubt.absent = 0
-                if time.monotonic() - doubt.since >= self._pace.doubt:
-                    self._give_up(name, doubt)
-                continue
-            topic = view[name]
-            if topic is not None:
+            if topic is not None and topic is not _UNCLEAR:
                 await self._settle_present(name, topic, delete)
-                continue
-            doubt.absent = 0 if doubt.seen else doubt.absent + 1
-            if doubt.absent >= 2:  # as of two times, with a while between
+            elif doubt.absent >= _TWICE:
+                doubt.recreated = True
                 deleted = await delete(name)
                 self._identities.pop(name, None)
                 self._end_doubt(name)
                 log.warning("topic %s has been deleted: deleted %d offsets that were committed for it", name, deleted)
+            if name in self._doubts and time.monotonic() - doubt.since >= self._pace.doubt:
+                self._give_up(name, doubt)
 
     async def _settle_present(self, name: str, topic: Topic, delete: Callable[[str], Awaitable[int]]) -> None:
         before = self._identities.get(name)
@@ -344,14 +363,17 @@ class Topics:
             )
         if topic.topic_id != ZERO_UUID:
             self._identities[name] = _Identity(topic.topic_id, confirmed=True)
-        self.partition_counts[name] = topic.partitions
-        self._end_doubt(name)
+        if self._doubts[name].seen in (None, ZERO_UUID, topic.topic_id):  # otherwise somebody saw a third one
+            self.partition_counts[name] = topic.partitions
+            self._end_doubt(name)
 
     def _give_up(self, name: str, doubt: _Doubt) -> None:
-        # Which one it is from now on is not known: whatever is seen next is no reason to delete anything.
-        self._identities.pop(name, None)
         self._end_doubt(name)
-        if doubt.recreated:
+        if not doubt.recreated:
+            self.partition_counts[name] = doubt.partitions  # as before, to be looked at again
+        else:
+            # Which one it is from now on is not known: whatever is seen next is no reason to delete anything.
+            self._identities.pop(name, None)
             log.error(
                 "topic %s was seen with another id, and the brokers do not agree: its offsets are kept, and may be "
                 "those of a topic that was deleted",

@@ -12,7 +12,8 @@ from shim.api import OFFERED, ROUTES, Call, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
 from shim.runtime import Following, Runtime, Ticket
-from shim.upstream import Cluster, PortMap
+from shim.upstream import Cluster, PortMap, Topics
+from tests.upstream.believed import any_topic
 
 BOOTSTRAP = 19092
 HOST = "shim.example.org"
@@ -68,6 +69,7 @@ class Client:
         self.node_id = node_id
         self.asked: list[bytes] = []
         self.given_up: list[str] = []
+        self.held = False
         self._broker = broker
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
@@ -77,16 +79,26 @@ class Client:
         answer.set_result(self._broker(frame))
         return answer
 
+    def hold(self) -> None:
+        assert not self.held
+        self.held = True
+
+    def go_on(self) -> None:
+        assert self.held
+        self.held = False
+
     def give_up(self, reason: str) -> None:
         self.given_up.append(reason)
 
 
-async def services(states: Mapping[int, Any] | None = None, brokers: Mapping[int, HostPort] = BROKERS) -> Services:
+async def services(
+    states: Mapping[int, Any] | None = None, brokers: Mapping[int, HostPort] = BROKERS, topics: Topics | None = None
+) -> Services:
     """Services that know ``brokers``, with ``states`` behind them."""
     cluster = Cluster([HostPort("kafka-1", 9092)], Settings())
     await cluster.learn(brokers, whole=True)
     runtime = cast(Runtime, Partitions(states or {}))
-    return Services(runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(Following, None))
+    return Services(runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(Following, None), topics or any_topic())
 
 
 def call(
@@ -108,6 +120,7 @@ async def answer(api: Api[Any, Any], version: int, request: Any, to: Services, c
     if pending is not None:
         await pending
     assert client.given_up == []
+    assert not client.held
     (frame,) = frames
     correlation_id, response = api.parse_response(version, frame, 4)
     assert correlation_id == 7

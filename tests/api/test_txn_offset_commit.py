@@ -23,6 +23,7 @@ from protocol.messages.txn_offset_commit import (
 from shim.api import Call, Services, txn_offset_commit
 from tests.runtime.cluster_log import UNSTABLE, Cluster, fetched, follows, ready, until
 from tests.runtime.running import TOPIC, Running, running
+from tests.upstream.believed import any_topic
 
 VERSION = 3
 GROUP = "g"
@@ -42,6 +43,12 @@ class Client:
     def ask(self, correlation_id: int, frame: bytes) -> asyncio.Future[bytes]:
         self.asked.append(frame)
         return self.broker
+
+    def hold(self) -> None:
+        raise AssertionError("nothing has to wait")
+
+    def go_on(self) -> None:
+        raise AssertionError("nothing has to wait")
 
     def give_up(self, reason: str) -> None:
         raise AssertionError(reason)
@@ -85,7 +92,7 @@ async def at_work(tmp_path: Path, timeout_seconds: float = 10.0, *, is_ready: bo
         following = await follows(shim, cluster, timeout_seconds)
         if is_ready:
             await ready(following, GROUP)
-        yield At(shim, cluster, Services(shim.runtime, cast(Any, None), cast(Any, None), {}, following))
+        yield At(shim, cluster, Services(shim.runtime, cast(Any, None), cast(Any, None), {}, following, any_topic()))
         await following.stop()
 
 

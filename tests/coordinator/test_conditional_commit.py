@@ -152,7 +152,7 @@ class TestMembers:
     def test_a_refused_commit_renews_the_session(self) -> None:
         d = Driven()
         (member_id,), generation = d.stable()
-        member = {"member_id": member_id, "generation_id_or_member_epoch": generation}
+        member: dict[str, Any] = {"member_id": member_id, "generation_id_or_member_epoch": generation}
         for _ in range(4):
             d.advance(9_000)
             assert swap(d, (0, 7, 5), **member) == [E.INVALID_UPDATE_VERSION]

@@ -32,7 +32,35 @@ def test_cancelled_deadlines_do_not_pile_up() -> None:
         deadlines.set(key, 1_000_000 + key)
         deadlines.cancel(key)
     assert len(deadlines._heap) < 2_000
-    assert len(deadlines._queued) < 2_000
+    assert len(deadlines) == 0
+
+
+def test_many_that_were_put_off_are_sorted_out_in_steps() -> None:
+    count, deadlines = 10_000, Deadlines[int]()
+    for key in range(count):
+        deadlines.set(key, 1_000)
+    for key in range(count):
+        deadlines.set(key, 5_000 + key)
+    first = list(deadlines._heap)
+    assert deadlines.next() == 1_000, "an earlier time will do"
+    assert len({id(entry) for entry in first} - {id(entry) for entry in deadlines._heap}) < 100
+    looks = 0
+    while (at := deadlines.next()) is not None and at <= 1_000:
+        assert deadlines.pop_due(1_000) is None
+        looks += 1
+    assert 10 < looks < 100
+    assert at == 5_000
+    assert [deadlines.pop_due(9**9) for _ in range(count + 1)] == [*range(count), None]
+
+
+def test_a_key_that_is_set_again_after_it_was_cancelled() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    deadlines.set("a", 10)
+    deadlines.cancel("a")
+    deadlines.set("a", 20)
+    assert deadlines.next() == 20
+    deadlines.set("a", 10)
+    assert [deadlines.pop_due(30), deadlines.pop_due(30)] == ["a", None]
 
 
 operations = st.lists(

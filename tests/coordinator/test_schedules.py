@@ -321,9 +321,18 @@ class Schedule(RuleBasedStateMachine):
             assert set(group.static_members.values()) == {
                 m.member_id for m in group.members.values() if m.group_instance_id is not None
             }
-            assert not (group.pending_joins & group.members.keys())
+            assert not (group.pending_joins.keys() & group.members.keys())
             if group.state is GroupState.STABLE:
                 assert not any(m.join or m.sync for m in group.members.values())
+
+    @invariant()
+    def memory_is_what_the_groups_take(self) -> None:
+        state = self.d.coordinator._state
+        for group_id, group in state.groups.items():
+            counted = group.size
+            group.count(state.recorded[group_id])
+            assert group.size == counted == group.counted_size
+        assert state.group_bytes == state.memory.used == sum(group.size for group in state.groups.values())
 
     @invariant()
     def offsets_are_those_accepted_last(self) -> None:

@@ -213,6 +213,7 @@ class _Generator:
         if not static:
             return self.rounds()
         actor = self.random.choice(static)
+        together = self.rounds() if self.random.random() < 0.5 else []
         change = self.random.choices(("", "metadata", "protocols"), [5, 2, 3])[0]
         newest = self.ranges[join_group.API.key][1]
         _, sync, beat, commit = _STATIC_VERSIONS
@@ -224,7 +225,11 @@ class _Generator:
             Join(actor, join, OLD),
             Leave(3, ((actor, OLD, OWN),)),
         ]
-        return [Join(actor, join, NONE, OWN, change), *self.random.sample(old, self.random.choice((0, 0, 1, 2)))]
+        return [
+            *together,
+            Join(actor, join, NONE, OWN, change),
+            *self.random.sample(old, self.random.choice((0, 0, 1, 2))),
+        ]
 
     def give_up(self) -> list[Step]:
         """A new member leaves, or is late, before it joins with the id that it was given."""
@@ -252,8 +257,8 @@ class _Generator:
                 version,
                 self.offsets(),
                 self.member(),
-                # A group that there never is must not be made by a simple consumer's commit.
-                NEXT if group == ABSENT else self.generation(),
+                # No simple consumer's commit for a group that there never is, or that all sequences share.
+                NEXT if group in (ABSENT, NONE) else self.generation(),
                 self.instance(),
                 self.random.choice((-1, 0, 3_600_000)) if 2 <= version <= 4 else -1,
                 group,
@@ -287,7 +292,12 @@ class _Generator:
         return [Find(self.version(find_coordinator.API.key), self.groups())]
 
     def delete(self) -> list[Step]:
-        return [Delete(self.version(delete_groups.API.key), self.groups())]
+        delete = Delete(self.version(delete_groups.API.key), self.groups())
+        if self.random.random() < 0.5:
+            return [delete]
+        # A group without members, that there is.
+        offsets = Commit(self.one(), self.version(offset_commit.API.key), self.offsets(), NONE, NONE, NONE, -1, OTHER)
+        return [offsets, delete._replace(groups=(OTHER, ABSENT))]
 
     def delete_offsets(self) -> list[Step]:
         group = self.random.choices((OWN, OTHER, ABSENT, NONE), [20, 4, 1, 1])[0]

@@ -38,6 +38,7 @@ _PREPARING = "PreparingRebalance"
 _LOOK_S = 0.001  # between two looks: neither coordinator tells when something happens by itself
 _SHORT_S = SHORT_MS / 1000
 _MARGIN_S = 0.02
+_EARLY_S = 0.15  # so much earlier patience ends: what has expired at one may soon have expired at both
 _PASSING = 0.6  # of the session time-out, and as much again
 _HEARD_OF = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED})
 
@@ -150,8 +151,7 @@ class _Run:
         self.sent_at = time.monotonic()
         parked = self.parked_id()
         answers = self.ask(number, [broker_ask, shim_ask])
-        lines = self.settle(answers)
-        self.check_time(parked)
+        lines = self.settle(answers, self.nothing_expires_until(parked))
         if self.sequence.timing is Timing.SESSION:
             self.hear(answers[0])
         return lines
@@ -170,13 +170,10 @@ class _Run:
             if answer.ask.client is client and errors_in(answer.response) & _HEARD_OF:
                 self.heard_of[str(self.broker.plain(client.member_id))] = self.sent_at
 
-    def check_time(self, parked: str | None) -> None:
-        """Raises _TooSlow when something may have expired."""
+    def nothing_expires_until(self, parked: str | None) -> float | None:
+        """The first moment at which something may expire; None when nothing does. `parked`: see `parked_id`."""
         ends = [heard_of + _SHORT_S for member_id, heard_of in self.heard_of.items() if member_id != parked]
-        if self.safe_until is not None:
-            ends.append(self.safe_until)
-        if ends and time.monotonic() > min(ends) - _MARGIN_S:
-            raise _TooSlow
+        return min([*ends, *([] if self.safe_until is None else [self.safe_until])], default=None)
 
     def let_pass(self) -> list[str]:
         """See `Pass`. What is waited for is that nothing happens, so there is no event to wait for."""
@@ -189,9 +186,7 @@ class _Run:
         self.taken += 1
         until = self.sent_at + 2 * _PASSING * _SHORT_S if parked is not None else heard_of + _PASSING * _SHORT_S
         time.sleep(max(0.0, until - time.monotonic()))
-        lines = self.settle([[], []])
-        self.check_time(parked)
-        return lines
+        return self.settle([[], []], self.nothing_expires_until(parked))
 
     def is_short(self) -> bool:
         return self.broker.by_label[0].joined_with_ms[0] == SHORT_MS
@@ -229,9 +224,11 @@ class _Run:
             for side, group, fetched in zip(self.sides, seen, offsets, strict=True)
         ]
 
-    def settle(self, answers: list[list[Answer]]) -> list[str]:
-        """Wait until both have nothing more to do, and compare."""
+    def settle(self, answers: list[list[Answer]], nothing_expires_until: float | None = None) -> list[str]:
+        """Wait until both have nothing more to do, and compare. Raises _TooSlow when something may have expired."""
         give_up_at = time.monotonic() + self.patience_s
+        if nothing_expires_until is not None:
+            give_up_at = min(give_up_at, nothing_expires_until - _EARLY_S)
         while True:
             views = self.look()
             for side, answered in zip(self.sides, answers, strict=True):
@@ -242,6 +239,8 @@ class _Run:
             if time.monotonic() > give_up_at:
                 break
             time.sleep(_LOOK_S)
+        if nothing_expires_until is not None and time.monotonic() > nothing_expires_until - _MARGIN_S:
+            raise _TooSlow
         if lines and self.votes_are_equal(views[0]):
             raise _Undetermined("equal votes")
         self.done(views[0])
@@ -419,5 +418,10 @@ class _Run:
 
     def votes_are_equal(self, view: View) -> bool:
         """Whether more than one protocol may be chosen: then a member that comes back may, or may not, change it."""
-        members = [client for client in self.broker.clients if self.broker.plain(client.member_id) in view.members]
+        members = [
+            client
+            for client in self.broker.clients
+            # One that comes back without its id is there under an id that it has not been told of yet.
+            if self.broker.plain(client.member_id) in view.members or self.broker.waits(client)
+        ]
         return len(winners([client.protocols for client in members])) > 1

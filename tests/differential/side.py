@@ -10,7 +10,7 @@ from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import describe_groups, join_group, offset_fetch, sync_group
 from tests.differential.steps import ABSENT, NONE, OTHER, OWN, Actor, Sequence
-from tests.differential.wire import Connection, NoAnswer, ready
+from tests.differential.wire import Connection, NoAnswer, Response, ready
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID_SIZE = 36
@@ -199,7 +199,8 @@ class Side:
         self._looking.send(describe_groups.API, 5, _LOOKING, describe_groups.DescribeGroupsRequest((self.group,)))
 
     def see_group(self) -> describe_groups.DescribedGroup:
-        (group,) = self._looking.receive(describe_groups.API, 5).groups
+        """Raises NoAnswer."""
+        (group,) = self._look(describe_groups.API, 5).groups
         return group
 
     def ask_offsets(self) -> None:
@@ -209,7 +210,16 @@ class Side:
         self._looking.send(offset_fetch.API, 8, _LOOKING, offset_fetch.OffsetFetchRequest(groups=groups))
 
     def see_offsets(self) -> offset_fetch.OffsetFetchResponse:
-        return self._looking.receive(offset_fetch.API, 8)
+        """Raises NoAnswer."""
+        return self._look(offset_fetch.API, 8)
+
+    def _look(self, api: Api[Any, Response], version: int) -> Response:
+        try:
+            return self._looking.receive(api, version)
+        except NoAnswer:
+            self._looking.close()
+            self._looking = Connection(self.host, self.port)
+            raise
 
     # -- names
 

@@ -36,8 +36,8 @@ STATES = {"Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 def assert_same(report: Report) -> None:
     assert not report.differences, "\n\n".join(report.differences)
     # Few sequences may end early.
-    assert report.results["Undetermined"] <= report.sequences // 10, report.undetermined
-    assert report.results["TooSlow"] <= report.sequences // 10, report.results
+    assert report.results["Undetermined"] <= 2 + report.sequences // 10, report.undetermined
+    assert report.results["TooSlow"] <= 2 + report.sequences // 10, report.results
     assert report.steps >= 5 * report.sequences, report.steps
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 from shim.api import Services
 from shim.config import HostPort, Settings
 from shim.net.session import ClientSession, Sessions
+from tests.upstream.believed import any_topic
 
 HOST = "127.0.0.1"
 WAIT_SECONDS = 5.0
@@ -157,7 +158,7 @@ class Bench:
         self.made: list[ClientSession] = []
         offered: Mapping[int, tuple[int, int]] = {}
         unusable = cast(Any, Unusable())
-        self.services = Services(cast(Any, self.runtime), unusable, unusable, offered, unusable)
+        self.services = Services(cast(Any, self.runtime), unusable, unusable, offered, unusable, any_topic())
         self.port = 0
         self._clients: list[Client] = []
 

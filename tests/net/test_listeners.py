@@ -29,7 +29,9 @@ class FakeCluster:
 
 
 def listeners_at(port: int) -> Listeners:
-    services = Services(cast(Any, None), cast(Any, FakeCluster()), PortMap(HOST, port), {}, cast(Any, None))
+    services = Services(
+        cast(Any, None), cast(Any, FakeCluster()), PortMap(HOST, port), {}, cast(Any, None), cast(Any, None)
+    )
     return Listeners(HostPort(HOST, port), services, Settings())
 
 

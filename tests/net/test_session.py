@@ -5,18 +5,29 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import struct
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.messages import offset_commit
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from shim.config import HostPort
 from shim.net import session as session_module
 from shim.net.broker_side import BrokerSide
 from shim.net.session import MAX_PENDING
+from shim.upstream.topics import View
 from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle, until
+from tests.upstream.believed import QUICK, Brokers, topics_of
 
 BIG = 100_000
+NOT_THERE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 API_VERSIONS = request(18, 0, 1)
 
 
@@ -440,3 +451,40 @@ async def test_a_parked_request_is_failed_and_then_the_connection_ends() -> None
         shim.runtime.parked[0].fail(ErrorCode.NOT_COORDINATOR)
         assert (await client.ended())[4:] == b"\0\0\0\1" + ErrorCode.NOT_COORDINATOR.to_bytes(2, "big")
         await draining
+
+
+async def test_what_is_behind_a_commit_for_a_topic_that_has_to_be_asked_for_waits() -> None:
+    class Asked(Brokers):
+        may_answer = asyncio.Event()
+
+        async def one(self, names: Collection[str]) -> View:
+            view = await super().one(names)
+            await self.may_answer.wait()
+            return view
+
+    brokers = Asked()
+    brokers.make("new")
+    partitions = (OffsetCommitRequestPartition(0, 5),)
+    topics = (OffsetCommitRequestTopic("new", partitions=partitions),)
+    frame = offset_commit.API.request_frame(8, 1, "me", OffsetCommitRequest("g", topics=topics))
+    async with bench() as shim:
+        shim.services = shim.services._replace(topics=topics_of(brokers, QUICK._replace(wait=WAIT_SECONDS)))
+        shim.runtime.decide = lambda call: call.answer_frame(response(call.correlation_id))
+        client, other = await shim.client(), await shim.client()
+        client.writer.write(frame + heartbeat(2))
+        await until(lambda: bool(brokers.asked_one))
+        client.writer.write(heartbeat(3))
+        other.writer.write(heartbeat(4))
+        await other.receive(4)
+        assert await settle(lambda: len(shim.runtime.parked)) == 1, "the other's alone"
+        # The first is decided now, by a ticket of its own, and the runtime of this test cannot answer that.
+        shim.runtime.decide = lambda call: (
+            call.answer_frame(response(call.correlation_id)) if hasattr(call, "answer_frame") else call.fail(NOT_THERE)
+        )
+        brokers.may_answer.set()
+        async with asyncio.timeout(WAIT_SECONDS):
+            (size,) = struct.unpack(">i", await client.reader.readexactly(4))
+            correlation_id, answer = offset_commit.API.parse_response(8, await client.reader.readexactly(size))
+        assert (correlation_id, answer.topics[0].partitions[0].error_code) == (1, NOT_THERE)
+        await client.receive(2)
+        await client.receive(3)

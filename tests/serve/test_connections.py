@@ -27,7 +27,7 @@ from tests.wire import WireClient
 
 
 @pytest.fixture(scope="module")
-def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
+def shim(broker: Broker, topic_t: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
     with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
         yield running
 

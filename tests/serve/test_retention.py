@@ -8,20 +8,22 @@ from pathlib import Path
 from protocol.errors import ErrorCode
 from protocol.messages import delete_groups, offset_commit, offset_delete
 from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 from tests.wire import TIMEOUT_SECONDS, WireClient
 
 
 def test_a_group_that_has_lost_its_offsets_is_gone_after_the_next_look(
-    broker: Broker, tmp_path: Path, group: str
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
+    topic = make_topic()
     partition = offset_commit.OffsetCommitRequestPartition(0, 5)
     commit = offset_commit.OffsetCommitRequest(
-        group, topics=(offset_commit.OffsetCommitRequestTopic("t", partitions=(partition,)),)
+        group, topics=(offset_commit.OffsetCommitRequestTopic(topic, partitions=(partition,)),)
     )
     delete = offset_delete.OffsetDeleteRequest(
         group,
-        (offset_delete.OffsetDeleteRequestTopic("t", (offset_delete.OffsetDeleteRequestPartition(0),)),),
+        (offset_delete.OffsetDeleteRequestTopic(topic, (offset_delete.OffsetDeleteRequestPartition(0),)),),
     )
     settings = {"offsets.retention.check.interval.ms": 50, "offsets.retention.minutes": 1}
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim, WireClient(shim.port) as client:

@@ -227,6 +227,7 @@ def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> Non
     assert "Traceback" not in stderr.read_text()
 
 
+@pytest.mark.usefixtures("topic_t")
 def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
     with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
         commit(client, "g", 1)
@@ -237,6 +238,7 @@ def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
         assert committed(client, "g") == 1
 
 
+@pytest.mark.usefixtures("topic_t")
 def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broker: Broker, tmp_path: Path) -> None:
     two = {"offsets.topic.num.partitions": 2}
     groups = {partition_for(name, 2): name for name in ("a", "b", "c", "d")}
@@ -258,6 +260,7 @@ def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broke
     assert bytes(damaged) == segment.read_bytes()
 
 
+@pytest.mark.usefixtures("topic_t")
 def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
     one = {"offsets.topic.num.partitions": 1}
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=one) as shim, WireClient(shim.port) as client:

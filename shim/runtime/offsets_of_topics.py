@@ -1,0 +1,82 @@
+"""For which topics there are offsets, in all partitions; and their deletion, when a topic is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from protocol.errors import ErrorCode
+from shim.coordinator import GroupCoordinator, Outcome, Ticket, TopicDeletion, TopicDeletionStep
+from shim.runtime.runtime import Runtime
+from shim.runtime.step import Step
+
+log = logging.getLogger(__name__)
+
+# So much of the loop's time a deletion takes at most, while others wait for it: the topic's commits.
+_SHARE: Final = 0.5
+_RETRY_S: Final = 0.5
+
+
+class OffsetsOfTopics:
+    """For the event loop."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def in_use(self) -> set[str]:
+        """The topics for which there are offsets, in the partitions that are served now."""
+        topics: set[str] = set()
+        for number in range(self._runtime.num_partitions):
+            coordinator = self._runtime.coordinator(number)
+            if coordinator is not None:
+                topics |= coordinator.topics()
+                await asyncio.sleep(0)
+        return topics
+
+    async def delete(self, topic: str) -> int:
+        """Delete all offsets for a topic; gives how many there were. They are gone, durably, when this returns.
+
+        It waits for partitions that are being loaded. One that cannot be served is left out, until a restart, as it
+        is itself.
+        """
+        deleted = 0
+        for number in range(self._runtime.num_partitions):
+            deleted += await self._delete_in(number, topic)
+        return deleted
+
+    async def _delete_in(self, number: int, topic: str) -> int:
+        deletion = _Deletion(topic)
+        offsets = 0
+        while True:
+            step: Step[TopicDeletionStep] = Step()
+            begun = time.perf_counter()
+            self._runtime.submit(number, deletion.step, step)
+            await asyncio.sleep((time.perf_counter() - begun) / _SHARE)
+            answer = await step.answered
+            if isinstance(answer, TopicDeletionStep):
+                offsets += answer.offsets
+                if not answer.more:
+                    return offsets
+                continue
+            if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self._runtime.coordinator(number) is None:
+                log.warning("__consumer_offsets-%d is not served: offsets for %s are not deleted there", number, topic)
+                return offsets
+            # It is being loaded, or the disk hangs, or the write has failed, and nobody knows what of it is there.
+            deletion = _Deletion(topic)
+            await asyncio.sleep(_RETRY_S)
+
+
+class _Deletion:
+    """In one partition, begun anew where that has been read back."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._of: GroupCoordinator | None = None
+        self._deletion: TopicDeletion | None = None
+
+    def step(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+        if self._deletion is None or self._of is not coordinator:
+            self._of, self._deletion = coordinator, coordinator.delete_topic_offsets(self._topic)
+        return self._deletion.step(now, ticket)

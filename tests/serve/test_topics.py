@@ -1,0 +1,187 @@
+"""Topics of a real cluster that are made, deleted, and made anew, and what becomes of the offsets for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from protocol.errors import ErrorCode
+from protocol.messages import metadata, offset_commit, offset_fetch
+from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from shim.demo.parts import Broker, Cluster
+from tests.conftest import TopicFactory
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+TIMEOUT_S = 40.0
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+QUICK = {"topology.refresh.interval.ms": 100}
+
+
+@pytest.fixture
+def shim(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def client(shim: Shim, broker: Broker) -> Iterator[WireClient]:
+    with WireClient(shim.broker_port(broker.node_id)) as connected:
+        yield connected
+
+
+def commit(client: WireClient, group: str, topic: str, offset: int, partition: int = 0) -> int:
+    """The error code."""
+    wanted = OffsetCommitRequestTopic(topic, partitions=(OffsetCommitRequestPartition(partition, offset),))
+    answer = client.ask(offset_commit.API, 8, offset_commit.OffsetCommitRequest(group, topics=(wanted,)))
+    return answer.topics[0].partitions[0].error_code
+
+
+def fetch(client: WireClient, group: str, topic: str, partition: int = 0) -> int:
+    """The offset."""
+    wanted = (offset_fetch.OffsetFetchRequestTopic(topic, (partition,)),)
+    answer = client.ask(offset_fetch.API, 7, offset_fetch.OffsetFetchRequest(group, wanted))
+    assert answer.error_code == ErrorCode.NONE
+    return answer.topics[0].partitions[0].committed_offset
+
+
+def until(holds: Callable[[], object], why: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.02)
+
+
+def admin(part: Broker | Cluster) -> AdminClient:
+    """To be kept: what it was asked for ends with it."""
+    return AdminClient({"bootstrap.servers": part.bootstrap_servers})
+
+
+def delete(part: Broker | Cluster, topic: str) -> None:
+    """Returns when no broker knows it any more."""
+    of_part = admin(part)
+    of_part.delete_topics([topic])[topic].result(TIMEOUT_S)
+    for broker in part.brokers if isinstance(part, Cluster) else [part]:
+        with WireClient(broker.port, broker.host) as direct:
+            until(lambda direct=direct: metadata_error(direct, topic) == UNKNOWN, "the broker still knows it")  # type: ignore[misc]
+
+
+def metadata_error(client: WireClient, topic: str) -> int:
+    request = metadata.MetadataRequest((metadata.MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False)
+    return client.ask(metadata.API, 12, request).topics[0].error_code
+
+
+def seen(client: WireClient, topic: str) -> None:
+    """As a consumer asks where the topic is."""
+    until(lambda: metadata_error(client, topic) == ErrorCode.NONE, "the topic is not there")
+
+
+def confirmed(client: WireClient, shim: Shim) -> None:
+    """Long enough that the shim has asked all brokers which topic has the name. Nothing tells that it has."""
+    time.sleep(1.5)
+
+
+def test_what_does_not_exist_is_refused_and_what_was_just_made_is_not(
+    client: WireClient, make_topic: TopicFactory, topic: str, group: str, broker: Broker
+) -> None:
+    for _ in range(2):
+        assert commit(client, group, topic, 5) == UNKNOWN
+    make_topic(2, name=topic)
+    assert commit(client, group, topic, 5) == ErrorCode.NONE
+    assert commit(client, group, topic, 5, partition=2) == UNKNOWN
+    of_broker = admin(broker)
+    of_broker.create_partitions([NewPartitions(topic, 3)])[topic].result(TIMEOUT_S)
+    until(lambda: commit(client, group, topic, 6, partition=2) == ErrorCode.NONE, "the new partition is unknown")
+    assert commit(client, group, "a topic cannot be called so", 5) == UNKNOWN
+    assert (fetch(client, group, topic), fetch(client, group, topic, 2)) == (5, 6)
+
+
+def test_the_broker_itself_refuses_the_same(broker: Broker, make_topic: TopicFactory, topic: str, group: str) -> None:
+    with WireClient(broker.port) as direct:
+        assert commit(direct, group, "a topic cannot be called so", 5) in (UNKNOWN, ErrorCode.NOT_COORDINATOR)
+        assert commit(direct, group, topic, 5) == UNKNOWN
+        make_topic(1, name=topic)
+        assert commit(direct, group, topic, 5, partition=1) == UNKNOWN
+
+
+def test_a_topic_that_is_deleted_and_another_that_stays(
+    client: WireClient, shim: Shim, broker: Broker, make_topic: TopicFactory, group: str
+) -> None:
+    gone, stays = make_topic(2), make_topic(1)
+    for topic in (gone, stays):
+        assert commit(client, group, topic, 5) == ErrorCode.NONE
+    delete(broker, gone)
+    until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
+    assert fetch(client, group, stays) == 5
+    assert commit(client, group, gone, 6) == UNKNOWN
+    assert f"topic {gone} has been deleted" in shim.log()
+    assert shim.restart() == 0
+    with WireClient(shim.port) as again:
+        assert (fetch(again, group, gone), fetch(again, group, stays)) == (-1, 5)
+
+
+def test_a_topic_made_anew_under_its_name(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, topic: str, group: str
+) -> None:
+    make_topic(2, name=topic)
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=QUICK) as shim:
+        with WireClient(shim.port) as client:
+            assert commit(client, group, topic, 1_000) == ErrorCode.NONE
+            assert commit(client, group, topic, 2_000, partition=1) == ErrorCode.NONE
+            confirmed(client, shim)
+            delete(broker, topic)
+            make_topic(2, name=topic)
+            seen(client, topic)
+            # From here on no offset of the old one is served, and none of the new one is lost.
+            assert fetch(client, group, topic) == -1
+            assert commit(client, group, topic, 3) == ErrorCode.NONE
+            time.sleep(1.0)
+            assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
+        assert shim.restart() == 0
+        with WireClient(shim.port) as client:
+            time.sleep(1.0)
+            assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
+
+
+def test_a_broker_that_restarts_is_no_reason_to_delete_anything(
+    client: WireClient, shim: Shim, broker: Broker, make_topic: TopicFactory, group: str
+) -> None:
+    topics = [make_topic(1) for _ in range(3)]
+    for topic in topics:
+        assert commit(client, group, topic, 5) == ErrorCode.NONE
+    confirmed(client, shim)
+    broker.stop()
+    with WireClient(shim.port) as while_down:
+        assert [commit(while_down, group, topic, 6) for topic in topics] == [ErrorCode.NONE] * 3
+        assert commit(while_down, group, "nobody-can-say", 6) == ErrorCode.NONE
+    broker.start()
+    broker.kill()
+    broker.start()
+    with WireClient(shim.port) as again:
+        for topic in topics:
+            seen(again, topic)
+        time.sleep(2.5)  # more than it takes to believe that a topic is gone
+        assert [fetch(again, group, topic) for topic in topics] == [6, 6, 6]
+        assert commit(again, group, "nobody-can-say", 7) == UNKNOWN
+        assert fetch(again, group, "nobody-can-say") == 6, "what was never seen is not known to be gone"
+    assert "has been deleted" not in shim.log()
+
+
+def test_in_a_cluster_with_a_broker_down_it_waits(
+    cluster: Cluster, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    gone, stays = make_topic(1), make_topic(1)
+    with Shim(cluster.bootstrap_servers, tmp_path / "data", settings=QUICK) as shim, WireClient(shim.port) as client:
+        for topic in (gone, stays):
+            assert commit(client, group, topic, 5) == ErrorCode.NONE
+        cluster.brokers[2].kill()
+        of_cluster = admin(cluster)
+        of_cluster.delete_topics([gone])[gone].result(TIMEOUT_S)
+        cluster.brokers[2].start()
+        until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
+        assert fetch(client, group, stays) == 5
