@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from protocol.batches import encode_batch, encoded_size
+from protocol.batches import BatchHeader, encode_batch, encoded_size, read_header
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
@@ -19,11 +19,10 @@ RecordSet = Sequence[tuple[bytes, bytes | None]]
 
 
 class PreparedBatch(NamedTuple):
-    """A batch as it goes to the disk. ``timestamp_ms`` is of all its records, ``next_offset`` the first after them."""
+    """A batch as it goes to the disk."""
 
     data: bytes
-    next_offset: int
-    timestamp_ms: int
+    header: BatchHeader
 
 
 def prepare_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
@@ -39,7 +38,7 @@ def prepare_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms:
     for share in shares:
         data = encode_batch(offset, share, timestamp_ms)
         offset += len(share)
-        batches.append(PreparedBatch(data, offset, timestamp_ms))
+        batches.append(PreparedBatch(data, read_header(data)))
     return batches
 
 
