@@ -72,7 +72,7 @@ def loaded(data_dir: Path) -> tuple[Took, GroupCoordinator, OffsetsLog]:
     log = open_log(data_dir, SETTINGS)
     loader = Loader(log, CoordinatorSettings.of(SETTINGS), lambda: False)
     begun = time.perf_counter()
-    coordinator, replayed, _ = loader.load(0)
+    coordinator, replayed, *_ = loader.load(0)
     took = Took(time.perf_counter() - begun, replayed, coordinator.offset_count)
     return took, coordinator, log
 

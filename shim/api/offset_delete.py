@@ -42,11 +42,7 @@ async def _decide_existing(services: Services, call: _Call) -> None:
     except TopicInDoubt:
         call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     else:
-        refused = _refused(missing)
-        if refused and not existing:
-            call.answer(OffsetDeleteResponse(error_code=ErrorCode.NONE, throttle_time_ms=0, topics=refused))
-        else:
-            _decide(services, call, tuple(existing), refused)
+        _decide(services, call, tuple(existing), _refused(missing))
     finally:
         call.connection.go_on()
 

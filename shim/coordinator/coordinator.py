@@ -1,7 +1,7 @@
 """The group coordinator of one offsets partition: every operation on its groups and offsets, and its deadlines."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
 from protocol.errors import ErrorCode
 from protocol.followed import Position
@@ -69,8 +69,7 @@ class GroupCoordinator:
     """The groups and offsets of one offsets partition, as a state machine without a clock of its own.
 
     `now` is in milliseconds since the epoch. An operation applies its records to the state before it returns them; if
-    they then cannot be made durable, this object is of no more use: answer whoever is `parked`, make a new one, and
-    have it `replay` the log.
+    they then cannot be made durable, this object is of no more use: make a new one, and have it `replay` the log.
 
     Request versions are the caller's to check against the API's range.
     """
@@ -109,12 +108,13 @@ class GroupCoordinator:
             pass
         return b"".join(dump.pieces())
 
-    def restore(self, dump: bytes | bytearray | memoryview) -> None:
+    def restore(self, dump: bytes | bytearray | memoryview, check: Callable[[], None] = lambda: None) -> None:
         """In place of replaying those records, on a new object; later records are replayed after it.
 
-        Raises DecodeError for anything that is no dump: this object is of no more use then.
+        Raises DecodeError for anything that is no dump, and what `check` raises, which is called for each group: this
+        object is of no more use then.
         """
-        restore_state(self._state, dump)
+        restore_state(self._state, dump, check)
 
     @property
     def offset_count(self) -> int:
@@ -293,6 +293,10 @@ class GroupCoordinator:
     def group_count(self) -> int:
         """How many groups there are, in whatever state."""
         return len(self._state.groups)
+
+    def group_ids(self) -> KeysView[str]:
+        """The groups that there are, in whatever state."""
+        return self._state.groups.keys()
 
     def parked(self) -> list[Ticket]:
         """The tickets of all requests that wait for their answers."""

@@ -1,4 +1,4 @@
-"""Reads the dump of an offset table, whatever its bytes are."""
+"""Reads dumps, of a partition's state and of its offset table, whatever their bytes are."""
 
 from struct import Struct
 from typing import Any, Final, NoReturn
@@ -52,4 +52,4 @@ class DumpReader:
             self.fail(f"{len(self._dump) - self._at} bytes too many")
 
     def fail(self, reason: str) -> NoReturn:
-        raise DecodeError(reason, self._at, "OffsetTable")
+        raise DecodeError(reason, self._at, "dump")

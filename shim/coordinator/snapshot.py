@@ -12,6 +12,7 @@ All little-endian, the values as in the log. Who is parked and what is due is in
 the state after a recovery, not that of the running process.
 """
 
+from collections.abc import Callable
 from itertools import islice
 from struct import Struct
 from typing import Final
@@ -56,19 +57,22 @@ class StateDump:
         return [*done, _LENGTH.pack(len(self._transactions)), self._transactions, *self._offsets.pieces()]
 
 
-def restore_state(state: PartitionState, raw: bytes | bytearray | memoryview) -> None:
-    """Make a new state what it was at the dump. Raises DecodeError, the state then being of no more use."""
+def restore_state(state: PartitionState, raw: bytes | bytearray | memoryview, check: Callable[[], None]) -> None:
+    """Make a new state what it was at the dump. Raises DecodeError, and what `check` raises, which is called for each
+    group; the state is of no more use then.
+    """
     dump = DumpReader(raw)
     magic, version, num_groups = dump.unpack(_HEAD)
     if (magic, version) != (_MAGIC, _VERSION):
         dump.fail(f"no dump of version {_VERSION}: {magic!r}, version {version}")
     for _ in range(num_groups):
+        check()
         group_id, value = dump.name(), bytes(dump.take(dump.unpack(_LENGTH)[0]))
         if group_id in state.recorded:
             dump.fail("a group twice")
         state.restore_group(group_id, _decoded(group_id, value) if value else None)
     state.transactions = Transactions.restore(dump.take(dump.unpack(_LENGTH)[0]))
-    state.offsets = OffsetTable.restore(dump.rest())
+    state.offsets = OffsetTable.restore(dump.rest(), check)
     if not (state.offsets.groups() | set(state.transactions.groups())) <= state.recorded.keys():
         dump.fail("offsets of a group that is not there")
 

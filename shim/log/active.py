@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from protocol.batches import BatchHeader, read_header
+from protocol.batches import BatchHeader
 from shim.log.batching import PreparedBatch
 from shim.log.data_dir import index_name, segment_name
 from shim.log.files import Files
@@ -75,14 +75,14 @@ class ActiveSegment:
             return True
         return (
             position + len(batch.data) <= settings.segment_bytes
-            and batch.timestamp_ms - self._first_timestamp_ms <= settings.roll_ms
-            and batch.next_offset - 1 - base_offset <= _MAX_RELATIVE_OFFSET
+            and batch.header.max_timestamp - self._first_timestamp_ms <= settings.roll_ms
+            and batch.header.last_offset - base_offset <= _MAX_RELATIVE_OFFSET
         )
 
     def append(self, batch: PreparedBatch) -> None:
         """Writes it at the end, not durably. After an OSError any part of it may stand there."""
         self._files.write_at(self._fd, batch.data, self.end.position)
-        self._advance(read_header(batch.data))
+        self._advance(batch.header)
 
     def holds(self, batch: SoundBatch) -> None:
         """Told in recovery: this batch comes next in the file."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from protocol.batches import (
+    BatchHeader,
     ControlRecordType,
     EndTransactionMarker,
     Record,
@@ -14,6 +15,7 @@ from protocol.batches import (
     encode_end_transaction,
     encode_records,
     encoded_size,
+    read_header,
 )
 from protocol.followed import Header
 
@@ -51,11 +53,10 @@ Appended: TypeAlias = RecordSet | TransactionalSet | EndOfTransaction
 
 
 class PreparedBatch(NamedTuple):
-    """A batch as it goes to the disk. ``timestamp_ms`` is of all its records, ``next_offset`` the first after them."""
+    """A batch as it goes to the disk."""
 
     data: bytes
-    next_offset: int
-    timestamp_ms: int
+    header: BatchHeader
 
 
 def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int) -> list[PreparedBatch]:
@@ -71,10 +72,10 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
             continue
         batches += _plain_batches(offset, plain, timestamp_ms)
         plain = []
-        offset = batches[-1].next_offset if batches else offset
-        data, count = _alone(offset, each, timestamp_ms)
-        offset += count
-        batches.append(PreparedBatch(data, offset, timestamp_ms))
+        offset = batches[-1].header.next_offset if batches else offset
+        data = _alone(offset, each, timestamp_ms)
+        batches.append(PreparedBatch(data, read_header(data)))
+        offset = batches[-1].header.next_offset
     batches += _plain_batches(offset, plain, timestamp_ms)
     return batches
 
@@ -83,26 +84,23 @@ _ALONE: Final = (TransactionalSet, EndOfTransaction)
 _TRANSACTIONAL: Final = 0x10  # the batch attribute
 
 
-def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> tuple[bytes, int]:
-    """The batch, and how many records are in it."""
+def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> bytes:
     if isinstance(each, EndOfTransaction):
         marker = EndTransactionMarker(
             ControlRecordType.COMMIT if each.committed else ControlRecordType.ABORT, each.coordinator_epoch
         )
         producer_id, epoch = each.producer_id, each.producer_epoch
-        data = encode_end_transaction(
+        return encode_end_transaction(
             offset, marker, timestamp_ms, producer_id=producer_id, producer_epoch=epoch, headers=each.headers
         )
-        return data, 1
     _check_size(each.records)
     records = [
         Record(key, value, each.headers, timestamp_ms, offset + delta)
         for delta, (key, value) in enumerate(each.records)
     ]
-    data = encode_records(
+    return encode_records(
         records, attributes=_TRANSACTIONAL, producer_id=each.producer_id, producer_epoch=each.producer_epoch
     )
-    return data, len(records)
 
 
 def _plain_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
@@ -116,7 +114,7 @@ def _plain_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: 
     for share in shares:
         data = encode_batch(offset, share, timestamp_ms)
         offset += len(share)
-        batches.append(PreparedBatch(data, offset, timestamp_ms))
+        batches.append(PreparedBatch(data, read_header(data)))
     return batches
 
 

@@ -53,9 +53,10 @@ class Cleaner:
         self._throttler = Throttler(bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
         self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
         self._first_dirty: dict[TopicPartition, int] | None = None
-        self._broke_off: set[TopicPartition] = set()
         # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
         self._undecided: dict[TopicPartition, int] = {}
+        self.broke_off: dict[TopicPartition, OSError] = {}
+        """Partitions of which the newest attempt failed, and why; the next step tries them again."""
         self.uncleanable: dict[TopicPartition, LogError] = {}
         """Partitions that are not cleaned any more, and why: what is damaged is left as it is."""
 
@@ -80,8 +81,7 @@ class Cleaner:
             except LogError as error:
                 self._leave(partition, error)
             except OSError as error:
-                self._broke_off.add(partition)
-                _logger.warning("%s: cleaning failed, it will be tried again: %s", partition, error)
+                self._break_off(partition, error)
         return None
 
     def stop(self) -> None:
@@ -104,7 +104,7 @@ class Cleaner:
             except LogError:  # not recovered: its turn will come
                 continue
             except OSError as error:
-                _logger.warning("%s: cleaning failed, it will be tried again: %s", partition.topic_partition, error)
+                self._break_off(partition.topic_partition, error)
                 continue
             first_dirty = first_dirty_offsets.get(partition.topic_partition, 0)
             if segments and self._undecided.get(partition.topic_partition) == segments[-1].next_offset:
@@ -121,15 +121,20 @@ class Cleaner:
 
     def _leave(self, partition: TopicPartition, error: LogError) -> None:
         self.uncleanable[partition] = error
+        self.broke_off.pop(partition, None)
         _logger.error("%s is not cleaned any more: %s", partition, error)
+
+    def _break_off(self, partition: TopicPartition, error: OSError) -> None:
+        self.broke_off[partition] = error
+        _logger.warning("%s: cleaning failed, it will be tried again: %s", partition, error)
 
     def _closed_segments(self, partition: PartitionLog) -> list[Segment]:
         segments = partition.closed_segments()
-        if partition.topic_partition in self._broke_off:
+        if partition.topic_partition in self.broke_off:
             # A swap may have broken off midway. It is completed now: were it only before the next swap, what is listed
             # could not be read until then, and what had been cleaned by then would be removed as a left-over.
             partition.swap_segments((), lambda: None)
-            self._broke_off.discard(partition.topic_partition)
+            del self.broke_off[partition.topic_partition]
             segments = partition.closed_segments()
         return segments
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -68,7 +68,7 @@ class ClosedSegments:
                 return False
             self._swap_unfinished = True
             swap()
-            self._list_anew()
+            self._replace(old)
             self._swap_unfinished = False
         return True
 
@@ -77,8 +77,17 @@ class ClosedSegments:
         at = bisect_right(listed, segments[0].base_offset, key=_base_offset) - 1
         return at >= 0 and listed[at : at + len(segments)] == tuple(segments)
 
+    def _replace(self, old: Sequence[Segment]) -> None:
+        """These neighbours are one segment now, that ends where they ended."""
+        size = self._files.size_of(old[0].path)
+        with self._list_lock:
+            listed = self._segments or ()
+            at = bisect_left(listed, old[0].base_offset, key=_base_offset)
+            one = old[0]._replace(next_offset=old[-1].next_offset, size=size)
+            self._segments = (*listed[:at], one, *listed[at + len(old) :])
+
     def _list_anew(self) -> None:
-        """After a swap: fewer segments than before, or smaller ones, between the same ends."""
+        """After a swap that broke off: fewer segments than before, or smaller ones, between the same ends."""
         known = self._segments
         if not known:
             return

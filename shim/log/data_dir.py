@@ -21,6 +21,9 @@ from shim.log.files import Files
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
+# Those of every age: brokers note their id among the properties since 0.8.2, and the file of high watermarks is older.
+_BROKERS_PROPERTIES = frozenset({"broker.id", "node.id", "directory.id"})
+_BROKERS_FILES = ("replication-offset-checkpoint", "log-start-offset-checkpoint")
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 _PARTITION_NAME = re.compile(r"([A-Za-z0-9._-]+)-(0|[1-9]\d{0,8})")
 
@@ -56,11 +59,23 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
 
 def cluster_id_of(files: Files, folder: Path) -> str | None:
     """Which cluster the data in a folder (the shim's, or a broker's) is of; None where it does not say."""
+    return _meta(files, folder).get("cluster.id")
+
+
+def refuse_brokers_folder(files: Files, data_dir: Path) -> None:
+    """Raises LogError for a broker's log directory: it looks like a data directory, and is nothing to write into."""
+    told = _BROKERS_PROPERTIES.intersection(_meta(files, data_dir))
+    told |= {name for name in _BROKERS_FILES if files.exists(data_dir / name)}
+    if told:
+        raise LogError(f"{data_dir} is a broker's log directory ({min(told)}), and no data directory of a shim")
+
+
+def _meta(files: Files, folder: Path) -> dict[str, str]:
     path = folder / META_NAME
     if not files.exists(path):
-        return None
+        return {}
     lines = files.read_file(path).decode("utf-8", "replace").splitlines()
-    return dict(line.partition("=")[::2] for line in lines).get("cluster.id")
+    return dict(line.partition("=")[::2] for line in lines)
 
 
 class DataDirLock:

@@ -1,6 +1,4 @@
-"""The calls through which the log reaches the disk: all of them, so that a test can stand between the log and its
-disk.
-"""
+"""The calls through which the log reaches the disk, so that a test can stand between the two."""
 
 from __future__ import annotations
 

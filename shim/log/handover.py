@@ -72,11 +72,6 @@ class Handover:
         topics = {log.topic_partition.topic for log in logs}
         self._knows_all = not has_other_topics(files, data_dir, topics)
 
-    @property
-    def noted(self) -> Mapping[TopicPartition, int]:
-        """The recovery points that are on the disk."""
-        return self._noted
-
     def note(self) -> None:
         """Note durably up to where each partition is synced; raises OSError, and what was noted before still holds."""
         points = dict(self._noted)

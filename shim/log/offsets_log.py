@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
+from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions, refuse_brokers_folder
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
@@ -101,6 +101,7 @@ class OffsetsLog:
         settings = settings or LogSettings()
         data_dir = data_dir.absolute()
         make_data_dir(files, data_dir)
+        refuse_brokers_folder(files, data_dir)
         lock = DataDirLock(files, data_dir)
         try:
             noted = recovery_points(files, data_dir)

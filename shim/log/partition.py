@@ -14,10 +14,11 @@ from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
 from shim.log.reading import read_on
-from shim.log.recovery import Known, LeftBehind, LoggedRecord, Start, recover_segments
+from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
+from shim.log.torn_tail import Known
 
 
 class PartitionLog:
@@ -230,9 +231,10 @@ class PartitionLog:
         with self._closed.files_lock:
             self._closed.finish_swap()
         clean = self._left.clean and not self._ends.known
-        known = Known(self._ends.certain(), self._newest_base, self.recovery_point, clean, self._left.loose)
+        left = Known(self.recovery_point, clean, self._left.loose)
+        expected = Expected(self._ends.certain(), self._newest_base, left)
         try:
-            found = yield from recover_segments(self._files, self.folder, known, start, check_current)
+            found = yield from recover_segments(self._files, self.folder, expected, start, check_current)
         except SyncFailed:
             self._ends.sync_failed()
             raise

@@ -20,7 +20,7 @@ from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
 from shim.log.index import starting_point
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
-from shim.log.torn_tail import cut_torn_tail, why_not_torn
+from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn
 from shim.log.transactions import InTransaction, transaction_of, why_foreign
 
 _logger = logging.getLogger(__name__)
@@ -51,19 +51,16 @@ class LeftBehind(NamedTuple):
     loose: bool
 
 
-class Known(NamedTuple):
-    """What is known of a partition before it is read.
+class Expected(NamedTuple):
+    """What is known of a partition before it is read: as ``left`` by the last process, and by this one.
 
     ``end``: where the log has to end, and what follows is cut off; None at the first recovery, when the disk has to
-    tell. ``newest_base``: of the newest segment that this process may have made, or 0. ``recovery_point``: every offset
-    below it was synced once. ``clean`` and ``loose``: as the last process left the directory.
+    tell. ``newest_base``: of the newest segment that this process may have made, or 0.
     """
 
     end: LogEnd | None
     newest_base: int
-    recovery_point: int
-    clean: bool
-    loose: bool
+    left: Known
 
 
 class Start(NamedTuple):
@@ -85,7 +82,7 @@ class Recovered(NamedTuple):
 
 
 def recover_segments(
-    files: Files, folder: Path, known: Known, start: Start, check_current: Callable[[], None]
+    files: Files, folder: Path, expected: Expected, start: Start, check_current: Callable[[], None]
 ) -> Generator[LoggedRecord, None, Recovered]:
     """The records on disk that are wanted, in order. Of closed segments wholly before them only the end is read.
 
@@ -94,8 +91,8 @@ def recover_segments(
     Raises CorruptLog for damage that is not a torn tail, LogError for batches of a kind that this log does not hold,
     OSError.
     """
-    bases = _segments_that_count(files, folder, known)
-    if known.end is None and not known.clean:
+    bases = _segments_that_count(files, folder, expected)
+    if expected.end is None and not expected.left.clean:
         # A process that was killed may have made a segment and not have synced its name.
         files.sync_directory(folder)
     closed = []
@@ -106,9 +103,13 @@ def recover_segments(
     fd = files.open(folder / segment_name(bases[-1]))
     active = ActiveSegment(files, folder, bases[-1], fd)
     try:
-        size = _size_to_read(files, fd, active.path, known)
+        size = _size_to_read(files, fd, active.path, expected)
         try:
-            if start.anchor is not None and start.anchor >= 0 and bases[-1] < start.offset <= known.recovery_point:
+            if (
+                start.anchor is not None
+                and start.anchor >= 0
+                and bases[-1] < start.offset <= expected.left.recovery_point
+            ):
                 _skip(files, fd, size, active, start.offset, start.anchor)
             _, position, offset = active.end
             for batch in sound_batches(files, fd, size, offset, position=position, unread_below=start.offset):
@@ -116,33 +117,33 @@ def recover_segments(
                 active.holds(batch)
         except BadBytes as bad:
             check_current()
-            if (reason := _why_not_torn(files, fd, size, active.end.offset, bad, known)) is not None:
+            if (reason := _why_not_torn(files, fd, size, active.end.offset, bad, expected)) is not None:
                 raise CorruptLog(active.path, bad.position, reason) from None
             cut_torn_tail(files, fd, active.path, size, active.end, bad.reason)
         except UnsupportedBatch as unsupported:
             raise LogError(f"{active.path} at byte {active.end.position}: {unsupported.reason}") from None
         check_current()
-        _check_end(active, known)
+        _check_end(active, expected)
     except BaseException:
         active.close()
         raise
     return Recovered(closed, active)
 
 
-def _segments_that_count(files: Files, folder: Path, known: Known) -> Sequence[int]:
+def _segments_that_count(files: Files, folder: Path, expected: Expected) -> Sequence[int]:
     """Base offsets of the segments, after those are gone that a failed write made and nothing was acknowledged in."""
     bases = segment_base_offsets(files, folder)
     if not bases or bases[0] != 0:
         raise CorruptLog(folder / segment_name(0), 0, "the first segment is missing")
-    if known.end is None:
+    if expected.end is None:
         return bases
-    if known.end.base_offset not in bases:
-        raise CorruptLog(folder / segment_name(known.end.base_offset), 0, "the last segment is missing")
-    if bases[-1] > known.newest_base:
+    if expected.end.base_offset not in bases:
+        raise CorruptLog(folder / segment_name(expected.end.base_offset), 0, "the last segment is missing")
+    if bases[-1] > expected.newest_base:
         raise CorruptLog(folder / segment_name(bases[-1]), 0, "the segment was not made by this process")
-    if known.newest_base > known.end.base_offset:
-        _drop_newer(files, folder, bases, known.end.base_offset)
-    return [base for base in bases if base <= known.end.base_offset]
+    if expected.newest_base > expected.end.base_offset:
+        _drop_newer(files, folder, bases, expected.end.base_offset)
+    return [base for base in bases if base <= expected.end.base_offset]
 
 
 def _drop_newer(files: Files, folder: Path, bases: Sequence[int], last: int) -> None:
@@ -191,16 +192,16 @@ def _skip(files: Files, fd: int, size: int, active: ActiveSegment, offset: int, 
         active.begins_with(first, last)
 
 
-def _size_to_read(files: Files, fd: int, path: Path, known: Known) -> int:
+def _size_to_read(files: Files, fd: int, path: Path, expected: Expected) -> int:
     """Makes sure that the disk has what is about to be read. Gives how many bytes that are.
 
     A process that was killed may have left bytes in memory only, and a sync that failed may have left pages there that
     are taken for clean and are not on the disk. So: push out the former, forget the latter, and believe what the disk
     then says. It is an fsync, as cutting a file short need not be durable after an fdatasync.
     """
-    if known.end is not None:
-        _cut_unacknowledged(files, fd, path, known.end.position)
-    if not known.clean:
+    if expected.end is not None:
+        _cut_unacknowledged(files, fd, path, expected.end.position)
+    if not expected.left.clean:
         try:
             files.fsync(fd)
         except OSError as error:
@@ -244,19 +245,17 @@ def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[Logge
             yield LoggedRecord(offset, timestamp, key, value, transaction)
 
 
-def _why_not_torn(files: Files, fd: int, size: int, offset: int, bad: BadBytes, known: Known) -> str | None:
-    if known.end is not None:  # all that is read was acknowledged
+def _why_not_torn(files: Files, fd: int, size: int, offset: int, bad: BadBytes, expected: Expected) -> str | None:
+    if expected.end is not None:  # all that is read was acknowledged
         return bad.reason
-    return why_not_torn(
-        files, fd, size, offset, bad, recovery_point=known.recovery_point, clean=known.clean, loose=known.loose
-    )
+    return why_not_torn(files, fd, size, offset, bad, expected.left)
 
 
-def _check_end(active: ActiveSegment, known: Known) -> None:
+def _check_end(active: ActiveSegment, expected: Expected) -> None:
     offset = active.end.offset
-    if known.end is not None and active.end != known.end:
-        reason = f"the log ends here at offset {offset}, acknowledged are {known.end.offset}"
+    if expected.end is not None and active.end != expected.end:
+        reason = f"the log ends here at offset {offset}, acknowledged are {expected.end.offset}"
         raise CorruptLog(active.path, active.end.position, reason)
-    if offset < known.recovery_point:
-        reason = f"the log ends here at offset {offset}, synced were {known.recovery_point}"
+    if offset < expected.left.recovery_point:
+        reason = f"the log ends here at offset {offset}, synced were {expected.left.recovery_point}"
         raise CorruptLog(active.path, active.end.position, reason)

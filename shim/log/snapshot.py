@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
@@ -47,6 +47,7 @@ _VERSION: Final = 1
 _NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _UNFINISHED: Final = re.compile(r"\d{20}\.snapshot\.tmp")
 _CHUNK_SIZE: Final = 1 << 20
+_SYNC_EVERY: Final = 4 << 20
 
 _logger = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ class PartitionSnapshots:
         ``payload``: in pieces. None when the log was compacted up to there meanwhile: the snapshot was not kept then.
         Other threads have their turn meanwhile, however long the payload.
 
-        Raises OSError: the snapshots that there were remain, or the new one is there.
+        Raises OSError, and what ``payload`` raises: the snapshots that there were remain, or the new one is there. It
+        comes soon to its end then, and nothing is left of what was begun.
         """
         for name in self._files.names(self._folder):
             if _UNFINISHED.fullmatch(name):
@@ -100,10 +102,15 @@ class PartitionSnapshots:
 
         def write(fd: int) -> None:
             crc, position = google_crc32c.value(head), _HEAD_END
+            synced = 0
             for chunk in _chunks(payload):
                 crc = google_crc32c.extend(crc, chunk)
                 self._files.write_at(fd, chunk, position)
                 position += len(chunk)
+                if position - synced >= _SYNC_EVERY:
+                    # So that no sync takes long, which nobody could break off, and the log's own might have to wait.
+                    self._files.fdatasync(fd)
+                    synced = position
             self._files.write_at(fd, _PREFIX.pack(_MAGIC, _VERSION, crc) + head, 0)
 
         try:
@@ -115,10 +122,11 @@ class PartitionSnapshots:
                 self._remove(self._folder / name)
         return path
 
-    def newest(self) -> Snapshot | None:
+    def newest(self, check: Callable[[], None] = lambda: None) -> Snapshot | None:
         """The newest one that is sound and stands. Those that are of no use are removed.
 
-        Nobody else may be taking one. Raises OSError where the log cannot be read.
+        Nobody else may be taking one. ``check`` is called now and then while one is read; what it raises ends that.
+        Raises OSError where the log cannot be read.
         """
         found = None
         for name in reversed(self._files.names(self._folder)):
@@ -127,15 +135,30 @@ class PartitionSnapshots:
                 self._remove(path)
             elif _NAME.fullmatch(name):
                 try:
-                    read = _snapshot(path, self._files.read_file(path))
-                except (_Unsound, OSError) as error:
+                    read = _snapshot(path, self._content(path, check))
+                except _Unsound as error:
                     self.refuse(path, error)
+                    continue
+                except OSError as error:  # it may be read another time
+                    _logger.warning("%s is not used: %s", path, error)
                     continue
                 if self.stands(read):
                     found = read
                 else:
                     self.refuse(path, "the log has something else before that offset by now")
         return found
+
+    def _content(self, path: Path, check: Callable[[], None]) -> bytearray:
+        fd = self._files.open(path)
+        try:
+            content = bytearray(self._files.size(fd))
+            for start in range(0, len(content), _CHUNK_SIZE):
+                check()
+                chunk = self._files.read_at(fd, min(_CHUNK_SIZE, len(content) - start), start)
+                content[start : start + len(chunk)] = chunk
+            return content
+        finally:
+            self._files.close(fd)
 
     def stands(self, snapshot: Snapshot) -> bool:
         """Whether it goes with the log as it is: no compaction has reached its anchor, which is there. Raises OSError.
@@ -203,7 +226,7 @@ class PartitionSnapshots:
             yield
 
 
-def _snapshot(path: Path, content: bytes) -> Snapshot:
+def _snapshot(path: Path, content: bytearray) -> Snapshot:
     raw = memoryview(content)
     if len(raw) < _HEAD_END:
         raise _Unsound("it is too short")

@@ -19,10 +19,10 @@ survives a crash, in whatever order:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
@@ -59,11 +59,45 @@ def finish_swap(files: Files, folder: Path) -> None:
     Nothing else may use the folder's closed segments meanwhile. It can be called again after any crash or error of its
     own. Raises CorruptLog for a swap file that is damaged, nothing that it replaces having been touched; OSError.
     """
-    remove_left_overs(files, folder)
+    if (damaged := standing_segments(files, folder).damaged) is not None:
+        raise damaged  # before anything is removed: a replaced segment may be all that is left
     for name in files.names(folder):
         if match := _SWAP_NAME.fullmatch(name):
-            _complete(files, folder, _replaced_by(files, folder, int(match[1])))
+            bases = segment_base_offsets(files, folder)
+            _complete(files, folder, _replaced_by(files, folder, int(match[1]), bases))
     remove_left_overs(files, folder)
+
+
+class Standing(NamedTuple):
+    """The segments of a folder as :func:`finish_swap` would leave them, by base offset, rising: where a swap broke off,
+    its file stands for those that it replaces. ``damaged``: what it would raise."""
+
+    segments: dict[int, Path]
+    damaged: CorruptLog | None
+
+
+def standing_segments(files: Files, folder: Path) -> Standing:
+    """Changes nothing. Raises OSError."""
+    segments = {base: folder / segment_name(base) for base in segment_base_offsets(files, folder)}
+    for name in files.names(folder):
+        if match := _SWAP_NAME.fullmatch(name):
+            base_offset = int(match[1])
+            try:
+                replaced = _replaced_by(files, folder, base_offset, segments)
+            except CorruptLog as damaged:
+                return Standing(segments, damaged)
+            kept = {base: path for base, path in segments.items() if base not in replaced}
+            segments = dict(sorted({**kept, base_offset: folder / name}.items()))
+    return Standing(segments, None)
+
+
+def is_swap(segment: Path) -> bool:
+    return segment.suffix == _SWAP
+
+
+def base_offset_of(segment: Path) -> int:
+    """Also of a swap file that stands for segments."""
+    return int(segment.name.partition(".")[0])
 
 
 def remove_left_overs(files: Files, folder: Path) -> None:
@@ -92,11 +126,10 @@ def _complete(files: Files, folder: Path, replaced: Sequence[int]) -> None:
     files.rename(_swap_path(folder, base_offset), folder / segment_name(base_offset))
 
 
-def _replaced_by(files: Files, folder: Path, base_offset: int) -> list[int]:
-    """The base offset, and those of all other segments that begin before the end of the swap file."""
+def _replaced_by(files: Files, folder: Path, base_offset: int, bases: Collection[int]) -> list[int]:
+    """The base offset, and of the segments at ``bases`` all others that begin before the end of the swap file."""
     path = _swap_path(folder, base_offset)
     end, position = _end_of(files, path, base_offset)
-    bases = segment_base_offsets(files, folder)
     # The base offset of the last batch, and so the end, is not covered by a CRC: what it says must fit.
     if end not in bases or end <= base_offset:
         raise CorruptLog(path, position, f"it ends at offset {end}, where no segment begins")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shim.log.active import LogEnd
 from shim.log.files import Files
@@ -17,24 +17,30 @@ _COPY_SIZE: Final = 1 << 20
 _logger = logging.getLogger(__name__)
 
 
-def why_not_torn(
-    files: Files, fd: int, size: int, offset: int, bad: BadBytes, *, recovery_point: int, clean: bool, loose: bool
-) -> str | None:
-    """Why no torn write explains what stands at the end of the last segment, of ``size`` bytes, where ``offset`` is
-    due; None when one does. Raises OSError.
+class Known(NamedTuple):
+    """What the last process left to know of a partition before it is read.
 
-    Every offset below ``recovery_point`` was synced once; ``clean`` and ``loose``: as the last process left the
-    directory (``LeftBehind``).
+    ``recovery_point``: every offset below it was synced once. ``clean`` and ``loose``: how it left the directory
+    (``LeftBehind``).
     """
+
+    recovery_point: int = 0
+    clean: bool = False
+    loose: bool = False
+
+
+def why_not_torn(files: Files, fd: int, size: int, offset: int, bad: BadBytes, known: Known) -> str | None:
+    """Why no torn write explains what stands at the end of the last segment, of ``size`` bytes, where ``offset`` is
+    due; None when one does. Raises OSError."""
     if bad.intact:
         return bad.reason
-    if clean:
+    if known.clean:
         return f"{bad.reason}; this is no torn write, as the log was closed in good order"
-    if offset < recovery_point:
-        return f"{bad.reason}; this is no torn write, as offsets up to {recovery_point} were synced"
+    if offset < known.recovery_point:
+        return f"{bad.reason}; this is no torn write, as offsets up to {known.recovery_point} were synced"
     # Where more than one batch may have been on its way to the disk, a later one may have got there first. Else a sound
     # one behind the damage shows that what was damaged had been durable.
-    later = None if loose else find_sound_batch(files, fd, bad.position + 1, size, offset)
+    later = None if known.loose else find_sound_batch(files, fd, bad.position + 1, size, offset)
     return None if later is None else f"{bad.reason}; this is no torn write, as a sound batch follows at byte {later}"
 
 

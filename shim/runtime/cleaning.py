@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -71,22 +72,35 @@ class CleaningThread:
             self._thread.join()
 
     def _run(self) -> None:
+        retention_due = time.monotonic()
         while not self._stopped.is_set():
-            try:
-                stats = self._cleaner.step(self._clock.now()) if self._cleaner is not None else None
-                if stats is None:
-                    self._retention.step(self._clock.now())
-                else:
-                    _tell(stats)
-                    self._cleaned(stats)
-            except CleaningStopped:
-                return
-            except Exception as error:
-                unforeseen = None if isinstance(error, OSError) else error
-                log.error("cleaning failed, it will be tried again: %s", error, exc_info=unforeseen)
-                stats = None
-            if stats is None:
+            compacted = self._tried(self._compact)
+            # However much there is to compact: the history has to end somewhere, too.
+            if not compacted or time.monotonic() >= retention_due:
+                self._tried(self._drop_old)
+                retention_due = time.monotonic() + self._backoff_s
+            if not compacted:
                 self._stopped.wait(self._backoff_s)
+
+    def _tried(self, work: Callable[[], bool]) -> bool:
+        try:
+            return work()
+        except CleaningStopped:
+            return False
+        except Exception as error:
+            unforeseen = None if isinstance(error, OSError) else error
+            log.error("cleaning failed, it will be tried again: %s", error, exc_info=unforeseen)
+            return False
+
+    def _compact(self) -> bool:
+        stats = self._cleaner.step(self._clock.now()) if self._cleaner is not None else None
+        if stats is not None:
+            _tell(stats)
+            self._cleaned(stats)
+        return stats is not None
+
+    def _drop_old(self) -> bool:
+        return self._retention.step(self._clock.now()) > 0
 
 
 def _tell(stats: CleanerStats) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from protocol.errors import DecodeError
+from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
+from protocol.partition import partition_for
 from protocol.replay import RecordDecoder
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, Producer, Value
-from shim.log import OFFSETS_TOPIC, InTransaction, LogError, LoggedRecord, OffsetsLog
+from shim.log import InTransaction, LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
 
@@ -19,14 +22,23 @@ log = logging.getLogger(__name__)
 
 _PROGRESS_EVERY_S: Final = 1.0
 _LOOK_EVERY: Final = 64  # records
+_GROUPS_LOOKED_AT: Final = 100
+
+
+class _Stopped(Exception):
+    """Nobody will ask for what is being read."""
 
 
 class Loaded(NamedTuple):
-    """A partition's coordinator, and how many records were replayed, from which offset on (0: without a snapshot)."""
+    """A partition's coordinator, and how many records were replayed, from which offset on (0: without a snapshot).
+
+    ``has_history``: whether its history takes records; not where that is damaged.
+    """
 
     coordinator: GroupCoordinator
     replayed: int
     snapshot_offset: int
+    has_history: bool = True
 
 
 class Progress:
@@ -89,17 +101,28 @@ class Loader:
         self._log = offsets_log
         self._settings = settings
         self._stopped = stopped
-        self._others = sorted({p.topic_partition.topic for p in offsets_log.partition_logs()} - {OFFSETS_TOPIC})
+        self._num_partitions = offsets_log.num_partitions
+        topics = {partition.topic_partition.topic for partition in offsets_log.partition_logs()}
+        self._with_history = HISTORY_TOPIC in topics
         self.progress = Progress()
 
     def load(self, number: int) -> Loaded:
-        """The partition as the disk has it; its logs of all topics take writes then.
+        """The partition as the disk has it; its log takes writes then, and so does its history, unless that is damaged.
 
         Raises LogError, OSError.
         """
-        loaded = self._load(number)
-        for topic in self._others:
-            self._read_over(number, topic)
+        try:
+            loaded = self._load(number)
+        except _Stopped:
+            return Loaded(GroupCoordinator(self._settings), 0, 0)
+        if not self._with_history:
+            return loaded._replace(has_history=False)
+        try:
+            self._read_over_history(number)
+        except LogError as error:
+            # Nothing that is served is in there.
+            log.error("%s; no history is kept of __consumer_offsets-%d until that is repaired", error, number)
+            return loaded._replace(has_history=False)
         return loaded
 
     def size(self, number: int) -> int:
@@ -113,7 +136,7 @@ class Loader:
     def _load(self, number: int) -> Loaded:
         partition = self._log.partition_log(number)
         while True:
-            snapshot = partition.snapshots.newest()
+            snapshot = partition.snapshots.newest(self._check_stopped)
             coordinator = self._restored(partition, snapshot)
             if snapshot is None or coordinator is None:
                 coordinator = GroupCoordinator(self._settings)
@@ -125,19 +148,27 @@ class Loader:
             # What the recovery found, or did, or the cleaner meanwhile, has changed the log before that offset.
             partition.snapshots.refuse(snapshot.path, "the log does not hold what it is of")
 
+    def _check_stopped(self) -> None:
+        if self._stopped():
+            raise _Stopped
+
     def _restored(self, partition: PartitionLog, snapshot: Snapshot | None) -> GroupCoordinator | None:
         if snapshot is None:
             return None
         coordinator = GroupCoordinator(self._settings)
         try:
-            coordinator.restore(snapshot.payload)
+            coordinator.restore(snapshot.payload, self._check_stopped)
         except DecodeError as error:
             partition.snapshots.refuse(snapshot.path, error)
             return None
+        # Some stand for all: files change their place together.
+        for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
+            self._check_place(group, partition.topic_partition.partition)
         return coordinator
 
     def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
         replay, replay_end, decode = coordinator.replay, coordinator.replay_end, RecordDecoder().decode
+        groups: set[str] = set()
         count = told = 0
         for offset, _, raw_key, raw_value, transaction in records:
             if count - told >= _LOOK_EVERY or not count:
@@ -158,7 +189,11 @@ class Loader:
                 ) from error
             if isinstance(key, UnknownKey):
                 log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, offset, key.version)
-            elif transaction is None:
+                continue
+            if key.group not in groups:
+                self._check_place(key.group, number)
+                groups.add(key.group)
+            if transaction is None:
                 replay(key, cast(Value | None, value))
             elif isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 coordinator.replay_pending(_producer(transaction), transaction.position, key, value)
@@ -167,11 +202,21 @@ class Loader:
         self.progress.replayed(count - told)
         return count
 
-    def _read_over(self, number: int, topic: str) -> None:
+    def _check_place(self, group: str, number: int) -> None:
+        """That these are not another partition's files: of its groups, nobody would be served an offset."""
+        belongs = partition_for(group, self._num_partitions)
+        if belongs != number:
+            folder = self._log.partition_log(number).folder
+            raise LogError(
+                f"{folder} holds group {group!r}, which belongs into partition {belongs} of {self._num_partitions}: "
+                "these files are another partition's"
+            )
+
+    def _read_over_history(self, number: int) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""
-        snapshot = self._log.partition_log(number, topic=topic).snapshots.newest()
+        snapshot = self._log.partition_log(number, topic=HISTORY_TOPIC).snapshots.newest()
         start, anchor = (snapshot.offset, snapshot.anchor.position) if snapshot is not None else (_NO_RECORD, None)
-        for _ in self._log.recover(number, topic=topic, start_offset=start, anchor=anchor):
+        for _ in self._log.recover(number, topic=HISTORY_TOPIC, start_offset=start, anchor=anchor):
             if self._stopped():
                 return
 

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 RELOAD_RETRY_SECONDS = 1.0
 
 LAST_SNAPSHOTS_SECONDS = 4.0
-"""How long snapshots are still begun at the end."""
+"""How long snapshots are still taken at the end."""
 
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 Watcher = Callable[[int, GroupCoordinator | None], None]
@@ -64,13 +64,11 @@ class Runtime:
         self._stopping = False
         self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
-        self._snapshots = Snapshots(offsets_log)
+        wake = asyncio.Event()
+        self._snapshots = Snapshots(offsets_log, lambda number: self._partitions[number].coordinator, wake.set)
         self._writer = Writer(
-            *(offsets_log, self._snapshots, clock, settings.offsets_commit_timeout_ms / 1000),
-            coordinator_of=lambda number: self._partitions[number].coordinator,
-            failed=self._failed,
+            *(offsets_log, self._snapshots, clock, settings.offsets_commit_timeout_ms / 1000, wake), failed=self._failed
         )
-        self._snapshots.when_done(self._writer.wake)
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchers: list[Watcher] = []
@@ -144,8 +142,8 @@ class Runtime:
         coordinator = loaded.coordinator
         coordinator.loaded(self._clock.now(), self._group_memory)
         partition.coordinator = coordinator
-        self._snapshots.loaded(partition.number, *loaded)
-        self._writer.wake()
+        self._writer.loaded(partition.number, has_history=loaded.has_history)
+        self._snapshots.loaded(partition.number, loaded.replayed, loaded.snapshot_offset)
         self._arm(partition)
         self._tell_watchers(partition)
         return from_snapshot
@@ -263,11 +261,7 @@ class Runtime:
     def _cleaned(self, stats: CleanerStats) -> None:
         """In the cleaner's thread."""
         if self._loop is not None and not self._stopping:
-            self._loop.call_soon_threadsafe(self._compacted, stats.partition.partition)
-
-    def _compacted(self, number: int) -> None:
-        self._snapshots.compacted(number)
-        self._writer.wake()
+            self._loop.call_soon_threadsafe(self._snapshots.compacted, stats.partition.partition)
 
     # -- after a failure
 
@@ -321,10 +315,12 @@ class Runtime:
 
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
         partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        unforeseen = None if isinstance(error, LogError) else error
-        log.error(
-            "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=unforeseen
-        )
+        if isinstance(error, LogError):
+            log.error("%s; __consumer_offsets-%d is not served: see offset-shim log verify", error, partition.number)
+        else:
+            log.error(
+                "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=error
+            )
 
     # -- the end
 
@@ -332,6 +328,7 @@ class Runtime:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
         self._cleaning.stop()
+        self._snapshots.stop()
         parked = []
         for partition in self._partitions:
             if partition.coordinator is not None:
@@ -353,7 +350,6 @@ class Runtime:
         for task in self._reloads:
             task.cancel()
         self._writer.close()
-        self._snapshots.stop()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_seconds):
             await loop.run_in_executor(self._recoverer, self._cleaning.join)

@@ -3,7 +3,8 @@
 A snapshot is taken at the moment when a flight is handed to the log: what the coordinator has applied by then is what
 is in the log once that flight has landed. The dump is made in steps, between which requests go on; where the log ends
 is found out by the thread that writes, right after the flight; and what comes of both is written by a thread of its
-own. When the flight fails, the snapshot is thrown away.
+own. When the flight fails, the snapshot is thrown away. A stop waits for none: it is given up, and those that are of
+use are taken at the end, when nothing is decided any more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
@@ -32,6 +33,11 @@ RETRY_S = 60.0
 """After so many seconds one that could not be written is taken again."""
 
 _STEP_S: Final = 0.004
+_LOOK_EVERY: Final = 1 << 20  # bytes
+
+
+class _GivenUp(Exception):
+    """There is no more time for a snapshot in the making."""
 
 
 class End(NamedTuple):
@@ -62,8 +68,16 @@ class Taking:
 class Snapshots:
     """Of all partitions of a data directory; one is taken at a time. For the event loop, where nothing else is said."""
 
-    def __init__(self, offsets_log: OffsetsLog) -> None:
+    def __init__(
+        self,
+        offsets_log: OffsetsLog,
+        coordinator_of: Callable[[int], GroupCoordinator | None],
+        wake: Callable[[], None],
+    ) -> None:
+        """``wake`` is called each time when there may be one to :meth:`begin`."""
         self._log = offsets_log
+        self._coordinator_of = coordinator_of
+        self._wake = wake
         self._topics = sorted({partition.topic_partition.topic for partition in offsets_log.partition_logs()})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-snapshot")
         self._since = [0] * offsets_log.num_partitions
@@ -71,18 +85,20 @@ class Snapshots:
         self._due: dict[int, None] = {}
         self._retries: dict[int, asyncio.TimerHandle] = {}
         self._taking: asyncio.Task[None] | None = None
-        self._ended: Callable[[], None] = lambda: None
+        self._stopped = False
 
     # -- when
 
-    def loaded(self, number: int, coordinator: GroupCoordinator, replayed: int, snapshot_offset: int) -> None:
+    def loaded(self, number: int, replayed: int, snapshot_offset: int) -> None:
         """The partition was read back: from a snapshot of that offset (0: none), and so many records behind it."""
         self._since[number], self._offset[number] = 0, snapshot_offset
-        self.written(number, coordinator, replayed)
+        self.written(number, replayed)
+        self._wake()
 
-    def written(self, number: int, coordinator: GroupCoordinator | None, records: int) -> None:
+    def written(self, number: int, records: int) -> None:
         """So many more records are in the partition's log."""
         self._since[number] += records
+        coordinator = self._coordinator_of(number)
         if coordinator is not None and self._since[number] >= max(LEAST_RECORDS, coordinator.offset_count):
             self._due[number] = None
 
@@ -90,6 +106,7 @@ class Snapshots:
         """A round of compaction is over."""
         if self._is_outdated(number):
             self._due[number] = None
+            self._wake()
 
     def _is_outdated(self, number: int) -> bool:
         """Whether the partition had a snapshot that compaction has taken."""
@@ -99,11 +116,11 @@ class Snapshots:
     @property
     def due(self) -> bool:
         """Whether there is one to take now."""
-        return bool(self._due) and self._taking is None
+        return bool(self._due) and self._taking is None and not self._stopped
 
     # -- how
 
-    def begin(self, coordinator_of: Callable[[int], GroupCoordinator | None]) -> Taking | None:
+    def begin(self) -> Taking | None:
         """To be called when a flight is handed over, with all records that were decided by then; then its ``landed``
         has to be told."""
         while self.due:
@@ -111,17 +128,13 @@ class Snapshots:
             del self._due[number]
             if (retry := self._retries.pop(number, None)) is not None:
                 retry.cancel()
-            coordinator = coordinator_of(number)
+            coordinator = self._coordinator_of(number)
             if coordinator is not None:  # otherwise it is being read back
                 self._since[number] = 0
                 taking = Taking(number, coordinator.begin_dump())
                 self._taking = asyncio.get_running_loop().create_task(self._take(taking))
                 return taking
         return None
-
-    def when_done(self, call: Callable[[], None]) -> None:
-        """Have this called each time when another one could be begun."""
-        self._ended = call
 
     async def _take(self, taking: Taking) -> None:
         try:
@@ -132,15 +145,16 @@ class Snapshots:
                     until = time.monotonic() + _STEP_S
             ends = await taking.landed
             if ends is not None:
-                pieces = taking.dump.pieces()
+                pieces = _looking_up(self._check_stopped, taking.dump.pieces())
                 loop = asyncio.get_running_loop()
                 written = await loop.run_in_executor(self._thread, self._write, ends, pieces)
                 self._wrote(taking.number, written)
         except Exception:
             log.exception("no snapshot of partition %d was taken", taking.number)
+            self._take_later(taking.number, RETRY_S)
         finally:
             self._taking = None
-            self._ended()
+            self._wake()
 
     def ends_of(self, number: int) -> list[End]:
         """Where the partition's logs end now; to be called by the thread that writes."""
@@ -156,7 +170,12 @@ class Snapshots:
                 ends.append(End(partition, batch))
         return ends
 
-    def _write(self, ends: Sequence[End], pieces: Sequence[bytes]) -> Outcome:
+    def _check_stopped(self) -> None:
+        if self._stopped:
+            raise _GivenUp
+
+    def _write(self, ends: Sequence[End], pieces: Iterable[bytes]) -> Outcome:
+        """Raises what ``pieces`` raises, and nothing is left of the snapshot then."""
         offset = 0
         again_s = None
         for partition, batch in ends:
@@ -180,23 +199,25 @@ class Snapshots:
             self._offset[number] = outcome.offset
             self.compacted(number)  # it may have been between the snapshot's end and now
         if outcome.again_s is not None:
-            loop = asyncio.get_running_loop()
-            self._retries[number] = loop.call_later(outcome.again_s, self._take_again, number)
+            self._take_later(number, outcome.again_s)
+
+    def _take_later(self, number: int, seconds: float) -> None:
+        self._retries[number] = asyncio.get_running_loop().call_later(seconds, self._take_again, number)
 
     def _take_again(self, number: int) -> None:
         self._due[number] = None
-        self._ended()
+        self._wake()
 
     # -- the end
 
     def stop(self) -> None:
-        for retry in self._retries.values():
-            retry.cancel()
+        """None is begun any more; the one in the making is given up."""
+        self._stopped = True
         if self._taking is not None:
             self._taking.cancel()
 
     async def ended(self) -> None:
-        """Wait, after :meth:`stop`, until the thread has done what it was at."""
+        """Wait, after :meth:`stop`, until the thread has let go of the one in the making."""
         await asyncio.get_running_loop().run_in_executor(self._thread, _nothing)
 
     def shutdown(self) -> None:
@@ -206,19 +227,45 @@ class Snapshots:
     def take_last(self, coordinators: Sequence[tuple[int, GroupCoordinator]], seconds: float) -> None:
         """Snapshots of these, which decide nothing any more, as far as they are of use; those first that are of most.
 
-        For the thread that writes. Begins none after so many seconds: it is only for the next start to be quick.
+        For the thread that writes, after :meth:`ended`. It takes no longer than so many seconds, whatever is not done
+        by then: it is only for the next start to be quick.
         """
         until = time.monotonic() + seconds
-        of_use = [each for each in coordinators if self._is_of_use(each[0])]
-        of_use.sort(key=lambda each: self._since[each[0]], reverse=True)
-        for taken, (number, coordinator) in enumerate(of_use):
+
+        def check_time() -> None:
             if time.monotonic() >= until:
+                raise _GivenUp
+
+        of_use = [each for each in coordinators if self._is_of_use(each[0])]
+        of_use.sort(key=lambda each: self._unsaved(each[0]), reverse=True)
+        for taken, (number, coordinator) in enumerate(of_use):
+            try:
+                check_time()
+                dump = coordinator.begin_dump()
+                while dump.step():
+                    check_time()
+                self._write(self.ends_of(number), _looking_up(check_time, dump.pieces()))
+            except _GivenUp:
                 log.info("%d partitions are left without a new snapshot", len(of_use) - taken)
                 return
-            self._write(self.ends_of(number), [coordinator.dump()])
+            except Exception:
+                log.exception("no snapshot of partition %d was taken", number)
 
     def _is_of_use(self, number: int) -> bool:
-        return self._is_outdated(number) or self._since[number] >= LEAST_RECORDS_AT_STOP
+        return number in self._retries or self._is_outdated(number) or self._unsaved(number) >= LEAST_RECORDS_AT_STOP
+
+    def _unsaved(self, number: int) -> int:
+        """How many records a start would replay, more or less, without a new snapshot."""
+        saved = 0 if self._is_outdated(number) else self._offset[number]
+        return self._log.log_end_offset(number) - saved
+
+
+def _looking_up(check: Callable[[], None], pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes; ``check`` is called now and then, and may raise."""
+    for piece in pieces:
+        for start in range(0, len(piece), _LOOK_EVERY):
+            check()
+            yield piece[start : start + _LOOK_EVERY]
 
 
 def _nothing() -> None:

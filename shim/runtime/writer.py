@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.history_log import HISTORY_TOPIC
-from shim.coordinator import GroupCoordinator
 from shim.log import OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, Record, Ticket
@@ -37,27 +36,36 @@ class Writer:
         snapshots: Snapshots,
         clock: Clock,
         commit_timeout_seconds: float,
-        coordinator_of: Callable[[int], GroupCoordinator | None],
+        wake: asyncio.Event,
         failed: Callable[[Mapping[int, OSError], Flight | None], None],
     ) -> None:
-        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one."""
+        """``wake`` is set when there may be a snapshot to take. ``failed`` is told of which partitions a write has
+        failed, and of the flight that it was, if it was one.
+        """
         self._log = offsets_log
         self._snapshots = snapshots
         self._clock = clock
         self._commit_timeout = commit_timeout_seconds
-        self._coordinator_of = coordinator_of
         self._failed = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-write")
         self._next = Flight()
         self._flying: Flight | None = None
-        self._wake = asyncio.Event()
+        self._wake = wake
         self._maintain_at = 0
         self._maintain_timer: asyncio.TimerHandle | None = None
+        self._without_history: set[int] = set()
         self._stopping = False
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
     # -- what is to be written
+
+    def loaded(self, number: int, *, has_history: bool) -> None:
+        """The partition takes writes; its history, too, or not, since it is damaged."""
+        if has_history:
+            self._without_history.discard(number)
+        else:
+            self._without_history.add(number)
 
     def append(self, number: int, records: Batch, history: list[Record]) -> None:
         """One decision's records, to be written with the next flight."""
@@ -81,10 +89,6 @@ class Writer:
         """What of the partition waits for the next flight is not to be written. Gives whom to fail."""
         return self._next.lost(number)
 
-    def wake(self) -> None:
-        """There may be a snapshot to take."""
-        self._wake.set()
-
     # -- writing it
 
     async def run(self) -> None:
@@ -103,9 +107,10 @@ class Writer:
             self._flying = None
             flight.close()
             self._failed(failed, flight)
-            for number, records in list(flight.records.items()):
+            landed = [(number, records.count) for number, records in flight.records.items() if number not in failed]
+            for number, count in landed:
                 flight.landed(number)
-                self._snapshots.written(number, self._coordinator_of(number), records.count)
+                self._snapshots.written(number, count)
         self.all_written = True
 
     async def _hand_over(self, flight: Flight) -> dict[int, OSError]:
@@ -114,9 +119,9 @@ class Writer:
         writes = []
         for number, records in flight.records.items():
             writes.append(PartitionWrite(number, records.offsets, now))
-            if records.history:
+            if records.history and number not in self._without_history:
                 writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
-        taking = self._snapshots.begin(self._coordinator_of)
+        taking = self._snapshots.begin()
         failed, ends = await self.in_thread(self._write, writes, taking.number if taking is not None else None)
         if taking is not None and not taking.landed.done():
             taking.landed.set_result(ends)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from tests.admin.running import TIMESTAMP, commit_record, log, plainly, served, write_log
+from tests.log.faulty_files import FaultyFiles
 
 SMALL = LogSettings(segment_bytes=1000)
 
@@ -94,3 +97,55 @@ def test_a_damaged_log_is_not_compacted(data_dir: Path) -> None:
     assert result.status == 1
     assert f"{first} is damaged at byte" in result.stderr
     assert {path: path.read_bytes() for path in data_dir.glob("*/*.log")} == before
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> FaultyFiles:
+    """What the command reaches the disk by."""
+    files = FaultyFiles()
+    monkeypatch.setattr("shim.admin.commands.log_compact.Files", lambda: files)
+    return files
+
+
+def test_a_full_disk_is_told(data_dir: Path, files: FaultyFiles) -> None:
+    before, whole = served(data_dir), size(data_dir)
+    files.fail("create", errno.ENOSPC, "__consumer_offsets-0/00000000000000000000.log.cleaned")
+    result = log("compact", "--data-dir", data_dir, "--json")
+    assert result.status == 1
+    assert [each["partition"] for each in result.json["rounds"]] == ["__consumer_offsets-1"]
+    assert list(result.json["not_compacted"]) == ["__consumer_offsets-0"]
+    assert "No space left on device" in result.json["not_compacted"]["__consumer_offsets-0"]
+    result = log("compact", "--data-dir", data_dir)
+    assert result.status == 1
+    assert "__consumer_offsets-0 was not compacted: [Errno 28] No space left on device" in result.stderr
+    assert served(data_dir) == before
+    assert size(data_dir) < whole
+    files.heal()
+    result = log("compact", "--data-dir", data_dir, "--json")
+    assert (result.status, result.json["not_compacted"]) == (0, {})
+    assert served(data_dir) == before
+
+
+def test_what_succeeds_in_the_end_is_not_told(data_dir: Path, files: FaultyFiles) -> None:
+    """The first one tried, so that the other one's round comes between."""
+    failed: list[Path] = []
+
+    def once(path: Path) -> None:
+        if path.suffix == ".cleaned" and not failed:
+            failed.append(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    files.faults["create"] = once
+    result = log("compact", "--data-dir", data_dir, "--json")
+    assert failed
+    assert (result.status, result.json["not_compacted"]) == (0, {})
+    assert len(result.json["rounds"]) == 2
+
+
+def test_a_swap_that_broke_off_and_cannot_be_completed_is_told(data_dir: Path, files: FaultyFiles) -> None:
+    before = served(data_dir)
+    files.fail("rename", errno.EIO, "__consumer_offsets-0/00000000000000000000.log")
+    result = log("compact", "--data-dir", data_dir)
+    assert result.status == 1
+    assert "__consumer_offsets-0 was not compacted: [Errno 5]" in result.stderr
+    assert served(data_dir) == before

@@ -170,3 +170,17 @@ def test_verify_decodes_the_history(data_dir: Path) -> None:
     damaged = append(data_dir, key, value[:-1])
     assert damaged.status == 1
     assert "cannot be decoded" in damaged.stdout
+
+
+def test_repair_of_the_history_speaks_of_no_offsets(data_dir: Path) -> None:
+    segment = max(data_dir.glob(f"{HISTORY_TOPIC}-*/*.log"), key=lambda path: path.stat().st_size)
+    raw = bytearray(segment.read_bytes())
+    raw[70] ^= 1
+    segment.write_bytes(raw)
+    plan = log("repair", "--data-dir", data_dir, "--dry-run")
+    assert "no committed offset changes" in plan.stdout
+    assert "may have older offsets" not in plan.stdout
+    assert "These may be older" not in plan.stdout
+    (partition,) = log("repair", "--data-dir", data_dir, "--dry-run", "--json").json["partitions"]
+    assert partition["maybe_older"] == []
+    assert log("repair", "--data-dir", data_dir, "--yes").status == 0

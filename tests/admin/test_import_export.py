@@ -24,9 +24,10 @@ from protocol.partition import partition_for
 from shim.admin.transfer import exporting, importing
 from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.exporting import export_to_folders, verify_export
-from shim.admin.transfer.group_offsets import GroupOffsets, TopicPartition, offset_commit_value
+from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
 from shim.coordinator.offsets import CommittedOffset
 from shim.log import LogError, OffsetsLog
+from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles
@@ -184,7 +185,8 @@ def test_what_a_broker_would_not_serve_is_left_out(tmp_path: Path) -> None:
     assert result.status == 0, result.stderr
     ((group, committed),) = served(tmp_path / "data").items()
     assert group == "one"
-    assert {at.topic: its.offset for at, its in committed.items()} == {"t": 7}
+    assert {at.topic: its.offset for at, its in committed.items()} == {"t": 7, "expired": 8}
+    assert {at.topic: its.expire_timestamp for at, its in committed.items()} == {"t": -1, "expired": TIMESTAMP}
     counts = result.json["source"]
     assert (counts["expired"], counts["misplaced"], counts["unknown_keys"]) == (1, 1, {"5": 1})
     (tail,) = counts["ignored_tails"]
@@ -357,12 +359,23 @@ def is_there_after_a_power_failure(seed: int, files_type: type[LostFiles]) -> bo
     files.mkdir(Path("/disk"))
     files.sync_directory(Path("/"))
     target = Path("/disk/exported")
-    export_to_folders(files, target, offsets, GROUPS, 3, SILENT)
+    export_to_folders(files, target, offsets, GROUPS, 3, TIMESTAMP, SILENT)
     try:
         problems = verify_export(files.after_power_failure(), target, offsets, GROUPS, 3, SILENT)
     except (LogError, OSError):
         return False
     return not any(problems.values())
+
+
+def test_commits_of_any_two_times_are_exported(tmp_path: Path) -> None:
+    offsets = GroupOffsets()
+    for partition, committed_at in enumerate((-(2**63), -1, TIMESTAMP, 2**63 - 1)):
+        offsets.set(OffsetCommitKey("one", "t", partition), CommittedOffset(partition, -1, "", committed_at))
+    target = tmp_path / "exported"
+    export_to_folders(Files(), target, offsets, ["one"], 3, TIMESTAMP, SILENT)
+    assert verify_export(Files(), target, offsets, ["one"], 3, SILENT) == {"one": []}
+    found, _ = read_broker(Files(), [target], TIMESTAMP, SILENT, num_partitions=3)
+    assert found.of("one") == offsets.of("one")
 
 
 @pytest.mark.usefixtures("_small_segments")

@@ -9,6 +9,7 @@ import pytest
 
 from protocol.batches import encode_batch
 from protocol.compression import Compression
+from protocol.partition import partition_for
 from shim.log import LogSettings
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
@@ -148,3 +149,37 @@ def test_on_a_terminal_it_asks(data_dir: Path) -> None:
     assert result.status == 2
     assert "Repair 1 damage? [y/N]" in result.stderr
     assert log("verify", "--data-dir", data_dir).status == 1
+
+
+def test_another_partitions_files_are_told(tmp_path: Path) -> None:
+    group = next(group for group in map(str, range(100)) if partition_for(group, 2) == 0)
+    write_log(tmp_path, [(group, commit_record(group, "t", 0, 7))], partitions=2)
+    assert log("verify", "--data-dir", tmp_path).status == 0
+    first, second, aside = (tmp_path / name for name in ("__consumer_offsets-0", "__consumer_offsets-1", "aside"))
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    result = log("verify", "--data-dir", tmp_path)
+    assert result.status == 1
+    assert f"group '{group}' belongs into partition 0 of 2" in result.stdout
+    found = log("verify", "--data-dir", tmp_path, "--json").json["partitions"]
+    assert [each["misplaced"] for each in found] == [False, True]
+    assert not any(each["damages"] for each in found)
+
+
+@pytest.mark.parametrize("mark", ["version=1\nnode.id=1\ncluster.id=x\n", "version=0\nbroker.id=0\n", None])
+@pytest.mark.parametrize("command", [["verify"], ["repair", "--yes"], ["dump"], ["compact"]])
+def test_a_brokers_log_directory_is_left_alone(tmp_path: Path, mark: str | None, command: list[str]) -> None:
+    write_log(tmp_path, [("g", commit_record("g", "t", 0, 7))])
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"not ours")
+    if mark is None:
+        (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
+    else:
+        (tmp_path / "meta.properties").write_text(mark)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    result = log(*command, "--data-dir", tmp_path)
+    assert result.status == 2
+    assert "is a broker's log directory" in result.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

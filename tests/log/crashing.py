@@ -231,7 +231,7 @@ class Lives:
             elif self.now_ms - settings.flush_interval_ms >= 0 and self._flushed_by(log, at):
                 kept.certain = max(kept.certain, len(kept.records))
         if not self.files.errors:
-            self.noted = dict(log._handover.noted)
+            self.noted = dict(log._handover._noted)
 
     def _flushed_by(self, log: OffsetsLog, at: TopicPartition) -> bool:
         partition = log.partition_log(at.partition, topic=at.topic)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.handover import LOOSE_FLUSH
+import pytest
+
+from protocol.history_log import HISTORY_TOPIC
+from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
 from tests.log.rolled import NOW
 
 LATE = LogSettings(flush_interval_messages=1_000)
@@ -45,3 +48,31 @@ def test_that_flushes_came_late_is_known_until_every_partition_was_recovered(tmp
     log = OffsetsLog.open(tmp_path, 2)
     assert not note.exists()
     log.close()
+
+
+def two_topics(data_dir: Path, settings: LogSettings) -> None:
+    log = OffsetsLog.open(data_dir, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC), settings=settings)
+    for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
+        list(log.recover(0, topic=topic))
+    log.close()
+
+
+def test_that_flushes_came_late_stays_known_of_a_topic_that_was_not_opened(tmp_path: Path) -> None:
+    two_topics(tmp_path, LATE)
+    log = OffsetsLog.open(tmp_path, 1)
+    recovered(log, 0)
+    log.maintain(NOW)
+    log.close()
+    assert (tmp_path / LOOSE_FLUSH).exists()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_nothing_is_said_of_a_topic_that_was_not_opened(tmp_path: Path, clean: bool) -> None:
+    two_topics(tmp_path, LogSettings())
+    if not clean:
+        (tmp_path / CLEAN_SHUTDOWN).unlink()
+    log = OffsetsLog.open(tmp_path, 1)
+    recovered(log, 0)
+    commit(log, 0)
+    log.close()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists() == clean

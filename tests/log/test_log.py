@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
+from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles, NeverSyncedFiles
 
 NOW = 1_767_225_600_123
@@ -360,3 +362,52 @@ def test_other_records_in_the_place_of_acknowledged_ones_are_noticed(log: Offset
     assert path.stat().st_size == size
     with pytest.raises(CorruptLog, match="ends here at offset 1, acknowledged are 2"):
         recovered(log, 0)
+
+
+def test_after_a_recovery_a_failed_flush_is_over(data_dir: Path) -> None:
+    """What was acknowledged since then was not in it, and a write that fails takes nothing with it."""
+    files = FaultyFiles()
+    loose = LogSettings(flush_interval_messages=1_000, flush_interval_ms=0)
+    log = OffsetsLog.open(data_dir, 1, settings=loose, files=files)
+    assert recovered(log, 0) == []
+    assert log.write([write(0, one("in doubt"))]) == {}
+    files.fail("fdatasync", errno.EIO)
+    assert list(log.maintain(NOW).failed) == [0]
+    files.heal()
+    assert recovered(log, 0) == []
+    assert log.write([write(0, one("later"))]) == {}
+    files.fail("pwrite", errno.EIO)
+    assert list(log.write([write(0, one("failed"))])) == [0]
+    files.heal()
+    assert [record.key for record in recovered(log, 0)] == [b"later"]
+    log.close()
+
+
+def test_no_recovery_begins_while_a_flush_is_under_way(data_dir: Path) -> None:
+    """It would close the file that is being flushed, and cut it back to what was durable before."""
+    files = FaultyFiles()
+    log = OffsetsLog.open(data_dir, 1, settings=LogSettings(flush_interval_messages=1_000), files=files)
+    assert recovered(log, 0) == []
+    assert log.write([write(0, one("a"))]) == {}
+    flushing, go_on = threading.Event(), threading.Event()
+
+    def slow(_: Path) -> None:
+        flushing.set()
+        assert go_on.wait(10)
+
+    files.faults["fdatasync"] = slow
+    flush = threading.Thread(target=log.partition_log(0).flush)
+    recover = threading.Thread(target=log.recover, args=(0,))
+    flush.start()
+    try:
+        assert flushing.wait(10)
+        recover.start()
+        recover.join(0.2)
+        assert recover.is_alive()
+    finally:
+        go_on.set()
+        flush.join()
+        recover.join()
+    files.heal()
+    assert [record.key for record in recovered(log, 0)] == [b"a"]
+    log.close()

@@ -350,7 +350,7 @@ def test_that_one_in_the_making_is_kept_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_that_they_are_not_removed_durably_is_noticed() -> None:
-    (site,) = [site for site in sites(frozenset()) if site.module == "snapshot"]
+    (site,) = [site for site in sites(frozenset()) if (site.module, site.method) == ("snapshot", "sync_directory")]
     watched = watching()
     for seed in range(20):
         Lives(seed, watched).run()

@@ -14,6 +14,7 @@ import pytest
 from protocol.batches import batches
 from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
 from shim.log import index
+from shim.log.active import LogEnd
 from shim.log.data_dir import index_name
 from shim.log.errors import CorruptLog, LogError
 from shim.log.offsets_log import OffsetsLog
@@ -397,3 +398,22 @@ def test_an_age_is_known_after_loading_from_an_anchor(tmp_path: Path) -> None:
     assert [segment.next_offset for segment in closed(log)] == [6]
     assert not (folder_of(tmp_path) / index_name(0)).exists()
     log.close()
+
+
+def test_a_segment_that_is_rolled_just_now_is_found(log: OffsetsLog) -> None:
+    """Whoever looks up an offset of the active segment meets a roll: by then it is in a closed one."""
+    fill(log, 60)
+    partition = log.partition_log(0)
+    offset = log.log_end_offset(0)
+    append(log, (b"looked up", b""))
+    count = len(closed(log))
+
+    def end() -> LogEnd:
+        while len(closed(log)) == count:
+            fill(log, 1)
+        return partition._ends.acknowledged
+
+    segment, is_last, fd = partition._closed.open_at(offset, end)
+    log._files.close(fd)
+    assert not is_last
+    assert segment.base_offset <= offset < segment.next_offset

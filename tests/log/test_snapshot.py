@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -445,4 +445,89 @@ def test_an_anchor_beyond_the_file_is_none(tmp_path: Path) -> None:
         snapshot.anchor._replace(segment=1 << 50),
     ):
         assert not stands(tmp_path, snapshot._replace(anchor=anchor))
+    log.close()
+
+
+def test_what_a_crash_may_have_torn_is_read_though_a_snapshot_is_beyond_it(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    synced = log.log_end_offset(0)
+    end = segment_of(tmp_path, 0).stat().st_size
+    fill(log, 3)
+    snapshot = taken(log)
+    log.close()
+    raw = bytearray(segment_of(tmp_path, 0).read_bytes())
+    raw[end + 70] ^= 1
+    segment_of(tmp_path, 0).write_bytes(raw)
+    crashed(tmp_path, snapshot.offset)
+    log = OffsetsLog.open(tmp_path, 1)
+    assert read_on(log, snapshot) == [], "all that was synced once need not be read"
+    log.close()
+    crashed(tmp_path, synced)
+    log = OffsetsLog.open(tmp_path, 1)
+    with pytest.raises(CorruptLog):
+        read_on(log, snapshot)
+    log.close()
+
+
+def test_one_that_compaction_has_overtaken_does_not_stand_though_its_anchor_does(tmp_path: Path) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    snapshot = taken(log)
+    snapshots = log.partition_log(0).snapshots
+    assert snapshots.stands(snapshot)
+    snapshots.outdate(snapshot.offset)
+    assert not snapshots.stands(snapshot)
+    assert stands(tmp_path, snapshot), "by that alone it would be believed"
+    log.close()
+
+
+def test_a_large_one_is_synced_a_little_at_a_time(tmp_path: Path) -> None:
+    """Nobody can break off a sync, and a stop waits for it."""
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    files = FaultyFiles()
+    snapshots = PartitionSnapshots(files, folder_of(tmp_path))
+    assert snapshots.take(last_batch(log), [bytes(1 << 20)] * 20)
+    calls = [method for method, _ in files.calls if method in ("pwrite", "fdatasync")]
+    unsynced = [len(writes) for writes in " ".join(calls).split("fdatasync")]
+    assert len(unsynced) == 7
+    assert max(unsynced) <= len(" pwrite" * 5)
+    log.close()
+
+
+class Over(Exception):
+    pass
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 3])
+def test_one_that_is_given_up_leaves_nothing(tmp_path: Path, pieces: int) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    older = taken(log)
+    fill(log, 2)
+
+    def until_it_is_over() -> Iterator[bytes]:
+        for _ in range(pieces):
+            yield bytes(1 << 20)
+        raise Over
+
+    files = FaultyFiles()
+    snapshots = PartitionSnapshots(files, folder_of(tmp_path))
+    with pytest.raises(Over):
+        snapshots.take(last_batch(log), until_it_is_over())
+    assert names(tmp_path) == [older.path.name]
+    assert not files.open_files
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        raise Over
+
+    with pytest.raises(Over):
+        snapshots.newest(look)
+    assert looks == 1
+    assert names(tmp_path) == [older.path.name]
+    assert not files.open_files
     log.close()

@@ -14,7 +14,9 @@ from tests.protocol_live.place import Place, some_records
 
 def _consume(broker: LegacyBroker, topic: str) -> list[bytes | None]:
     partition = fetch.FetchPartition(0, partition_max_bytes=10_000)
-    request = fetch.FetchRequest(max_wait_ms=100, topics=(fetch.FetchTopic(topic, partitions=(partition,)),))
+    # A broker that has started may not have its high watermark again yet: this waits for it.
+    topics = (fetch.FetchTopic(topic, partitions=(partition,)),)
+    request = fetch.FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
 
     def error_of(answer: fetch.FetchResponse) -> int:
         return answer.responses[0].partitions[0].error_code

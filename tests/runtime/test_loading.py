@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -79,9 +80,9 @@ async def test_a_damaged_partition_is_not_served_and_the_others_are(
             assert await shim.fetch(shim.group_in(1)).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert await shim.commit(shim.group_in(1), 8).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert segments[1].read_bytes() == damaged, "nothing is cut"
-        (line,) = [line for line in caplog.messages if "not served" in line]
+        (line,) = [line for line in caplog.messages if "is not served" in line]
         assert line.startswith(f"{segments[1]} is damaged at byte 0: ")
-        assert line.endswith("; __consumer_offsets-1 is not served until a restart")
+        assert line.endswith("; __consumer_offsets-1 is not served: see offset-shim log verify")
         assert len([line for line in caplog.messages if line.startswith("loaded 2 partitions")]) == 1
         caplog.clear()
 
@@ -143,3 +144,45 @@ def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, caplog:
     now += 5.0
     progress.replayed(64)  # a partition that is read back later
     assert len(caplog.messages) == told
+
+
+@pytest.mark.parametrize("with_snapshots", [False, True])
+async def test_another_partitions_files_are_not_served(
+    tmp_path: Path, with_snapshots: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("shim.runtime.snapshots.LEAST_RECORDS_AT_STOP", 1 if with_snapshots else 1_000)
+    first, second, _ = (segment.parent for segment in await written(tmp_path))
+    assert len(list(first.glob("*.snapshot"))) == with_snapshots
+    aside = tmp_path / "aside"
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+    async with running(tmp_path, WITHOUT_HISTORY) as shim:
+        for partition in (0, 1):
+            assert await shim.fetch(shim.group_in(partition)).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert offset_in(await shim.fetch(shim.group_in(2)).result()) == 7
+        group = shim.group_in(1)
+    assert f"{first} holds group '{group}', which belongs into partition 1 of {PARTITIONS}: " in caplog.text
+
+
+async def test_a_damaged_history_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(100)
+        for partition in range(PARTITIONS):
+            await shim.commit(shim.group_in(partition), 7).result()
+    history = tmp_path / "__offset_shim_history-1" / segment_name(0)
+    damage(history)
+    damaged = history.read_bytes()
+    for offset in (8, 9):
+        async with running(tmp_path) as shim:
+            shim.log.release(100)
+            for partition in range(PARTITIONS):
+                assert offset_in(await shim.fetch(shim.group_in(partition)).result()) == offset - 1
+                await shim.commit(shim.group_in(partition), offset).result()
+            written_to = [(write.topic, write.partition) for write in chain(*shim.log.writes)]
+            assert ("__offset_shim_history", 0) in written_to
+            assert ("__offset_shim_history", 1) not in written_to
+        (line,) = [line for line in caplog.messages if "no history is kept" in line]
+        assert line.startswith(f"{history} is damaged at byte 0: ")
+        caplog.clear()
+    assert history.read_bytes() == damaged

@@ -411,7 +411,9 @@ async def test_a_partition_that_cannot_be_read_back_says_so_and_is_not_served(
         shim.runtime.submit(0, broken_decision, shim.ticket("broken"))
         await given_up(shim, shim.group_in(0))
         assert await shim.commit(shim.group_in(0), 2).result() is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        (line,) = [record for record in caplog.records if "not served until a restart" in record.getMessage()]
+        (line,) = [
+            record for record in caplog.records if "is not served: see offset-shim log verify" in record.getMessage()
+        ]
         assert says in line.getMessage()
         assert offset_in(await shim.fetch(shim.group_in(1)).result()) is None
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import random
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from shim.log.active import LastBatch
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
+from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from shim.runtime import open_log
@@ -81,7 +83,7 @@ def loaded(data_dir: Path, settings: Settings, number: int = 0) -> tuple[GroupCo
     """As a start loads it: the state, records replayed, offset of the snapshot."""
     log = open_log(data_dir, settings)
     try:
-        return Loader(log, CoordinatorSettings.of(settings), lambda: False).load(number)
+        return Loader(log, CoordinatorSettings.of(settings), lambda: False).load(number)[:3]
     finally:
         log.close()
 
@@ -283,6 +285,18 @@ async def test_at_the_stop_those_come_first_that_are_of_most_use(tmp_path: Path,
     ]
 
 
+async def test_at_the_stop_one_that_a_compaction_has_removed_saves_nothing(tmp_path: Path, takes: list[Path]) -> None:
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10), shim.group_in(0))
+        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.runtime._snapshots._taking is None)
+        await commits(shim, range(1), shim.group_in(0))
+        await commits(shim, range(9), shim.group_in(1))
+        shim.log.partition_log(0).snapshots.outdate(10)
+        takes.clear()
+    assert [path.name for path in takes if OFFSETS_TOPIC in str(path)] == [snapshot_name(11), snapshot_name(9)]
+
+
 async def test_one_is_taken_at_the_stop_where_it_is_of_use(tmp_path: Path) -> None:
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
@@ -325,6 +339,83 @@ async def test_the_time_at_the_stop_is_bounded(
     assert "1 partitions are left without a new snapshot" in caplog.text
 
 
+class JumpingTime:
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.mark.parametrize("over", ["in the dump", "in the writing"])
+async def test_at_the_stop_one_that_takes_too_long_is_given_up(
+    tmp_path: Path, over: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A large one, or a slow disk: that is no disk that does not answer, and the log is closed in good order."""
+    caplog.set_level("INFO")
+    clock = JumpingTime()
+    monkeypatch.setattr(snapshots_module, "time", clock)
+    for size in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.snapshot._CHUNK_SIZE"):
+        monkeypatch.setattr(size, 4)
+    steps = 0
+    step = StateDump.step
+
+    def slow_step(dump: StateDump) -> bool:
+        nonlocal steps
+        steps += 1
+        if over == "in the dump" and steps == 2:
+            clock.ahead = 100.0
+        return step(dump)
+
+    def slow_write(path: Path) -> None:
+        if path.suffix == ".tmp":
+            clock.ahead = 100.0
+
+    monkeypatch.setattr(StateDump, "step", slow_step)
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
+        shim.log.release(1_000)
+        for group in range(4):
+            for partition in (0, 1):
+                await commits(shim, range(2), shim.group_in(partition, group))
+        assert steps < 1
+        shim.log.files.calls.clear()
+        if over == "in the writing":
+            shim.log.files.faults["pwrite"] = slow_write
+    assert "2 partitions are left without a new snapshot" in caplog.text
+    assert not unfinished(tmp_path)
+    assert snapshot_offsets(tmp_path, number=0) == snapshot_offsets(tmp_path, number=1) == []
+    writes = [path for method, path in shim.log.files.calls if method == "pwrite" and "snapshot" in path.name]
+    assert len(writes) == (over == "in the writing")
+    assert (steps == 2) == (over == "in the dump")
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+@pytest.mark.parametrize("after", [0, 5, 40, 70])
+async def test_a_stop_ends_the_reading_of_a_snapshot(
+    tmp_path: Path, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        for group in range(30):
+            await commits(shim, [1], f"g{group}")
+    assert len(snapshot_offsets(tmp_path)) == 1
+    monkeypatch.setattr("shim.log.snapshot._CHUNK_SIZE", 200)
+    looks = 0
+
+    def stopped() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > after
+
+    log = open_log(tmp_path, ONE)
+    loaded = Loader(log, CoordinatorSettings.of(ONE), stopped).load(0)
+    assert looks == after + 1
+    assert loaded.coordinator.group_count == 0
+    log.close()
+    assert (tmp_path / CLEAN_SHUTDOWN).exists(), "the log was not touched"
+    assert len(snapshot_offsets(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("method", ["create", "rename"])
 async def test_one_that_cannot_be_written_harms_nobody(
     tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
@@ -360,25 +451,178 @@ async def test_another_is_taken_in_place_of_one_that_a_compaction_overtakes(
 ) -> None:
     take = PartitionSnapshots.take
     overtaken: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
 
     async with running(tmp_path, ONE) as shim:
 
         def slow(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
-            path = take(snapshots, anchor, payload) if overtaken or written else None
-            if not overtaken:
-                overtaken.append(anchor.next_offset)
-                shim.log.partition_log(0).snapshots.outdate(10)
+            if overtaken:
+                return take(snapshots, anchor, payload)
+            overtaken.append(anchor.next_offset)
+            begun.set()
+            assert go_on.wait(WAIT_SECONDS)
+            path = take(snapshots, anchor, payload) if written else None
+            snapshots.outdate(10)
             return path or take(snapshots, anchor, payload)
 
         monkeypatch.setattr(PartitionSnapshots, "take", slow)
-        shim.log.release(9)
-        await commits(shim, range(9))
-        tickets = [shim.commit("g", offset) for offset in (9, 10)]
-        shim.log.release(2)
-        for ticket in tickets:
-            await ticket.result()
+        shim.log.release(1_000)
+        try:
+            await commits(shim, range(10))
+            await until(begun.is_set)
+            await commits(shim, [10])
+        finally:
+            go_on.set()
         await until(lambda: snapshot_offsets(tmp_path) == [11])
+    assert overtaken == [10]
     assert_as_replayed(tmp_path, ONE)
+
+
+async def test_one_is_taken_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take, begin_dump = PartitionSnapshots.take, GroupCoordinator.begin_dump
+    begun, go_on = threading.Event(), threading.Event()
+    dumps = 0
+
+    def counted(coordinator: GroupCoordinator) -> StateDump:
+        nonlocal dumps
+        dumps += 1
+        return begin_dump(coordinator)
+
+    def slow(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        begun.set()
+        assert go_on.wait(WAIT_SECONDS)
+        return take(snapshots, anchor, payload)
+
+    monkeypatch.setattr(GroupCoordinator, "begin_dump", counted)
+    monkeypatch.setattr(PartitionSnapshots, "take", slow)
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
+        shim.log.release(1_000)
+        try:
+            await commits(shim, range(10), shim.group_in(0))
+            await until(begun.is_set)
+            await commits(shim, range(12), shim.group_in(1))
+            assert dumps == 1
+        finally:
+            go_on.set()
+        await until(lambda: snapshot_offsets(tmp_path, number=0) == [10] and snapshot_offsets(tmp_path, number=1))
+
+
+@pytest.mark.parametrize("written", ["a piece at a time", "at one stroke"])
+async def test_a_stop_gives_up_the_one_in_the_making_and_takes_it_anew(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("shim.runtime.snapshots._LOOK_EVERY", "shim.log.snapshot._CHUNK_SIZE"):
+        monkeypatch.setattr(module, 4 if written == "a piece at a time" else 1 << 20)
+    writing, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        if path.suffix == ".tmp" and OFFSETS_TOPIC in str(path):
+            writing.set()
+            assert go_on.wait(WAIT_SECONDS)
+
+    async with running(tmp_path, ONE) as shim:
+        shim.log.files.faults["pwrite"] = slow
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(writing.is_set)
+        shim.stop()
+        go_on.set()
+    assert snapshot_offsets(tmp_path) == [10]
+    assert not unfinished(tmp_path)
+    name = tmp_path / f"{OFFSETS_TOPIC}-0" / snapshot_name(10)
+    calls = [method for method, path in shim.log.files.calls if path in (name, name.with_name(f"{name.name}.tmp"))]
+    if written == "a piece at a time":
+        assert calls[:5] == ["create", "pwrite", "unlink", "create", "pwrite"]
+        assert calls.count("pwrite") > 10
+    assert assert_as_replayed(tmp_path, ONE) == (0, 10)
+
+
+async def test_a_stop_gives_up_a_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.runtime.runtime.LAST_SNAPSHOTS_SECONDS", 0.0)
+    steps = 0
+
+    def step(_: StateDump) -> bool:
+        nonlocal steps
+        steps += 1
+        return True
+
+    monkeypatch.setattr(StateDump, "step", step)
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(lambda: steps)
+    assert snapshot_offsets(tmp_path) == []
+    before = steps
+    await asyncio.sleep(0.05)
+    assert steps == before
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, HISTORY_TOPIC])
+async def test_one_that_waits_to_be_taken_again_is_taken_at_the_stop(
+    tmp_path: Path, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(10)
+        shim.log.files.fail("create", errno.ENOSPC, f"{topic}-0/{snapshot_name(10)}")
+        await commits(shim, range(10))
+        await until(lambda: "a snapshot could not be written" in caplog.text)
+        await until(lambda: shim.runtime._snapshots._taking is None)
+        assert snapshot_offsets(tmp_path, topic) == []
+        shim.log.files.heal()
+        shim.commit("g", 10)
+        await until(lambda: len(shim.log.writes) == 11)
+        shim.commit("g", 11)
+        shim.stop()
+        shim.runtime._snapshots._take_again(0)  # its time has come, and there is one more write
+    assert len(shim.log.writes) == 12
+    assert snapshot_offsets(tmp_path) == snapshot_offsets(tmp_path, HISTORY_TOPIC) == [12]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_one_that_breaks_off_is_taken_again(
+    tmp_path: Path, stopped: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(snapshots_module, "RETRY_S", 60.0 if stopped else 0.01)
+    step = StateDump.step
+    broken = False
+
+    def breaks_off(dump: StateDump) -> bool:
+        nonlocal broken
+        if not broken:
+            broken = True
+            raise RuntimeError("a bug")
+        return step(dump)
+
+    monkeypatch.setattr(StateDump, "step", breaks_off)
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(10))
+        await until(lambda: "no snapshot of partition 0 was taken" in caplog.text)
+        if not stopped:
+            await until(lambda: snapshot_offsets(tmp_path) == [10])
+    assert snapshot_offsets(tmp_path) == [10]
+
+
+async def test_at_the_stop_one_that_breaks_off_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin_dump = GroupCoordinator.begin_dump
+
+    def breaks_off(coordinator: GroupCoordinator) -> StateDump:
+        if coordinator.offset_count == 2:
+            raise RuntimeError("a bug")
+        return begin_dump(coordinator)
+
+    monkeypatch.setattr(GroupCoordinator, "begin_dump", breaks_off)
+    async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
+        shim.log.release(1_000)
+        await commits(shim, range(4), shim.group_in(0))
+        await commits(shim, range(4), shim.group_in(0, 1))
+        await commits(shim, range(7), shim.group_in(1))
+    assert "no snapshot of partition 0 was taken" in caplog.text
+    assert snapshot_offsets(tmp_path, number=0) == []
+    assert snapshot_offsets(tmp_path, number=1) == [7]
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
 async def test_one_is_taken_at_the_stop_when_a_compaction_has_removed_the_last(
@@ -387,7 +631,7 @@ async def test_one_is_taken_at_the_stop_when_a_compaction_has_removed_the_last(
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
         await commits(shim, range(10))
-        await until(lambda: snapshot_offsets(tmp_path) == [10])
+        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.runtime._snapshots._taking is None)
         monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 1_000_000)
         await commits(shim, [10])
         shim.log.partition_log(0).snapshots.outdate(10)  # a round that was stopped after its first swap
@@ -412,7 +656,7 @@ async def test_a_compaction_between_the_look_at_a_snapshot_and_the_recovery(
         return found
 
     monkeypatch.setattr(Loader, "_restored", compacted_meanwhile)
-    assert loader.load(0)[1:] == (8, 0)
+    assert loader.load(0)[1:3] == (8, 0)
     assert "the log does not hold what it is of" in caplog.text
     log.close()
 

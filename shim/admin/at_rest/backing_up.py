@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
-from shim.admin.at_rest.examine import Examination, examine, segments_in
+from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.errors import BrokenOff
 from shim.admin.progress import Progress
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
-from shim.log.data_dir import META_NAME, make_data_dir, segment_name
+from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
+from shim.log.swap import finish_swap
 from shim.log.torn_tail import copy_range
 
 _ATTEMPTS: Final = 20
@@ -69,7 +70,7 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
 
 
 def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
-    total = sum(files.size_of(path) for folder in data_dir.partitions.values() for path in segments_in(files, folder))
+    total = sum(files.size_of(path) for folder in data_dir.partitions.values() for path in _segments_in(files, folder))
     done = []
     with progress("backing up", total) as ongoing:
         for partition, folder in data_dir.partitions.items():
@@ -83,7 +84,10 @@ def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress)
 
 def _finish(files: Files, unfinished: Path, progress: Progress) -> Examination:
     """Reads it back, and notes that all of it is durable and in good order. Raises CorruptLog when it is not."""
-    examination = examine(files, read_data_dir(files, unfinished), "verifying", progress)
+    copy = read_data_dir(files, unfinished)
+    for folder in copy.partitions.values():
+        finish_swap(files, folder)
+    examination = examine(files, copy, "verifying", progress)
     for damage in examination.all_damages:
         raise CorruptLog(damage.path, damage.position, damage.reason)
     ends = {examined.partition: examined.end_offset for examined in examination.partitions}
@@ -108,7 +112,7 @@ def _partition(files: Files, data_dir: Path, partition: TopicPartition, target: 
 
 def _copy_partition(files: Files, done: BackedUp, source: Path, target: Path, recovery_point: int) -> None:
     """Raises _Changed and FileNotFoundError when it is to be done again, CorruptLog."""
-    paths = segments_in(files, source)
+    paths = _segments_in(files, source)
     if not paths:
         raise CorruptLog(source / segment_name(0), 0, "the first segment is missing")
     *closed, active = paths
@@ -144,6 +148,10 @@ def _linked(source: Path, target: Path) -> bool:
     return True
 
 
+def _segments_in(files: Files, folder: Path) -> list[Path]:
+    return [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
+
+
 def _swaps(files: Files, source: Path) -> list[Path]:
     return [source / name for name in files.names(source) if name.endswith(".swap")]
 
@@ -153,7 +161,7 @@ def _signature(files: Files, source: Path, closed: list[Path]) -> tuple[object, 
     stats = [path.stat() for path in closed]
     swaps = _swaps(files, source)
     following = len(closed) - len(swaps) + 1
-    return [(stat.st_ino, stat.st_size) for stat in stats], swaps, segments_in(files, source)[:following]
+    return [(stat.st_ino, stat.st_size) for stat in stats], swaps, _segments_in(files, source)[:following]
 
 
 def _sound_end(files: Files, path: Path) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shim.admin.at_rest.data_dir import OTHER_FILES, read_data_dir
 from shim.admin.errors import NotDone
 from shim.admin.progress import Progress
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, CleanerStats
@@ -18,10 +18,10 @@ from shim.log.open_files import allow_open_files
 
 
 class Compacted(NamedTuple):
-    """What each round did, and the partitions that could not be compacted, with why."""
+    """What each round did, and the partitions that could not be compacted, with why: damage, or a call that failed."""
 
     rounds: list[CleanerStats]
-    uncleanable: dict[TopicPartition, str]
+    not_compacted: dict[TopicPartition, str]
 
 
 def compact(files: Files, data_dir: Path, delete_retention_ms: int, progress: Progress) -> Compacted:
@@ -49,4 +49,5 @@ def compact(files: Files, data_dir: Path, delete_retention_ms: int, progress: Pr
                 ongoing.advance(1)
     finally:
         log.close()
-    return Compacted(rounds, {partition: str(error) for partition, error in cleaner.uncleanable.items()})
+    failed: dict[TopicPartition, LogError | OSError] = {**cleaner.broke_off, **cleaner.uncleanable}
+    return Compacted(rounds, {partition: str(error) for partition, error in sorted(failed.items())})

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock, partitions_in
+from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder
 from shim.log.files import Files
-from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
+from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
+from shim.log.torn_tail import Known
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -20,16 +21,26 @@ OTHER_FILES: Final = 32
 
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
-    :class:`shim.log.recovery.LeftBehind`."""
+    :class:`shim.log.recovery.LeftBehind`. ``recovery_points``: none where the note of them is ``malformed``."""
 
     path: Path
     partitions: dict[TopicPartition, Path]
     clean: bool
     loose: bool
+    recovery_points: dict[TopicPartition, int]
+    malformed: LogError | None
 
     def num_partitions(self, topic: str) -> int:
         """Of the topic, those included whose folder is missing; 0 when there is none at all."""
         return max((number for name, number in self.partitions if name == topic), default=-1) + 1
+
+    def known(self, partition: TopicPartition) -> Known:
+        return Known(self.recovery_points.get(partition, 0), self.clean, self.loose)
+
+    def refuse_malformed(self) -> None:
+        """Raises LogError where the note of the recovery points is malformed."""
+        if self.malformed is not None:
+            raise self.malformed
 
     def missing(self) -> list[Path]:
         """Folders of partitions below the highest of their topic."""
@@ -56,14 +67,19 @@ def refuse_existing(files: Files, paths: Iterable[Path]) -> None:
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:
-    """Takes no lock. Raises LogError where there is no data directory, OSError."""
+    """Takes no lock. Raises LogError where there is no data directory, or a broker's; OSError."""
     path = path.absolute()
     if not files.exists(path):
         raise LogError(f"there is no data directory {path}")
+    refuse_brokers_folder(files, path)
     partitions = partition_folders(files, path)
     if not partitions:
         raise LogError(f"{path} is no data directory: it has no partition in it")
-    return DataDir(path, partitions, files.exists(path / CLEAN_SHUTDOWN), files.exists(path / LOOSE_FLUSH))
+    clean, loose = files.exists(path / CLEAN_SHUTDOWN), files.exists(path / LOOSE_FLUSH)
+    try:
+        return DataDir(path, partitions, clean, loose, recovery_points(files, path), None)
+    except LogError as malformed:
+        return DataDir(path, partitions, clean, loose, {}, malformed)
 
 
 @contextmanager

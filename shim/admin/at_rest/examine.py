@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import UnknownKey, decode_key
+from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir
-from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_for, walk
+from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.admin.progress import Advancing, Progress
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import (
@@ -19,15 +20,20 @@ from shim.log.checkpoint import (
     TopicPartition,
     read_checkpoint,
 )
-from shim.log.data_dir import index_name, segment_base_offsets, segment_name
+from shim.log.data_dir import index_name
 from shim.log.files import Files
-from shim.log.handover import recovery_points
 from shim.log.index import IndexBuilder
+from shim.log.swap import base_offset_of, is_swap, standing_segments
+from shim.log.torn_tail import Known
 
 
 @dataclass(slots=True)
 class Examined:
-    """One partition. ``damages`` keep the shim from serving it; ``notes`` do not."""
+    """One partition. ``damages`` keep the shim from serving it; ``notes`` do not.
+
+    ``misplaced``: the files are another partition's. That keeps the shim from serving it, too, and nothing but putting
+    them where they belong mends it; a note names a group.
+    """
 
     partition: TopicPartition
     folder: Path
@@ -38,6 +44,7 @@ class Examined:
     tombstones: int = 0
     unknown_keys: int = 0
     end_offset: int = 0
+    misplaced: bool = False
     damages: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -48,6 +55,10 @@ class Examination(NamedTuple):
     partitions: list[Examined]
     damages: list[Damage]
     notes: list[str]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.all_damages and not any(examined.misplaced for examined in self.partitions)
 
     @property
     def all_damages(self) -> list[Damage]:
@@ -67,32 +78,30 @@ def examine(
     """
     damages: list[Damage] = []
     notes: list[str] = []
-    points: dict[TopicPartition, int] = {}
-    try:
-        points = recovery_points(files, held.path)
-    except LogError as malformed:
+    if held.malformed is not None:
         path = held.path / RECOVERY_POINT_CHECKPOINT
-        damages.append(Damage(path, 0, 0, 0, None, str(malformed)))
+        damages.append(Damage(path, 0, 0, 0, None, str(held.malformed)))
     cleaned: dict[TopicPartition, int] = {}
     try:
         cleaned = read_checkpoint(files, held.path / CLEANER_OFFSET_CHECKPOINT)
     except LogError as malformed:
         notes.append(f"{malformed}; it only spares work, and is made anew by the next compaction")
     damages += [Damage(folder, 0, 0, 0, None, "the partition's folder is missing") for folder in held.missing()]
-    total = sum(files.size_of(path) for folder in held.partitions.values() for path in segments_in(files, folder))
     examined = []
+    total = size_of_segments(files, held.partitions.values())
     with progress(what, total) as ongoing:
         for partition, folder in held.partitions.items():
-            known = Known(points.get(partition, 0), held.clean, held.loose)
-            one = _Examining(files, Examined(partition, folder), known, ongoing, visit).run()
+            known, num_partitions = held.known(partition), held.num_partitions(partition.topic)
+            one = _Examining(files, Examined(partition, folder), known, num_partitions, ongoing, visit).run()
             if cleaned.get(partition, 0) > one.end_offset and not one.damages:
                 one.notes.append("the cleaner's checkpoint is beyond the end of the log; all segments count as dirty")
             examined.append(one)
     return Examination(examined, damages, notes)
 
 
-def segments_in(files: Files, folder: Path) -> list[Path]:
-    return [folder / segment_name(base_offset) for base_offset in segment_base_offsets(files, folder)]
+def size_of_segments(files: Files, folders: Iterable[Path]) -> int:
+    """Bytes that :func:`walk` reads there."""
+    return sum(files.size_of(path) for folder in folders for path in standing_segments(files, folder).segments.values())
 
 
 class _Examining:
@@ -101,15 +110,18 @@ class _Examining:
         files: Files,
         examined: Examined,
         known: Known,
+        num_partitions: int,
         ongoing: Advancing,
         visit: Callable[[Examined, Located], None] | None,
     ) -> None:
         self._files = files
         self._examined = examined
         self._known = known
+        self._num_partitions = num_partitions
         self._ongoing = ongoing
         self._visit = visit
         self._indexes: dict[Path, IndexBuilder] = {}
+        self._groups: set[str] = set()
 
     def run(self) -> Examined:
         examined = self._examined
@@ -125,10 +137,16 @@ class _Examining:
                 )
             else:
                 examined.damages.append(found)
-        paths = segments_in(self._files, examined.folder)
-        examined.segments = len(paths)
-        examined.size = sum(self._files.size_of(path) for path in paths)
-        examined.notes += self._wrong_indexes(paths[:-1])
+        segments = standing_segments(self._files, examined.folder).segments
+        examined.segments = len(segments)
+        examined.size = sum(map(self._files.size_of, segments.values()))
+        examined.notes += (
+            f"{path}: a compaction broke off; this is read in the place of the segments that it was made of, as the "
+            "next start puts it there"
+            for path in segments.values()
+            if is_swap(path)
+        )
+        examined.notes += self._wrong_indexes(segments)
         if examined.unknown_keys:
             examined.notes.append(f"records of an unknown type, which are skipped: {examined.unknown_keys}")
         return examined
@@ -143,20 +161,35 @@ class _Examining:
             if record.value is None:
                 examined.tombstones += 1
             if examined.partition.topic == OFFSETS_TOPIC and record.key is not None:
-                examined.unknown_keys += isinstance(decode_key(record.key), UnknownKey)
+                key = decode_key(record.key)
+                if isinstance(key, UnknownKey):
+                    examined.unknown_keys += 1
+                elif key.group not in self._groups:
+                    self._groups.add(key.group)
+                    self._check_place(key.group, located)
             elif examined.partition.topic == HISTORY_TOPIC and record.key is not None:
                 examined.unknown_keys += decode_history(record.key, record.value) is None
         size = batch.end - batch.position
         if path not in self._indexes:
-            self._indexes[path] = IndexBuilder(int(path.stem))
+            self._indexes[path] = IndexBuilder(base_offset_of(path))
         self._indexes[path].add(batch.header.last_offset, batch.position, size)
         self._ongoing.advance(size)
 
-    def _wrong_indexes(self, closed: list[Path]) -> Iterator[str]:
+    def _check_place(self, group: str, located: Located) -> None:
+        at = self._examined.partition
+        belongs = partition_for(group, self._num_partitions)
+        if belongs != at.partition and not self._examined.misplaced:
+            self._examined.misplaced = True
+            self._examined.notes.append(
+                f"{located.path}: group {group!r} belongs into partition {belongs} of {self._num_partitions}: "
+                "these files are another partition's, and the shim does not serve them"
+            )
+
+    def _wrong_indexes(self, segments: Mapping[int, Path]) -> Iterator[str]:
         damaged = {damage.path for damage in self._examined.damages}
-        for path in closed:
-            index = path.with_name(index_name(int(path.stem)))
-            if path in damaged or path not in self._indexes or not self._files.exists(index):
+        for base_offset, path in list(segments.items())[:-1]:  # the active one has none
+            index = path.with_name(index_name(base_offset))
+            if is_swap(path) or path in damaged or path not in self._indexes or not self._files.exists(index):
                 continue
             if self._files.read_file(index) != self._indexes[path].to_bytes():
                 yield f"{index}: wrong; nothing is believed from it, and it is made anew when it is needed"

@@ -11,12 +11,12 @@ from protocol.batches import BatchError, Record, check_crc, read_header, records
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
 from shim.admin.at_rest.data_dir import DataDir
-from shim.admin.at_rest.examine import Examination, Examined, segments_in
-from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_for, walk
-from shim.log import LogError
+from shim.admin.at_rest.examine import Examination, Examined
+from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.handover import recovery_points
+from shim.log.swap import base_offset_of, is_swap, standing_segments
+from shim.log.torn_tail import Known
 
 _LARGEST_SALVAGED: Final = 16 << 20
 
@@ -76,12 +76,8 @@ class PartitionPlan:
 def plan_repair(files: Files, held: DataDir, examination: Examination, *, skip: bool) -> list[PartitionPlan]:
     """For each partition that is damaged: cut it at the first damage, or, with ``skip``, take out what is damaged and
     keep what follows. Raises OSError."""
-    try:
-        points = recovery_points(files, held.path)
-    except LogError:  # that, too, is about to be repaired
-        points = {}
     plans = [
-        _plan(files, held, examined, points.get(examined.partition, 0), skip=skip)
+        _plan(files, examined, held.known(examined.partition), skip=skip)
         for examined in examination.partitions
         if examined.damages
     ]
@@ -94,12 +90,12 @@ def plan_repair(files: Files, held: DataDir, examination: Examination, *, skip: 
     return plans
 
 
-def _plan(files: Files, held: DataDir, examined: Examined, recovery_point: int, *, skip: bool) -> PartitionPlan:
+def _plan(files: Files, examined: Examined, known: Known, *, skip: bool) -> PartitionPlan:
     plan = PartitionPlan(examined.partition, examined.folder, examined.damages, fills_gaps=skip)
-    known = Known(recovery_point, held.clean, held.loose)
     found = list(_without_records(files, examined, known, plan, skip=skip))
-    plan.aside = [each.path for each in found if isinstance(each, Damage) and each.path.suffix == ".swap"]
-    paths = segments_in(files, examined.folder)
+    segments, damaged_swap = standing_segments(files, examined.folder)
+    plan.aside = [] if damaged_swap is None else [damaged_swap.path]
+    paths = list(segments.values())
     found = [each for each in found if each.path not in plan.aside]
     if skip:
         _skip(files, plan, paths, found)
@@ -130,7 +126,7 @@ def _without_records(
             header = batch.header
             yield _Batch(found.path, Kept(batch.position, batch.end, header.base_offset, header.next_offset))
             continue
-        if isinstance(found, Damage) and found.path.suffix == ".log" and not found.is_litter:
+        if isinstance(found, Damage) and not found.is_litter and not _is_damaged_swap(found):
             cut_off = True
             records, are_right = _salvaged(files, found)
             if not are_right:
@@ -144,6 +140,11 @@ def _without_records(
         for key, was in lost.items()
         if key not in newest or newest[key].offset < was.offset
     ]
+
+
+def _is_damaged_swap(damage: Damage) -> bool:
+    """One that stands for nothing, as what it was made of is still there: nothing is lost with it."""
+    return is_swap(damage.path) and damage.position == damage.end
 
 
 def _salvaged(files: Files, damage: Damage) -> tuple[list[Record], bool]:
@@ -187,12 +188,12 @@ def _cut(files: Files, plan: PartitionPlan, paths: list[Path], found: list[_Batc
     segments = _littered(before)
     if damage is None:
         plan.rewritten = list(segments.values())
-        plan.end_offset = max(_end_of(found), int(paths[-1].stem) if paths else 0)
+        plan.end_offset = max(_end_of(found), base_offset_of(paths[-1]) if paths else 0)
         return
     kept = [each.kept for each in before if isinstance(each, _Batch) and each.path == damage.path]
     if damage.path in paths:
         at = paths.index(damage.path)
-        segment = segments.pop(damage.path, None) or SegmentPlan(damage.path, int(damage.path.stem))
+        segment = segments.pop(damage.path, None) or SegmentPlan(damage.path, base_offset_of(damage.path))
         segment.kept = kept
         size = files.size_of(damage.path)
         if damage.position < size:
@@ -211,7 +212,7 @@ def _littered(found: Sequence[_Batch | Damage | TornTail]) -> dict[Path, Segment
     segments: dict[Path, SegmentPlan] = {}
     for each in found:
         if isinstance(each, Damage) and each.is_litter:
-            segment = segments.setdefault(each.path, SegmentPlan(each.path, int(each.path.stem)))
+            segment = segments.setdefault(each.path, SegmentPlan(each.path, base_offset_of(each.path)))
             segment.taken.append((each.position, each.end))
     _keep(segments, found)
     return segments
@@ -239,9 +240,9 @@ def _skip(files: Files, plan: PartitionPlan, paths: list[Path], found: list[_Bat
         if isinstance(each, Damage):
             if each.path not in segments:
                 is_new = each.path not in paths
-                segments[each.path] = SegmentPlan(each.path, int(each.path.stem), is_new=is_new)
+                segments[each.path] = SegmentPlan(each.path, base_offset_of(each.path), is_new=is_new)
             if each.end > each.position:
                 segments[each.path].taken.append((each.position, each.end))
     _keep(segments, found)
     plan.rewritten = list(segments.values())
-    plan.end_offset = max(_end_of(found), int(paths[-1].stem) if paths else 0)
+    plan.end_offset = max(_end_of(found), base_offset_of(paths[-1]) if paths else 0)

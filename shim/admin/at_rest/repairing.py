@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +23,9 @@ from shim.log.checkpoint import (
     write_checkpoint,
 )
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
-from shim.log.errors import LogError
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
+from shim.log.swap import base_offset_of, finish_swap, is_swap
 from shim.log.torn_tail import keep_copy
 
 _LONGEST_SPAN: Final = 2**31 - 1
@@ -54,6 +55,7 @@ def _repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: 
         files.mkdir(plan.folder)
     # First: a recovery point that is too low makes recovery less sure of itself, one that is too high stops it.
     _lower_checkpoints(files, held, plan)
+    _finish_swaps(files, plan)
     copies += [_put_aside(files, path) for path in plan.aside if path.suffix != ".log"]
     copies += [_put_aside(files, plan.folder / name) for name in files.names(plan.folder) if name.endswith(".snapshot")]
     for segment in plan.rewritten:
@@ -67,6 +69,18 @@ def _repair_partition(files: Files, held: DataDir, plan: PartitionPlan, now_ms: 
     if plan.is_missing:
         files.sync_directory(held.path)
     return copies
+
+
+def _finish_swaps(files: Files, plan: PartitionPlan) -> None:
+    """Where a compaction broke off, what stands for other segments takes their place, on the disk and in the plan."""
+    with suppress(CorruptLog):  # as planned: it is put aside, and what it was made of is kept
+        finish_swap(files, plan.folder)
+    for segment in plan.rewritten:
+        segment.path = segment.path.with_name(segment_name(segment.base_offset))
+    plan.aside = [
+        path.with_name(segment_name(base_offset_of(path))) if is_swap(path) and not files.exists(path) else path
+        for path in plan.aside
+    ]
 
 
 def _lower_checkpoints(files: Files, held: DataDir, plan: PartitionPlan) -> None:

@@ -10,12 +10,12 @@ from protocol.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from protocol.errors import DecodeError
 from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import decode_key, decode_value
-from shim.log import OFFSETS_TOPIC, CorruptLog
-from shim.log.data_dir import segment_base_offsets, segment_name
+from shim.log import OFFSETS_TOPIC
+from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.segment import BadBytes, SoundBatch, find_sound_batch, sound_batches
-from shim.log.swap import finish_swap
-from shim.log.torn_tail import why_not_torn
+from shim.log.swap import standing_segments
+from shim.log.torn_tail import Known, why_not_torn
 from shim.log.transactions import why_foreign
 
 
@@ -33,17 +33,17 @@ class Damage(NamedTuple):
     (behind the last sound batch of the last segment).
     """
 
-    @property
-    def is_litter(self) -> bool:
-        """Whether no offset is missing there: bytes that do not belong into the file, and have displaced nothing."""
-        return self.offset == self.next_offset and self.path.suffix == ".log" and self.end > self.position
-
     path: Path
     position: int
     end: int
     offset: int
     next_offset: int | None
     reason: str
+
+    @property
+    def is_litter(self) -> bool:
+        """Whether no offset is missing there: bytes that do not belong into the file, and have displaced nothing."""
+        return self.offset == self.next_offset and self.path.suffix == ".log" and self.end > self.position
 
 
 class TornTail(NamedTuple):
@@ -59,30 +59,21 @@ class TornTail(NamedTuple):
 Found: TypeAlias = Located | Damage | TornTail
 
 
-class Known(NamedTuple):
-    """What is known of a partition before it is read, as in :class:`shim.log.recovery.Known`."""
-
-    recovery_point: int = 0
-    clean: bool = False
-    loose: bool = False
-
-
 def walk(files: Files, folder: Path, known: Known, fault_of: Callable[[SoundBatch], str | None]) -> Iterator[Found]:
     """Everything in a partition's folder, in the order of the log. ``fault_of`` says what is wrong with a batch that is
     sound as such.
 
-    A compaction that broke off is completed first, as at every start. Raises OSError.
+    Where a compaction broke off, its swap file is read for the segments that it stands for; nothing is changed. Raises
+    OSError.
     """
-    try:
-        finish_swap(files, folder)
-    except CorruptLog as damaged:
+    segments, damaged = standing_segments(files, folder)
+    if damaged is not None:
         yield Damage(damaged.path, damaged.position, damaged.position, 0, 0, damaged.reason)
-    bases = segment_base_offsets(files, folder)
+    bases = list(segments)
     if not bases or bases[0] != 0:
         following = bases[0] if bases else None
         yield Damage(folder / segment_name(0), 0, 0, 0, following, "the first segment is missing")
-    for base_offset, next_base in zip(bases, [*bases[1:], None], strict=False):
-        path = folder / segment_name(base_offset)
+    for (base_offset, path), next_base in zip(segments.items(), [*bases[1:], None], strict=False):
         fd = files.open(path)
         try:
             yield from _Segment(files, fd, path, base_offset, next_base, known, fault_of).walk()
@@ -207,7 +198,7 @@ class _Segment:
         """None where a torn write explains it, as it can at the end of the log only."""
         if self._next_base is not None:
             return bad.reason
-        return why_not_torn(self._files, self._fd, self._size, self._due, bad, **self._known._asdict())
+        return why_not_torn(self._files, self._fd, self._size, self._due, bad, self._known)
 
     def _sound_from(self, position: int, offset: int) -> list[SoundBatch]:
         """The batch at this position, and the one after it if it begins where the first ends; as far as sound."""

@@ -36,27 +36,29 @@ def compact_command(data_dir: Path, delete_retention_ms: int, json_wanted: bool)
     """Compact a data directory at rest: of each key only the newest record is kept.
 
     The shim does so by itself while it runs; this is for a log that is to be small now, before a backup, say. Closed
-    segments are compacted, however little of them is new; the active segment of a partition never is.
+    segments are compacted, however little of them is new; the active segment of a partition never is. Exit status 1
+    when a partition could not be compacted, as it is damaged, or as the disk is full: then it is as it was, or less of
+    it was compacted.
 
     \b
     offset-shim log compact --data-dir /var/lib/offset-shim
     """
-    rounds, uncleanable = compact(Files(), data_dir, delete_retention_ms, Ongoing)
+    rounds, not_compacted = compact(Files(), data_dir, delete_retention_ms, Ongoing)
     rows = [_row(stats) for stats in rounds]
     if json_wanted:
         names = ("partition", "records_before", "records_after", "bytes_read", "bytes_written", "segments_written")
         document: dict[str, Any] = {
             "rounds": [dict(zip(names, row, strict=True)) for row in rows],
-            "not_compacted": {str(partition): reason for partition, reason in uncleanable.items()},
+            "not_compacted": {str(partition): reason for partition, reason in not_compacted.items()},
         }
         print_json(document)
     else:
         print_table(("PARTITION", "RECORDS", "THEN", "READ", "WRITTEN", "SEGMENTS"), rows)
         written = bytes_shown(sum(stats.bytes_written for stats in rounds))
         click.echo(f"{count_shown(len(rounds), 'round')}, {written} written")
-        for partition, reason in uncleanable.items():
+        for partition, reason in not_compacted.items():
             click.echo(f"{partition} was not compacted: {reason}", err=True)
-    if uncleanable:
+    if not_compacted:
         sys.exit(SOMETHING_WRONG)
 
 

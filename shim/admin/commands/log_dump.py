@@ -14,14 +14,14 @@ from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
-from shim.admin.at_rest.walk import Damage, Known, Located, TornTail, fault_of_batch, walk
+from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
 from shim.admin.commands.times import time_option
 from shim.log import OFFSETS_TOPIC, TransactionKey
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.handover import recovery_points
+from shim.log.torn_tail import Known
 from shim.log.transactions import transaction_of
 
 
@@ -79,19 +79,22 @@ def dump_command(
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         chosen = _chosen(held, topic, partitions, groups)
-        points = recovery_points(files, held.path)
+        held.refuse_malformed()
         line = (lambda logged: json.dumps(as_json(logged))) if json_wanted else as_text
         read = _PartitionDump.newest if state else _PartitionDump.records
         if at_ms is not None:
             read = _PartitionDump.last_commits
         damaged = False
         for partition in chosen:
-            known = Known(points.get(partition, 0), held.clean, held.loose)
-            reader = _PartitionDump(files, held.partitions[partition], partition, known, wanted)
+            reader = _PartitionDump(files, held.partitions[partition], partition, held.known(partition), wanted)
             for logged in read(reader):
                 sys.stdout.write(f"{line(logged)}\n")
             damaged = damaged or reader.damaged
         sys.stdout.flush()
+    if at_ms is not None:
+        click.echo(
+            "not in the history: what was imported or repaired, and what was committed before it begins", err=True
+        )
     if damaged:
         sys.exit(SOMETHING_WRONG)
 

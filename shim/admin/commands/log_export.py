@@ -22,10 +22,17 @@ from shim.admin.commands.console import (
     in_one_line,
     json_option,
     print_json,
-    print_table,
     shown,
 )
-from shim.admin.transfer.exporting import Expiring, commit_anew, expiring, export_to_folders, verify_export
+from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
+from shim.admin.transfer.exporting import (
+    BROKERS_RETENTION_MINUTES,
+    Expiring,
+    commit_anew,
+    expiring,
+    export_to_folders,
+    verify_export,
+)
 from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
 from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_cluster import LiveCluster
@@ -34,6 +41,8 @@ from shim.config import parse_servers
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
+_DAY_MINUTES: Final = 24 * 60
 
 KEPT, NOW = "kept", "now"
 
@@ -89,14 +98,14 @@ def export_command(
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading", Ongoing)
-    chosen = _chosen(offsets, groups, data_dir)
+    chosen = chosen_groups(offsets, groups, f"{data_dir} holds no offsets")
     in_danger = None
     if folder is not None:
         now_ms = time.time_ns() // 1_000_000
         if commit_timestamp == NOW:
             commit_anew(offsets, chosen, now_ms)
         in_danger = expiring(offsets, chosen, now_ms)
-        exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, dry_run=dry_run)
+        exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
     else:
         exported = asyncio.run(_to_cluster(bootstrap or "", offsets, chosen, replace=replace, dry_run=dry_run))
     _tell(exported, in_danger, dry_run=dry_run, json_wanted=json_wanted)
@@ -104,19 +113,19 @@ def export_command(
         sys.exit(SOMETHING_WRONG)
 
 
-def _chosen(offsets: GroupOffsets, groups: Sequence[str], data_dir: Path) -> list[str]:
-    found = offsets.groups()
-    if missing := sorted(set(groups).difference(found)):
-        raise Refused(f"{data_dir} holds no offsets of {', '.join(map(shown, missing))}")
-    return sorted(set(groups)) or found
-
-
 def _to_folder(
-    files: Files, folder: Path, offsets: GroupOffsets, groups: Sequence[str], partitions: int, *, dry_run: bool
+    files: Files,
+    folder: Path,
+    offsets: GroupOffsets,
+    groups: Sequence[str],
+    partitions: int,
+    now_ms: int,
+    *,
+    dry_run: bool,
 ) -> list[Exported]:
     if dry_run:
         return [Exported(group, offsets.of(group), WOULD_WRITE, []) for group in groups]
-    export_to_folders(files, folder, offsets, groups, partitions, Ongoing)
+    export_to_folders(files, folder, offsets, groups, partitions, now_ms, Ongoing)
     problems = verify_export(files, folder, offsets, groups, partitions, Ongoing)
     return [Exported(group, offsets.of(group), WRITTEN, problems.get(group, [])) for group in groups]
 
@@ -132,23 +141,13 @@ async def _to_cluster(
 def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:
     problems = sum(len(each.problems) for each in exported)
     if json_wanted:
-        groups = [
-            {
-                "group": each.group,
-                "topics": each.topics,
-                "partitions": len(each.offsets),
-                "outcome": each.outcome,
-                "problems": each.problems,
-            }
-            for each in exported
-        ]
+        groups = [{**group_as_json(each), "problems": each.problems} for each in exported]
         document = {"dry_run": dry_run, "groups": groups, "verified": None if dry_run else not problems}
         if in_danger is not None:
             document["expiring"] = in_danger._asdict()
         print_json(document)
         return
-    rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in exported]
-    print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
+    print_groups(exported)
     for each in exported:
         for problem in each.problems:
             click.echo(f"problem: {shown(problem)}", err=True)
@@ -164,9 +163,10 @@ def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: 
 def _warnings(in_danger: Expiring) -> Iterator[str]:
     if in_danger.old:
         yield (
-            f"{count_shown(in_danger.old, 'offset')} committed more than 7 days ago: a broker drops them soon after "
-            "its start, unless their consumers are back by then. Raise its offsets.retention.minutes first (10080 by "
-            "default), or export with --commit-timestamp now"
+            f"{count_shown(in_danger.old, 'offset')} committed more than {BROKERS_RETENTION_MINUTES // _DAY_MINUTES} "
+            "days ago: a broker drops them soon after its start, unless their consumers are back by then. Raise its "
+            f"offsets.retention.minutes first ({BROKERS_RETENTION_MINUTES} by default), or export with "
+            "--commit-timestamp now"
         )
     if in_danger.expired:
         yield (

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from protocol.offsets_log import OffsetCommitKey
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
@@ -22,23 +21,20 @@ from shim.admin.commands.console import (
     in_one_line,
     json_option,
     print_json,
-    print_table,
     shown,
 )
+from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
 from shim.admin.transfer.broker_offsets import Counts, read_broker
 from shim.admin.transfer.exporting import commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
-from shim.admin.transfer.live_brokers import LiveBrokers
-from shim.admin.transfer.live_cluster import LiveCluster
+from shim.admin.transfer.live_import import read_cluster
 from shim.config import parse_servers
 from shim.log.data_dir import cluster_id_of
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
-_GROUPS_AT_ONCE: Final = 500
-_NOBODY: Final = ("", "Empty", "Dead")
 
 
 class Source(NamedTuple):
@@ -111,16 +107,12 @@ def import_command(
     if bool(folders) == bool(bootstrap):
         raise Refused("give either --from-folder or --from-bootstrap")
     files = Files()
-    source = (
-        _from_folders(files, folders, source_partitions)
-        if bootstrap is None
-        else asyncio.run(_from_cluster(bootstrap, groups))
-    )
+    source = _from_folders(files, folders, source_partitions) if bootstrap is None else _from_cluster(bootstrap, groups)
     cluster_id = None if any_cluster else source.cluster_id
     owner = cluster_id_of(files, data_dir) if files.exists(data_dir) else None
     if cluster_id and owner and cluster_id != owner:
         raise Refused(f"{data_dir} is of cluster {owner}, the offsets are of {cluster_id}: --any-cluster if they fit")
-    chosen = _chosen(source.offsets, groups)
+    chosen = chosen_groups(source.offsets, groups, "no offsets there")
     if commit_timestamp == NOW:
         commit_anew(source.offsets, chosen, time.time_ns() // 1_000_000)
     old = expiring(source.offsets, chosen, time.time_ns() // 1_000_000).old
@@ -136,13 +128,6 @@ def import_command(
     _tell(planned, source, differences, old, dry_run=dry_run, json_wanted=json_wanted)
     if differences:
         sys.exit(SOMETHING_WRONG)
-
-
-def _chosen(offsets: GroupOffsets, groups: Sequence[str]) -> list[str]:
-    found = offsets.groups()
-    if missing := sorted(set(groups).difference(found)):
-        raise Refused(f"no offsets there of {', '.join(map(shown, missing))}")
-    return sorted(set(groups)) or found
 
 
 # --- where from ------------------------------------------------------------------------------------------------------
@@ -183,7 +168,7 @@ def _notes(counts: Counts) -> Iterable[str]:
         f"{count_shown(counts.partitions, 'partition')}"
     )
     if counts.expired:
-        yield f"left out {count_shown(counts.expired, 'offset')}, expired by their own expire timestamp"
+        yield f"{count_shown(counts.expired, 'offset')} with an expire timestamp that has passed, which stays with them"
     if counts.aborted:
         yield f"left out {count_shown(counts.aborted, 'offset')} of transactions that were aborted"
     if counts.open:
@@ -201,24 +186,11 @@ def _notes(counts: Counts) -> Iterable[str]:
         )
 
 
-async def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
-    servers = parse_servers(bootstrap)
-    offsets = GroupOffsets()
-    async with LiveBrokers(servers) as brokers:
-        cluster = LiveCluster(brokers)
-        listed = await cluster.groups()
-        chosen = [group for group in listed if not groups or group in groups]
-        with Ongoing("reading", len(chosen)) as ongoing:
-            for at in range(0, len(chosen), _GROUPS_AT_ONCE):
-                some = chosen[at : at + _GROUPS_AT_ONCE]
-                for group, committed in (await cluster.offsets_of(some)).items():
-                    for (topic, partition), its in committed.items():
-                        offsets.set(OffsetCommitKey(group, topic, partition), its)
-                ongoing.advance(len(some))
-        busy = sorted(group for group in chosen if listed[group].state not in _NOBODY)
+def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
+    offsets, cluster_id, count = asyncio.run(read_cluster(parse_servers(bootstrap), groups, Ongoing))
+    busy = sorted(offsets.with_members)
     notes = [f"group {shown(group)} has members there: what they commit from now on is not in here" for group in busy]
-    counts = {"groups": len(listed), "groups_with_members": busy}
-    return Source(offsets, brokers.cluster_id, counts, notes)
+    return Source(offsets, cluster_id, {"groups": count, "groups_with_members": busy}, notes)
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------
@@ -234,16 +206,7 @@ def _tell(
     json_wanted: bool,
 ) -> None:
     if json_wanted:
-        groups = [
-            {
-                "group": each.group,
-                "topics": each.topics,
-                "partitions": len(each.offsets),
-                "outcome": each.outcome,
-                "deleted": len(each.stale),
-            }
-            for each in planned
-        ]
+        groups = [{**group_as_json(each), "deleted": len(each.stale)} for each in planned]
         document = {
             "dry_run": dry_run,
             "cluster_id": source.cluster_id,
@@ -264,8 +227,7 @@ def _tell(
             "default), or import with --commit-timestamp now",
             err=True,
         )
-    rows = [(each.group, each.topics, len(each.offsets), each.outcome) for each in planned]
-    print_table(("GROUP", "TOPICS", "PARTITIONS", "OUTCOME"), rows)
+    print_groups(planned)
     total = f"{count_shown(len(planned), 'group')}, {count_shown(sum(len(each.offsets) for each in planned), 'offset')}"
     if dry_run:
         click.echo(f"{total}; nothing was written")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from protocol.batches import Record
+from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
 from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
 from shim.admin.at_rest.examine import Examination, examine
@@ -111,6 +112,9 @@ def _tell(plans: Sequence[PartitionPlan], before: Examination) -> None:
         for path in plan.aside:
             click.echo(f"  {path}: taken away whole, and kept under another name")
         click.echo(f"  {plan.partition} then ends at offset {plan.end_offset}")
+        if plan.partition.topic == HISTORY_TOPIC:
+            click.echo("  that is the history: commits are missing in it afterwards, and no committed offset changes")
+            continue
         for first, following in plan.unknown:
             until = "on" if following is None else f"to {following - 1}"
             click.echo(
@@ -146,7 +150,8 @@ def _as_json(plan: PartitionPlan) -> dict[str, Any]:
         ],
         "taken_away": [str(path) for path in plan.aside],
         "unknown_offsets": [{"offset": first, "next_offset": following} for first, following in plan.unknown],
-        "maybe_older": [_doubt_as_json(plan, doubt) for doubt in plan.doubts],
+        # Nothing is served from the history.
+        "maybe_older": [_doubt_as_json(plan, doubt) for doubt in plan.doubts if plan.partition.topic != HISTORY_TOPIC],
     }
 
 

@@ -47,7 +47,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
         print_json({"data_dir": str(held.path), "clean_shutdown": held.clean, **examination_as_json(examination)})
     else:
         tell(examination)
-    if examination.all_damages:
+    if not examination.is_sound:
         sys.exit(SOMETHING_WRONG)
 
 
@@ -55,7 +55,9 @@ def tell(examination: Examination) -> None:
     """A line for each partition, and one for each damage and note."""
     _tell_each(examination.damages, examination.notes)
     for examined in examination.partitions:
-        state = count_shown(len(examined.damages), "damage") if examined.damages else "sound"
+        state = "another partition's files" if examined.misplaced else "sound"
+        if examined.damages:
+            state = count_shown(len(examined.damages), "damage")
         parts = [
             count_shown(examined.segments, "segment"),
             count_shown(examined.batches, "batch"),
@@ -101,6 +103,7 @@ def _as_json(examined: Examined) -> dict[str, Any]:
         "tombstones": examined.tombstones,
         "unknown_keys": examined.unknown_keys,
         "end_offset": examined.end_offset,
+        "misplaced": examined.misplaced,
         "damages": [damage_as_json(damage) for damage in examined.damages],
         "notes": examined.notes,
     }

@@ -33,8 +33,8 @@ Newest = dict[OffsetCommitKey, tuple[int, OffsetCommitValue]]
 class Counts:
     """What there was besides the offsets in force.
 
-    ``expired``: offsets whose own expire timestamp has passed. ``aborted`` and ``open``: offsets committed in a
-    transaction that was aborted, or that had not ended. ``misplaced``: records of groups that belong in another
+    ``expired``: offsets in force whose own expire timestamp has passed. ``aborted`` and ``open``: offsets committed in
+    a transaction that was aborted, or that had not ended. ``misplaced``: records of groups that belong in another
     partition. ``unknown_keys``: records by the type of their key. ``swaps``: segments that a broker's cleaner had not
     put in the place of others yet, and that were read instead of those.
     """
@@ -56,7 +56,7 @@ class Counts:
 def read_broker(
     files: Files, log_dirs: Sequence[Path], now_ms: int, progress: Progress, *, num_partitions: int | None = None
 ) -> tuple[GroupOffsets, Counts]:
-    """The offsets in force at ``now_ms`` (milliseconds since the epoch).
+    """The offsets that the broker would serve; ``now_ms`` (milliseconds since the epoch) says which have expired.
 
     ``num_partitions``: how many partitions the topic has, so that a record in the wrong one is left out; without it
     nobody can tell, and a group that is in two of them is an error.
@@ -85,10 +85,9 @@ def read_broker(
                         f"group {key.group!r} has offsets in partitions {homes[key.group]} and {partition}: say with "
                         "--source-partitions how many the topic has, so that those in the wrong one can be left out"
                     )
-                if value.expire_timestamp != NO_TIMESTAMP and value.expire_timestamp <= now_ms:
-                    counts.expired += 1
-                else:
-                    offsets.set(key, committed_offset(value))
+                # A broker serves it until its next look at what has expired, or for as long as the group is at work.
+                counts.expired += value.expire_timestamp != NO_TIMESTAMP and value.expire_timestamp <= now_ms
+                offsets.set(key, committed_offset(value))
     return offsets, counts
 
 

@@ -21,7 +21,7 @@ _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches
 _SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32
 _NEVER_MS: Final = -(2**63)
 
-BROKERS_RETENTION_MS: Final = 7 * 24 * 3600 * 1000
+BROKERS_RETENTION_MINUTES: Final = 7 * 24 * 60
 """Kafka's default of ``offsets.retention.minutes``."""
 
 
@@ -41,7 +41,7 @@ def expiring(offsets: GroupOffsets, groups: Iterable[str], now_ms: int) -> Expir
             if committed.expire_timestamp != NO_TIMESTAMP:
                 expired += committed.expire_timestamp <= now_ms
             else:
-                old += committed.commit_timestamp + BROKERS_RETENTION_MS <= now_ms
+                old += committed.commit_timestamp + BROKERS_RETENTION_MINUTES * 60_000 <= now_ms
     return Expiring(old, expired)
 
 
@@ -58,12 +58,14 @@ def export_to_folders(
     offsets: GroupOffsets,
     groups: Sequence[str],
     num_partitions: int,
+    now_ms: int,
     progress: Progress,
 ) -> None:
     """Writes a folder for each partition into ``folder``, durably; a partition without groups has an empty segment.
 
-    Keys are of version 1, values of version 3, or 1 where there is an expire timestamp: as brokers write them. Raises
-    FileExistsError, nothing having been written, when one of the folders is there; OSError.
+    Records are of ``now_ms``; their values say what was committed when. Keys are of version 1, values of 3, or
+    1 where there is an expire timestamp: as brokers write them. Raises FileExistsError, nothing having been written,
+    when one of the folders is there; OSError.
     """
     homes: dict[int, list[str]] = {partition: [] for partition in range(num_partitions)}
     for group in groups:
@@ -74,7 +76,7 @@ def export_to_folders(
     with progress("writing", len(groups)) as ongoing:
         for partition, its_groups in homes.items():
             files.mkdir(targets[partition])
-            _Segments(files, targets[partition]).write(_records(offsets, its_groups, ongoing))
+            _Segments(files, targets[partition]).write(_records(offsets, its_groups, now_ms, ongoing))
             files.sync_directory(targets[partition])
         files.sync_directory(folder)
 
@@ -96,12 +98,12 @@ def as_exported(offsets: Committed) -> Committed:
     }
 
 
-def _records(offsets: GroupOffsets, groups: Iterable[str], ongoing: Advancing) -> Iterator[Record]:
+def _records(offsets: GroupOffsets, groups: Iterable[str], now_ms: int, ongoing: Advancing) -> Iterator[Record]:
     offset = 0
     for group in groups:
         for (topic, partition), committed in offsets.of(group).items():
             key = encode_key(OffsetCommitKey(group, topic, partition))
-            yield Record(key, encode_value(offset_commit_value(committed)), (), committed.commit_timestamp, offset)
+            yield Record(key, encode_value(offset_commit_value(committed)), (), now_ms, offset)
             offset += 1
         ongoing.advance(1)
 

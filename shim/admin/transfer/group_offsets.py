@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -14,25 +13,17 @@ from protocol.offsets_log import (
 )
 from protocol.replay import RecordDecoder
 from shim.admin.at_rest.data_dir import DataDir
-from shim.admin.at_rest.examine import segments_in
-from shim.admin.at_rest.walk import Damage, Known, Located, fault_of_offsets, walk
+from shim.admin.at_rest.examine import size_of_segments
+from shim.admin.at_rest.walk import Damage, Located, fault_of_offsets, walk
 from shim.admin.progress import Progress
 from shim.coordinator import Producer
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.coordinator.transactions import Transactions
 from shim.log import OFFSETS_TOPIC, CorruptLog, InTransaction
+from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.handover import recovery_points
 from shim.log.segment import SoundBatch
 from shim.log.transactions import transaction_of
-
-
-class TopicPartition(NamedTuple):
-    """One that a group consumes."""
-
-    topic: str
-    partition: int
-
 
 Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
@@ -123,7 +114,7 @@ def read_offsets(
     missing = held.missing()
     if missing:
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
-    points = recovery_points(files, held.path)
+    held.refuse_malformed()
     numbers = None if partitions is None else set(partitions)
     folders = {
         at: folder
@@ -131,10 +122,9 @@ def read_offsets(
         if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
     }
     offsets = GroupOffsets()
-    total = sum(files.size_of(path) for folder in folders.values() for path in segments_in(files, folder))
-    with progress(what, total) as ongoing:
+    with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
-            for found in walk(files, folder, Known(points.get(at, 0), held.clean, held.loose), fault_of_offsets):
+            for found in walk(files, folder, held.known(at), fault_of_offsets):
                 if isinstance(found, Located):
                     offsets.replay(found.batch)
                     ongoing.advance(found.batch.end - found.batch.position)
@@ -143,14 +133,14 @@ def read_offsets(
     return offsets
 
 
-def differences(expected: Committed, found: Committed) -> list[str]:
+def differences(expected: Mapping[TopicPartition, object], found: Mapping[TopicPartition, object]) -> list[str]:
     """What differs, a line each; none when both are the same to the last field."""
     return [
-        f"{at.topic}-{at.partition}: expected {_told(expected.get(at))}, found {_told(found.get(at))}"
+        f"{at}: expected {_told(expected.get(at))}, found {_told(found.get(at))}"
         for at in sorted(expected.keys() | found.keys())
         if expected.get(at) != found.get(at)
     ]
 
 
-def _told(committed: CommittedOffset | None) -> str:
+def _told(committed: object) -> str:
     return "no offset" if committed is None else repr(committed)

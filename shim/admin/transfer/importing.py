@@ -43,10 +43,6 @@ class PlannedGroup(NamedTuple):
     outcome: str
     stale: tuple[OffsetCommitKey, ...] = ()
 
-    @property
-    def topics(self) -> int:
-        return len({topic for topic, _ in self.offsets})
-
 
 def plan_import(
     source: GroupOffsets, here: GroupOffsets, groups: Iterable[str], *, replace: bool

@@ -16,9 +16,13 @@ from protocol.messages import (
     offset_delete,
     offset_fetch,
 )
-from shim.admin.transfer.group_offsets import Committed, TopicPartition
+from shim.admin.transfer.group_offsets import Committed
 from shim.admin.transfer.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
 from shim.coordinator.offsets import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+
+NOBODY: Final = ("Empty", "Dead")
+"""States of groups that nobody is in."""
 
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 1000
@@ -71,7 +75,7 @@ class LiveCluster:
         return answer.groups
 
     async def state_of(self, group: str) -> str:
-        """``Empty`` or ``Dead`` when nobody is in the group."""
+        """One of ``NOBODY`` when nobody is in the group."""
         node_id = await self._coordinator(group)
         request = describe_groups.DescribeGroupsRequest((group,))
         version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)

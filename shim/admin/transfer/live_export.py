@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from shim.admin.progress import Progress
-from shim.admin.transfer.group_offsets import Committed, GroupOffsets, TopicPartition
-from shim.admin.transfer.live_cluster import LiveCluster
+from shim.admin.transfer.group_offsets import Committed, GroupOffsets, differences
+from shim.admin.transfer.live_cluster import NOBODY, LiveCluster
+from shim.log.checkpoint import TopicPartition
 from shim.upstream.errors import UpstreamError
 
 WRITTEN, UNCHANGED, REFUSED, WOULD_WRITE = "written", "unchanged", "refused", "would be written"
-
-_NOBODY: Final = ("Empty", "Dead")
 
 
 class Exported(NamedTuple):
@@ -23,10 +22,6 @@ class Exported(NamedTuple):
     offsets: Committed
     outcome: str
     problems: list[str]
-
-    @property
-    def topics(self) -> int:
-        return len({topic for topic, _ in self.offsets})
 
 
 async def export_to_cluster(
@@ -45,7 +40,7 @@ async def export_to_cluster(
         for group in groups:
             its = offsets.of(group)
             state = (states[group] or await cluster.state_of(group)) if group in states else "Dead"
-            if state not in _NOBODY:
+            if state not in NOBODY:
                 reason = f"group {group} has members there (it is {state}): they would not take the offsets"
                 exported.append(Exported(group, its, REFUSED, [reason]))
             else:
@@ -71,13 +66,8 @@ async def _export(cluster: LiveCluster, group: str, offsets: Committed, *, repla
             problems += await cluster.delete(group, stale)
     except UpstreamError as error:
         problems = [str(error)]
-    found = _served((await cluster.offsets_of([group]))[group])
-    expected = _served(offsets)
-    problems += [
-        f"group {group} {at.topic}-{at.partition}: expected {expected.get(at)}, found {found.get(at)}"
-        for at in sorted(expected.keys() | found.keys())
-        if expected.get(at) != found.get(at)
-    ]
+    found = (await cluster.offsets_of([group]))[group]
+    problems += [f"group {group} {difference}" for difference in differences(_served(offsets), _served(found))]
     return Exported(group, offsets, WRITTEN, problems)
 
 
