@@ -133,7 +133,8 @@ class Topics:
         try:
             async with asyncio.timeout(self._pace.wait):
                 seen = await self._ask(legal)
-                await self._none_in_doubt([name for name, topic in seen.items() if topic is not None])
+                # Also of one of which nobody could say anything: it may be another one by now.
+                await self._none_in_doubt([name for name in legal if seen.get(name, _UNCLEAR) is not None])
         except (TimeoutError, UpstreamError) as error:
             if self.in_doubt(legal) or any(seen.get(name) is not None for name in self._doubts):
                 raise TopicInDoubt from error

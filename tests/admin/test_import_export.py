@@ -320,15 +320,16 @@ def test_an_import_says_how_many_offsets_the_shim_will_drop_and_can_take_them_as
     assert told.status == 0
     assert "warning: 2 offsets committed more than 7 days ago" in told.stderr
     assert "--commit-timestamp now" in told.stderr
+    assert "warning: 1 offset with an expire timestamp that has passed" in told.stderr
     at, now_ms = TopicPartition("t", 0), time.time_ns() // 1_000_000
     assert served(tmp_path / "here")["idle"][at].commit_timestamp < now_ms - 7 * DAY_MS
-    assert log(*here, "--json").json["expiring"] == {"old": 2}
+    assert log(*here, "--json").json["expiring"] == {"old": 2, "expired": 1}
 
     result = log(*here, "--commit-timestamp", "now", "--replace", "--json")
     assert result.status == 0, result.stderr
-    assert (result.json["verified"], result.json["expiring"]) == (True, {"old": 0})
+    assert (result.json["verified"], result.json["expiring"]) == (True, {"old": 0, "expired": 1})
     before, taken = served(of_all_ages), served(tmp_path / "here")
-    assert taken.keys() == before.keys() - {"over"}
+    assert taken.keys() == before.keys()
     for group, committed in taken.items():
         assert now_ms <= committed[at].commit_timestamp <= time.time_ns() // 1_000_000
         assert committed[at]._replace(commit_timestamp=0) == before[group][at]._replace(commit_timestamp=0)

@@ -131,9 +131,10 @@ async def test_offsets_for_what_does_not_exist_are_not_deleted_by_clients() -> N
         return response.error_code, errors_of(response)
 
     unknown = E.UNKNOWN_TOPIC_OR_PARTITION
-    assert await delete(9) == (0, [("orders", {9: unknown})])
+    assert await delete(9) == (E.GROUP_ID_NOT_FOUND, [])
     assert await delete(0, 9) == (E.GROUP_ID_NOT_FOUND, [])
     await commit(to, ("orders", [0]))
+    assert await delete(9) == (0, [("orders", {9: unknown})])
     assert await delete(0, 9) == (0, [("orders", {9: unknown, 0: 0})])
 
 

@@ -385,6 +385,19 @@ async def test_brokers_too_old_for_ids_say_only_whether_it_exists() -> None:
         await until(lambda: offsets.deleted == [NAME])
 
 
+async def test_nothing_is_committed_for_what_may_be_another_topic_though_nobody_can_say_more() -> None:
+    """Its offsets are about to be deleted as the former one's."""
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers, QUICK._replace(wait=0.02, doubt=60.0))
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        brokers.unclear = {NAME}
+        topics.learn(NAME, Topic(bytes([B]) * 16, 3))
+        with pytest.raises(TopicInDoubt):
+            await topics.partitions_of([NAME])
+
+
 # -- all of it
 
 

@@ -26,7 +26,7 @@ from shim.admin.commands.console import (
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
 from shim.admin.transfer.broker_offsets import Counts, read_broker
-from shim.admin.transfer.exporting import commit_anew, expiring
+from shim.admin.transfer.exporting import Expiring, commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
 from shim.admin.transfer.live_import import read_cluster
@@ -115,7 +115,7 @@ def import_command(
     chosen = chosen_groups(source.offsets, groups, "no offsets there")
     if commit_timestamp == NOW:
         commit_anew(source.offsets, chosen, time.time_ns() // 1_000_000)
-    old = expiring(source.offsets, chosen, time.time_ns() // 1_000_000).old
+    in_danger = expiring(source.offsets, chosen, time.time_ns() // 1_000_000)
     differences: list[str] = []
     if dry_run:
         planned = plan_for(data_dir, files, source.offsets, chosen, Ongoing, replace=replace)
@@ -125,7 +125,7 @@ def import_command(
             replace=replace, num_partitions=partitions, cluster_id=cluster_id,
         )  # fmt: skip
         differences = verify_import(data_dir, files, planned, Ongoing)
-    _tell(planned, source, differences, old, dry_run=dry_run, json_wanted=json_wanted)
+    _tell(planned, source, differences, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if differences:
         sys.exit(SOMETHING_WRONG)
 
@@ -200,7 +200,7 @@ def _tell(
     planned: Sequence[PlannedGroup],
     source: Source,
     differences: Sequence[str],
-    old: int,
+    in_danger: Expiring,
     *,
     dry_run: bool,
     json_wanted: bool,
@@ -214,17 +214,23 @@ def _tell(
             "groups": groups,
             "verified": None if dry_run else not differences,
             "differences": list(differences),
-            "expiring": {"old": old},
+            "expiring": in_danger._asdict(),
         }
         print_json(document)
         return
     for note in source.notes:
         click.echo(note, err=True)
-    if old:
+    if in_danger.old:
         click.echo(
-            f"warning: {count_shown(old, 'offset')} committed more than 7 days ago: the shim deletes them ten minutes "
-            "after its start, unless their consumers are back by then. Set offsets.retention.minutes higher (10080 by "
+            f"warning: {count_shown(in_danger.old, 'offset')} committed more than 7 days ago: the shim deletes them ten "
+            "minutes after its start, unless their consumers are back by then. Set offsets.retention.minutes higher (10080 by "
             "default), or import with --commit-timestamp now",
+            err=True,
+        )
+    if in_danger.expired:
+        click.echo(
+            f"warning: {count_shown(in_danger.expired, 'offset')} with an expire timestamp that has passed: the shim "
+            "deletes them ten minutes after its start, unless their consumers are back by then",
             err=True,
         )
     print_groups(planned)
