@@ -109,9 +109,9 @@ class Throttler:
 
     The turns: cleaning is Python from end to end, so it holds the interpreter's lock, and a thread that wakes up waits
     5 ms (the switch interval) until it is given that, on each of the several wake-ups of one commit. So it is offered
-    more often than it is asked for; the waits in which that is done cost the cleaner about a fifth of its speed where
-    nobody else is at work, and nine tenths where commits take all the time there is. There it would never catch up, so
-    its turns become longer the more there is to clean: commits slow down before the disk fills.
+    more often than it is asked for; the waits in which that is done cost the cleaner little where nobody else is at
+    work, and most of its speed where commits take all the time there is. There it would never catch up, so its turns
+    become longer the more there is to clean: commits slow down before the disk fills.
     """
 
     def __init__(

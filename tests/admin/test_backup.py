@@ -146,6 +146,25 @@ def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
     assert acknowledged > 100
 
 
+def test_a_segment_that_goes_between_listing_and_copying(data_dir: Path, tmp_path: Path) -> None:
+    """Merged with the one before it, by a compaction: the partition is copied once more."""
+
+    class Merging(Files):
+        merged: Path | None = None
+
+        def names(self, directory: Path) -> list[str]:
+            found = super().names(directory)
+            if self.merged is None and any(name.endswith(".log") for name in found):
+                self.merged = directory / "00000000000000000001.log"
+                return sorted([*found, self.merged.name])
+            return found
+
+    files = Merging()
+    back_up(files, data_dir, tmp_path / "backup", SILENT)
+    assert files.merged is not None
+    assert served(tmp_path / "backup") == served(data_dir)
+
+
 def test_a_roll_that_is_taken_back_does_not_change_a_backup(data_dir: Path, tmp_path: Path) -> None:
     """The segment that it closed is written to again."""
     files = FaultyFiles()

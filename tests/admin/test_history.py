@@ -125,6 +125,7 @@ def test_only_those_of_a_time(data_dir: Path) -> None:
 def test_where_a_group_was(data_dir: Path, minute: float, offsets: list[tuple[int, int]]) -> None:
     found = dumped(data_dir, "--group", "billing", "--at", at(minute))
     assert [(partition, offset) for _, _, partition, offset in found] == offsets
+    assert "what was imported" in log("dump", "--data-dir", data_dir, "--group", "billing", "--at", at(minute)).stderr
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ CONNECTIONS = 8
 OFFSETS_PARTITIONS = 8
 REBALANCING_GROUPS = 20
 GROWING = ("memory_mib", "descriptors", "offsets_log_mib", "files")
-HISTORY_SLACK = 0.3  # were none dropped any more, there would be half as much again
+HISTORY_SLACK = 0.2
 
 
 class Run(NamedTuple):
@@ -107,13 +107,12 @@ async def test_nothing_grows_without_bound(
                 for group, offsets in found.items()
             } == connection.expected
     figures = {name: [getattr(each, name) for each in samples] for name in GROWING}
-    figures["history, bytes a commit"] = history_of_a_commit(samples, run)
     most = {name: thirds(each) for name, each in figures.items()}
     told = [f"{name} {after:.0f} (middle: {before:.0f})" for name, (before, after) in most.items()]
     print(f"{commits} commits in {run.seconds} s; the most in the last third: {', '.join(told)}")
     for name, (before, after) in most.items():
-        slack = HISTORY_SLACK if name not in GROWING else run.slack
-        assert after <= before * (1 + slack), f"{name} grows: {figures[name]}"
+        assert after <= before * (1 + run.slack), f"{name} grows: {figures[name]}"
+    check_history(samples, run)
 
 
 async def under_load(shim: Shim, connections: list[Connection], rebalancing: list[str], seconds: float) -> list[Sample]:
@@ -151,11 +150,19 @@ def thirds(figures: list[float]) -> tuple[float, float]:
     return max(figures[third : 2 * third]), max(figures[2 * third :])
 
 
-def history_of_a_commit(samples: list[Sample], run: Run) -> list[float]:
-    """Bytes of the history at each sample, by the commits that it has to have: how many come in a minute depends on
-    what else the machine does."""
-    back = max(1, run.history_minutes * 60 * len(samples) // run.seconds)
-    return [
-        each.history_mib * 2**20 / max(1, each.commits - samples[max(0, at - back)].commits)
-        for at, each in enumerate(samples)
-    ]
+def check_history(samples: list[Sample], run: Run) -> None:
+    """That there is no more of it than of the commits in its time, and what the segments hold back.
+
+    How many commits come in a minute depends on what else the machine does. What one of them takes is told by the
+    samples before anything of the history can have been dropped.
+    """
+    if not run.history_minutes:
+        assert not any(each.history_mib for each in samples)
+        return
+    back = run.history_minutes * 60 * len(samples) // run.seconds
+    of_a_commit = samples[back - 1].history_mib / samples[back - 1].commits
+    held_back = 2 * run.segment_bytes * OFFSETS_PARTITIONS / 2**20
+    for at in range(back, len(samples)):
+        commits = samples[at].commits - samples[at - back].commits
+        most = (1 + HISTORY_SLACK) * of_a_commit * commits + held_back
+        assert samples[at].history_mib <= most, f"sample {at}: {samples[at]}, {most:.0f} MiB allowed: {samples}"

@@ -217,3 +217,15 @@ def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> No
     (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.i")
     log.claim("B")
     log.close()
+
+
+@pytest.mark.parametrize("mark", ["version=1\nnode.id=1\ncluster.id=x\n", "version=0\nbroker.id=0\n", None])
+def test_a_brokers_log_directory_is_refused(tmp_path: Path, mark: str | None) -> None:
+    if mark is None:
+        (tmp_path / "replication-offset-checkpoint").touch()
+    else:
+        (tmp_path / "meta.properties").write_text(mark)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(LogError, match="is a broker's log directory"):
+        OffsetsLog.open(tmp_path, 2)
+    assert sorted(tmp_path.iterdir()) == before

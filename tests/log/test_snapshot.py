@@ -267,6 +267,22 @@ def test_every_bit_counts(tmp_path: Path) -> None:
     log.close()
 
 
+def test_one_that_cannot_be_read_for_now_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = opened(tmp_path, LARGE)
+    fill(log, 2)
+    path = taken(log).path
+    files = FaultyFiles()
+    files.fail("open", errno.EIO, ".snapshot")
+    assert PartitionSnapshots(files, path.parent).newest() is None
+    (line,) = caplog.messages
+    assert line.startswith(f"{path} is not used: ")
+    files.heal()
+    found = PartitionSnapshots(files, path.parent).newest()
+    assert found is not None
+    assert found.path == path
+    log.close()
+
+
 def test_an_older_one_is_used_where_the_newer_cannot_be(tmp_path: Path) -> None:
     log = opened(tmp_path, LARGE)
     fill(log, 2)

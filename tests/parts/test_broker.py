@@ -1,16 +1,26 @@
 """Brokers and clusters, used by an unmodified client."""
 
 import os
+import time
 from pathlib import Path
+from typing import Final
 
 import psutil
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from protocol.batches import Record, encode_records
+from protocol.messages import list_offsets
 from shim.demo.parts import Broker, Cluster, StartFailed
+from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.metadata import cluster_view
 from tests.conftest import TopicFactory
+from tests.protocol_live.place import Place
+
+_TIMEOUT_S: Final = 30.0
+_PRODUCE: Final = 9
+_EARLIEST: Final = -2
 
 
 def _produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
@@ -115,6 +125,33 @@ def test_properties_come_before_our_own(tmp_path: Path) -> None:
             consumer.close()
         assert len(cluster_view(broker.host, broker.port, (topic,)).leaders) == 2
         assert cluster_view(broker.host, broker.port, ("absent",)).leaders == {}
+
+
+def _earliest(place: Place, topic: str) -> int:
+    partition = list_offsets.ListOffsetsPartition(0, timestamp=_EARLIEST)
+    topics = (list_offsets.ListOffsetsTopic(topic, (partition,)),)
+    (found,) = place.ask(list_offsets.API, 1, list_offsets.ListOffsetsRequest(-1, topics=topics)).topics
+    (answer,) = found.partitions
+    assert answer.error_code == 0
+    return answer.offset
+
+
+def test_records_are_never_too_old(tmp_path: Path, make_topic: TopicFactory) -> None:
+    """Whatever their timestamps, which Kafka goes by; only a topic that says so itself has its old records deleted."""
+    properties = {"log.initial.task.delay.ms": 100, "log.retention.check.interval.ms": 100}
+    records = encode_records([Record(None, b"old", (), n, n) for n in range(3)])  # of 1970
+    with Broker(tmp_path, properties=properties) as broker, Place(broker.port, KAFKA) as place:
+        deadline = time.monotonic() + _TIMEOUT_S
+        kept = make_topic(on=broker)
+        assert place.send(kept, _PRODUCE, records) == 0
+        # A round begins with a list of what there is. By the second deletion the round of the first one has ended.
+        for _ in range(2):
+            deleted = make_topic(on=broker, config={"retention.ms": "604800000"})
+            assert place.send(deleted, _PRODUCE, records) == 0
+            while _earliest(place, deleted) != 3:
+                assert time.monotonic() < deadline, "the broker does not delete"
+                time.sleep(0.05)  # it tells nobody
+        assert _earliest(place, kept) == 0
 
 
 def test_every_broker_of_a_cluster_stands_on_its_own_address(cluster: Cluster, make_topic: TopicFactory) -> None:

@@ -1,5 +1,7 @@
 """Brokers from before KRaft, over their ends and returns."""
 
+import re
+import time
 from pathlib import Path
 
 import psutil
@@ -45,6 +47,15 @@ def test_killed_and_started_again_it_has_its_ports_and_its_records(tmp_path: Pat
         assert _consume(broker, topic) == [record.value for record in records]
     assert not broker.running
     assert not broker.zookeeper.running
+
+
+def test_records_are_never_too_old(tmp_path: Path) -> None:
+    """The log says what a topic gets; the first round of deletion would be 30 s away."""
+    with LegacyBroker(tmp_path, KAFKA_0_10) as broker, Place(broker.port, broker.release) as place:
+        topic = place.new_topic()
+    created = rf"Created log for partition \[{topic},0\].* retention\.ms -> (-?\d+)"
+    (retention_ms,) = re.findall(created, broker.log.read_text())
+    assert int(retention_ms) > time.time_ns() // 1_000_000, "what is of 1970 is too old"
 
 
 def test_a_failed_start_shows_the_log_and_leaves_nothing_running(tmp_path: Path) -> None:

@@ -70,12 +70,11 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
 
 
 def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
-    total = sum(files.size_of(path) for folder in data_dir.partitions.values() for path in _segments_in(files, folder))
     done = []
-    with progress("backing up", total) as ongoing:
+    with progress("backing up", len(data_dir.partitions)) as ongoing:
         for partition, folder in data_dir.partitions.items():
             one = _partition(files, data_dir.path, partition, unfinished / folder.name)
-            ongoing.advance(one.size)
+            ongoing.advance(1)
             done.append(one)
     if files.exists(data_dir.path / META_NAME):
         replace_file(files, unfinished / META_NAME, files.read_file(data_dir.path / META_NAME))

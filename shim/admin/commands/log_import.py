@@ -222,9 +222,9 @@ def _tell(
         click.echo(note, err=True)
     if in_danger.old:
         click.echo(
-            f"warning: {count_shown(in_danger.old, 'offset')} committed more than 7 days ago: the shim deletes them ten "
-            "minutes after its start, unless their consumers are back by then. Set offsets.retention.minutes higher (10080 by "
-            "default), or import with --commit-timestamp now",
+            f"warning: {count_shown(in_danger.old, 'offset')} committed more than 7 days ago: the shim deletes them "
+            "ten minutes after its start, unless their consumers are back by then. Set offsets.retention.minutes "
+            "higher (10080 by default), or import with --commit-timestamp now",
             err=True,
         )
     if in_danger.expired:

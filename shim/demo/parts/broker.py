@@ -33,6 +33,9 @@ _SMALL: Properties = {
     "share.coordinator.state.topic.num.partitions": 5,
     "group.initial.rebalance.delay.ms": 0,
     "log.cleaner.dedupe.buffer.size": 4_194_304,
+    # Nothing is too old: age is told by the records' timestamps, tests write some of years ago, and what is too old is
+    # deleted 30 s after the start.
+    "log.retention.ms": -1,
     "num.network.threads": 2,
     "num.io.threads": 4,
     "background.threads": 4,
