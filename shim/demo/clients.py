@@ -94,6 +94,8 @@ def consume_with_kafka_python(bootstrap: str, topic: str, group: str) -> None:
         enable_auto_commit=False,
         max_poll_records=BATCH,
     )
+    # kafka-python 3.0.12 may stay out of its group for good when it learns of partitions only after its first join.
+    consumer.partitions_for_topic(topic)
     while not ended.is_set():
         polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
         if not polled:

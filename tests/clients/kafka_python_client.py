@@ -32,10 +32,12 @@ def consume(bootstrap: str, topic: str, group: str) -> None:
         auto_offset_reset="earliest",
         heartbeat_interval_ms=300,
     )
-    # With kafka-python 3.0.12 a leader that joins before it has the topic's metadata now and then leaves the group
-    # without partitions for good, at a broker too: so have the metadata first.
-    consumer.partitions_for_topic(topic)
     consumer.subscribe([topic])
+    # With kafka-python 3.0.12 a leader that joined before it knew the topic's partitions joins again once it does, and
+    # forgets that it does so as soon as it has assigned them. When a poll's time is up before SyncGroup is answered, it
+    # then stays out of its group for good: no heartbeat, every commit fails; at a broker, too. So it is to know them
+    # before it joins, and what it was told before it subscribed does not count.
+    consumer.partitions_for_topic(topic)
     while not stop.is_set():
         for partition, records in consumer.poll(timeout_ms=200).items():
             for record in records:

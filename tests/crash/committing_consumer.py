@@ -24,6 +24,8 @@ def consume(bootstrap: str, topic: str, group: str) -> None:
         reconnect_backoff_max_ms=100,
         retry_backoff_ms=20,
     )
+    # Known before it joins, for the reason in tests/clients/kafka_python_client.py.
+    consumer.partitions_for_topic(topic)
     while not stop.is_set():
         try:
             for partition, records in consumer.poll(timeout_ms=100, max_records=1).items():
