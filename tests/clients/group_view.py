@@ -8,7 +8,10 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
+from protocol.messages import describe_groups
+from protocol.messages.describe_groups import DescribedGroup
 from shim.demo.parts import tools
+from tests.wire import WireClient
 
 _TIMEOUT_S = 15.0
 _GROUP_METADATA = re.compile(
@@ -50,13 +53,20 @@ class GroupView:
         even = [len(share) for share in shares] == [partitions // members] * members
         return state == ConsumerGroupState.STABLE and whole and even
 
-    def committed(self) -> dict[int, int]:
-        """The committed offset of each partition that has one."""
+    def committed(self, topic: str | None = None) -> dict[int, int]:
+        """The committed offset of each partition that has one; of this topic, where the group has more than one."""
         asked = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.group)], request_timeout=_TIMEOUT_S
         )
         answered = asked[self.group].result(_TIMEOUT_S)
-        return {entry.partition: entry.offset for entry in answered.topic_partitions if entry.offset >= 0}
+        entries = (entry for entry in answered.topic_partitions if topic in (None, entry.topic))
+        return {entry.partition: entry.offset for entry in entries if entry.offset >= 0}
+
+
+def described(port: int, group: str) -> DescribedGroup:
+    """What the server at this port says of a group of any protocol type."""
+    with WireClient(port) as client:
+        return client.ask(describe_groups.API, 6, describe_groups.DescribeGroupsRequest((group,))).groups[0]
 
 
 class Generation(NamedTuple):

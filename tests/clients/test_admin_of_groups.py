@@ -31,6 +31,7 @@ from tests.shim_process import Shim
 from tests.wire import WireClient
 
 _COMMANDS = str(Path(__file__).with_name("ConsumerGroupCommands.java"))
+_ADMIN = str(Path(__file__).with_name("AdminOfGroups.java"))
 _TIMEOUT_S = 15.0
 _PARTITIONS, _RECORDS = 2, 10
 _HOUR_MS = 3_600_000
@@ -297,7 +298,37 @@ def test_the_admin_client_of_kafka_python(
         everything.append([*said, *told("after", place.bootstrap)])
     assert everything[0] == everything[1]
     assert everything[0] == [
-        *(["NoError"], [[0, 3], [1, 3]], ["NoError"], [[0, 3]]),
+        *(["NoError"], [[0, 3], [1, 3]], [[0, 10, "NoError"], [1, 0, "NoError"]], [[0, 10], [1, 10]]),
+        *([["", "Empty", "classic"]] * 3, ["NoError"], [[0, 10]]),
         *(["GroupSubscribedToTopicError"], {group: "NonEmptyGroupError"}, "Stable", sorted(_EVERY_OPERATION)),
-        *({group: "OK", f"{group}-unknown": "GroupIdNotFoundError"}, False),
+        *([["consumer", "Stable", "classic"]] * 3, ["UnknownMemberIdError"], ["UnknownMemberIdError"]),
+        *({group: "OK", f"{group}-unknown": "GroupIdNotFoundError"}, []),
     ]
+
+
+def test_the_admin_client_of_kafka(broker: Broker, shim: Shim, topic_of_hours: tuple[str, int], group: str) -> None:
+    topic, _ = topic_of_hours
+    at_broker, at_shim = (
+        tools.java_tool(_ADMIN, place.bootstrap, group, topic).stdout.splitlines() for place in (_At(broker), shim)
+    )
+    assert at_shim == at_broker
+    # That it is what was asked for, and not the same failure at both.
+    told = [line.split(": ") for line in at_shim]
+    assert [came[-1] for what, *came in told if what == "offsets"] == [
+        *("[0=3/Optional[0]/why, 1=4/Optional.empty/]", "[0=3/Optional[0]/why]"),
+        *("[0=7/Optional[0]/why, 1=8/Optional.empty/]", "[]"),
+    ]
+    assert [came[0] for what, *came in told if what == "beside members"] == [
+        *("offsets", "listed", "described", "described as classic", "alter", "delete offsets", "delete"),
+    ]
+    beside = dict(came for what, *came in told if what == "beside members")
+    assert beside["offsets"] == "1"
+    assert beside["described"].startswith("[Stable, Classic, false, range,")
+    assert beside["described as classic"] == "[Stable, consumer, range, false, 2]"
+    assert [beside[what] for what in ("alter", "delete offsets", "delete")] == [
+        *("UnknownMemberIdException", "GroupSubscribedToTopicException", "GroupNotEmptyException"),
+    ]
+    rest = {what: came for what, *came in told}
+    assert rest["remove a member that there is not"] == ["UnknownMemberIdException"]
+    assert rest["delete, and one that there is not"] == ["[it null, the other GroupIdNotFoundException]"]
+    assert rest["listed"] == ["[]"]

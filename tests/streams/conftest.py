@@ -1,0 +1,36 @@
+"""A broker that soon ends what transactions are abandoned, a shim with short sessions, and the instances."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shim.demo.parts import Broker
+from tests.clients.programs import Programs
+from tests.shim_process import Shim
+
+_LIMIT_S = 120.0
+_SOAK_LIMIT_S = 1_200.0
+
+
+@pytest.fixture(scope="package")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """In the place of the session's: it looks every second for transactions that have timed out."""
+    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000}
+    with Broker(tmp_path_factory.mktemp("broker"), properties=properties) as running:
+        yield running
+
+
+@pytest.fixture
+def shim(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
+    settings = {"group.min.session.timeout.ms": 500}
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def programs(shim: Shim, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Programs]:
+    """The test's instances; they have two minutes, and in a soak twenty."""
+    limit = _SOAK_LIMIT_S if request.node.get_closest_marker("soak") else _LIMIT_S
+    with Programs(tmp_path, limit, shim.log) as running:
+        yield running
