@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,10 @@ async def serve(
         tasks = [
             writing,
             loop.create_task(cluster.run(), name="cluster"),
-            loop.create_task(retention.run(), name="retention"),
-            loop.create_task(topics.run(offsets_of_topics.in_use, offsets_of_topics.delete), name="topics"),
+            loop.create_task(keep_up("the look for expired offsets", retention.run)),
+            loop.create_task(
+                keep_up("the look at topics", partial(topics.run, offsets_of_topics.in_use, offsets_of_topics.delete))
+            ),
         ]
         starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
@@ -174,6 +177,16 @@ def _claim(offsets_log: OffsetsLog, cluster: Cluster, data_dir: Path) -> None:
         raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+
+
+async def keep_up(what: str, chore: Callable[[], Awaitable[None]], pause: float = 10.0) -> None:
+    """Do it for ever, begun again ``pause`` seconds after it broke off: no bug in a chore stops produce and fetch."""
+    while True:
+        try:
+            await chore()
+        except Exception:
+            log.exception("%s broke off; it begins again in %g s", what, pause)
+        await asyncio.sleep(pause)
 
 
 async def _first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Sequence[asyncio.Task[object]]) -> bool:

@@ -9,6 +9,7 @@ from shim.config import HostPort
 from shim.upstream import Topic
 
 VERSIONS = (0, 13)
+_FIRST_WITH_IDS = 10
 
 
 async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
@@ -18,9 +19,12 @@ async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
         {broker.node_id: HostPort(broker.host, broker.port) for broker in response.brokers}, whole=True
     )
     # A topic that was made anew is known to be another one before anybody can commit an offset for that.
-    for topic in response.topics:
-        if topic.error_code == ErrorCode.NONE and topic.name is not None and topic.partitions:
+    there = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE and topic.partitions]
+    for topic in there:
+        if topic.name is not None:
             services.topics.learn(topic.name, Topic(topic.topic_id, len(topic.partitions)))
+    if version < _FIRST_WITH_IDS:
+        await services.topics.learn_ids([topic.name for topic in there if topic.name is not None])
     brokers = services.ports.readdressed(response.brokers, lambda broker: broker.node_id)
     return API.response_frame(version, correlation_id, response._replace(brokers=brokers))
 

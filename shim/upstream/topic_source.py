@@ -17,6 +17,9 @@ from shim.upstream.topics import Topic, View
 # An older Metadata request makes the topics that it asks for, where brokers do so.
 _WITHOUT_MAKING: Final = 4
 
+_IN_TIME: Final = 1.0
+"""Seconds that a client's Metadata response is kept back for at most."""
+
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
 
@@ -39,22 +42,47 @@ class ClusterTopics:
         raise UpstreamError("; ".join(failures) or "no broker is known")
 
     async def all(self, names: Collection[str]) -> View:
-        """As all brokers say that each of them knows of. Raises :class:`UpstreamError` where one does not answer, or
-        knows of other brokers: it may have lost touch.
+        """As all brokers say that each of them knows of. One that knows of other brokers may have lost touch: it is as
+        if it had not answered. Then the others say which topic it is, but not that there is none. Raises
+        :class:`UpstreamError` where no more than half of them answer.
         """
         brokers = dict(self._cluster.brokers)
         if not brokers:
             raise UpstreamError("no broker is known")
         asked = [self._ask(address, names) for address in brokers.values()]
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        views = []
+        views: list[View] = []
+        failures: list[UpstreamError] = []
         for node_id, answer in zip(brokers, answers, strict=True):
-            if isinstance(answer, BaseException):
+            if isinstance(answer, UpstreamError):
+                failures.append(answer)
+            elif isinstance(answer, BaseException):
                 raise answer
-            if {broker.node_id for broker in answer.brokers} != brokers.keys():
-                raise UpstreamError(f"broker {node_id} knows of other brokers than {sorted(brokers)}")
-            views.append(seen(answer))
-        return agreed(views)
+            elif {broker.node_id for broker in answer.brokers} != brokers.keys():
+                failures.append(UpstreamError(f"broker {node_id} knows of other brokers than {sorted(brokers)}"))
+            else:
+                views.append(seen(answer))
+        if 2 * len(views) <= len(brokers):
+            raise failures[0]
+        said = agreed(views)
+        return {name: topic for name, topic in said.items() if topic is not None} if failures else said
+
+    async def each(self, names: Collection[str]) -> list[View]:
+        """As each broker says that answers within a second."""
+        tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
+        if not tasks:
+            return []
+        done, late = await asyncio.wait(tasks, timeout=_IN_TIME)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        views = []
+        for task in done:
+            try:
+                views.append(seen(task.result()))
+            except UpstreamError:
+                continue  # the look says so
+        return views
 
     async def _ask(self, address: HostPort, names: Collection[str]) -> metadata.MetadataResponse:
         self._close_others()

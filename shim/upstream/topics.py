@@ -18,7 +18,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
@@ -55,13 +55,18 @@ View = Mapping[str, Topic | None]
 
 
 class TopicSource(Protocol):
-    """Where it is asked. Both raise :class:`UpstreamError` when nobody can say."""
+    """Where it is asked. :meth:`one` and :meth:`all` raise :class:`UpstreamError` when nobody can say."""
 
     async def one(self, names: Collection[str]) -> View:
         """As one broker says."""
 
     async def all(self, names: Collection[str]) -> View:
-        """As every broker of the cluster says; a topic of which they do not all say the same is missing."""
+        """As every broker of the cluster says; a topic of which they do not all say the same is missing. Where some do
+        not answer, the others can say which topic it is, if they are most of the cluster, but not that there is none.
+        """
+
+    async def each(self, names: Collection[str]) -> Sequence[View]:
+        """As the brokers say that answer in time, each for itself."""
 
 
 class TopicInDoubt(Exception):
@@ -76,7 +81,8 @@ class Pace(NamedTuple):
     round: float = 1.0
     """From one time that all brokers are asked of topics in doubt to the next one."""
     doubt: float = 30.0
-    """The longest that a topic is in doubt; where it cannot be told by then, nothing is deleted."""
+    """The longest that a topic is in doubt which somebody did not see; one that was seen with another id is in doubt
+    for as long as the brokers do not agree, which is logged after this time."""
     wait: float = 3.0
     """The longest that a request waits to be told."""
 
@@ -89,7 +95,7 @@ class _Identity(NamedTuple):
 
 
 class _Doubt:
-    __slots__ = ("absent", "over", "partitions", "recreated", "seen", "since")
+    __slots__ = ("absent", "over", "partitions", "recreated", "seen", "since", "told")
 
     def __init__(self, partitions: int, *, recreated: bool) -> None:
         self.partitions = partitions
@@ -101,6 +107,8 @@ class _Doubt:
         """How often in a row all brokers did not have it."""
         self.seen: bytes | None = None
         """The id with which it was seen since they were asked, if it was."""
+        self.told = False
+        """Whether it was logged that this one lasts."""
         self.over = asyncio.Event()
 
 
@@ -165,8 +173,21 @@ class Topics:
 
     def learn(self, name: str, topic: Topic) -> None:
         """A broker has told a client so. What is no concern of the shim's is not kept."""
-        if name in self.partition_counts or name in self._doubts:
+        if self._concerns(name):
             self._saw(name, topic)
+
+    async def learn_ids(self, names: Iterable[str]) -> None:
+        """A client is about to be told of these by a broker that was asked for no ids: what these are is asked of all
+        that answer, as it is not known here which of them knows as much as that one."""
+        names = [name for name in names if self._concerns(name)]
+        if names:
+            for view in await self._source.each(names):
+                for name, topic in view.items():
+                    if topic is not None:
+                        self.learn(name, topic)
+
+    def _concerns(self, name: str) -> bool:
+        return name in self.partition_counts or name in self._doubts
 
     # -- asking of what is not known
 
@@ -293,8 +314,10 @@ class Topics:
             return
         try:
             view = await self._source.all(unconfirmed)
-        except UpstreamError:
-            return  # at the next look, perhaps
+        except UpstreamError as error:  # at the next look, perhaps
+            self._tell("whether a topic is made anew would not be noticed", error)
+            return
+        self._tell("whether a topic is made anew would not be noticed", None)
         for name, topic in view.items():
             before = self._identities.get(name)
             if before is not None and topic is not None and topic.topic_id == before.topic_id:
@@ -352,7 +375,7 @@ class Topics:
                 self._end_doubt(name)
                 log.warning("topic %s has been deleted: deleted %d offsets that were committed for it", name, deleted)
             if name in self._doubts and time.monotonic() - doubt.since >= self._pace.doubt:
-                self._give_up(name, doubt)
+                self._last_too_long(name, doubt)
 
     async def _settle_present(self, name: str, topic: Topic, delete: Callable[[str], Awaitable[int]]) -> None:
         before = self._identities.get(name)
@@ -368,16 +391,15 @@ class Topics:
             self.partition_counts[name] = topic.partitions
             self._end_doubt(name)
 
-    def _give_up(self, name: str, doubt: _Doubt) -> None:
-        self._end_doubt(name)
+    def _last_too_long(self, name: str, doubt: _Doubt) -> None:
         if not doubt.recreated:
+            self._end_doubt(name)
             self.partition_counts[name] = doubt.partitions  # as before, to be looked at again
-        else:
-            # Which one it is from now on is not known: whatever is seen next is no reason to delete anything.
-            self._identities.pop(name, None)
+        elif not doubt.told:
+            doubt.told = True
             log.error(
-                "topic %s was seen with another id, and the brokers do not agree: its offsets are kept, and may be "
-                "those of a topic that was deleted",
+                "topic %s was seen with another id, and the brokers do not agree, or too few of them answer: its "
+                "offsets are neither served nor taken until they do",
                 name,
             )
 

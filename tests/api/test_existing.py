@@ -19,7 +19,7 @@ from shim.upstream import Topic, Topics
 from shim.upstream.topics import Pace
 from tests.api.driving import Client, answer, call, services
 from tests.upstream.believed import QUICK, Brokers, topics_of
-from tests.upstream.test_topics import NAME, A, B, Offsets, confirmed, looking, until
+from tests.upstream.test_topics import NAME, A, B, Offsets, confirmed, looked, looking, until
 
 GROUP = "g0"
 
@@ -136,6 +136,28 @@ async def test_offsets_for_what_does_not_exist_are_not_deleted_by_clients() -> N
     await commit(to, ("orders", [0]))
     assert await delete(9) == (0, [("orders", {9: unknown})])
     assert await delete(0, 9) == (0, [("orders", {9: unknown, 0: 0})])
+
+
+async def test_a_client_that_is_told_no_ids_commits_for_the_new_topic_only_when_the_old_ones_offsets_are_gone() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    to, topics = await shim(brokers, pace=QUICK._replace(wait=5.0, doubt=60.0))
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        offsets.may_delete.clear()
+        brokers.make(NAME, B)
+        told = metadata.MetadataResponseTopic(
+            E.NONE, NAME, partitions=(metadata.MetadataResponsePartition(E.NONE, 0, 1),)
+        )
+        frame = metadata.API.response_frame(9, 7, metadata.MetadataResponse(topics=(told,), cluster_id="c"))
+        await metadata_response.rewrite(to, 9, frame)
+        committed = asyncio.ensure_future(commit(to, (NAME, [0])))
+        await until(lambda: offsets.deleted == [NAME])
+        assert not committed.done()
+        offsets.may_delete.set()
+        assert await committed == [(NAME, {0: 0})]
+        await looked(offsets)
+    assert offsets.deleted == [NAME]
 
 
 @pytest.mark.parametrize("settles", [True, False])

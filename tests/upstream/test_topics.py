@@ -345,19 +345,79 @@ async def test_while_the_brokers_do_not_agree_clients_are_to_ask_again() -> None
         await until(lambda: offsets.deleted == [NAME])
 
 
-async def test_brokers_that_never_agree_are_no_reason_to_delete_anything_nor_is_what_they_say_later() -> None:
+@pytest.mark.parametrize("why", ["they do not agree", "too few answer"])
+async def test_while_the_brokers_cannot_say_the_former_topics_offsets_are_neither_served_nor_deleted(
+    why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     brokers, offsets = Brokers(2), Offsets(NAME)
     brokers.make(NAME, A)
-    topics = topics_of(brokers)
+    topics = topics_of(brokers, QUICK._replace(wait=0.02))
     async with looking(topics, offsets):
         await confirmed(topics, brokers, offsets)
+        if why == "too few answer":
+            brokers.down = {0}
         brokers.make(NAME, B, at=[1])
         topics.learn(NAME, Topic(bytes([B]) * 16, 3))
-        await until(lambda: not topics.in_doubt(None))
-        await until(lambda: topics.partition_counts == {NAME: 3})
-        brokers.make(NAME, B)
+        await until(lambda: "neither served nor taken" in caplog.text)
         await looked(offsets, 5)
-    assert offsets.deleted == []
+        assert topics.in_doubt([NAME]) == [NAME]
+        assert offsets.deleted == []
+        with pytest.raises(TopicInDoubt):
+            await topics.certain([NAME])
+        brokers.down = set()
+        brokers.make(NAME, B)
+        await until(lambda: offsets.deleted == [NAME])
+        await until(lambda: topics.partition_counts == {NAME: 3})
+    assert caplog.text.count("neither served nor taken") == 1
+
+
+async def test_most_brokers_can_say_that_a_topic_is_another_one_but_not_that_there_is_none() -> None:
+    brokers, offsets = Brokers(3), Offsets(NAME, "other")
+    brokers.make(NAME, A)
+    brokers.make("other", A)
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await until(lambda: topics.partition_counts.keys() == {NAME, "other"} and brokers.asked_all)
+        await looked(offsets, 1)
+        brokers.down = {2}
+        brokers.make(NAME, B)
+        brokers.delete("other")
+        await until(lambda: offsets.deleted == [NAME])
+        await looked(offsets, 5)
+        assert offsets.deleted == [NAME]
+        brokers.down = set()
+        await until(lambda: offsets.deleted == [NAME, "other"])
+
+
+async def test_an_id_is_confirmed_by_most_brokers_and_it_is_told_when_it_cannot_be(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers, offsets = Brokers(3), Offsets(NAME)
+    brokers.make(NAME, A)
+    brokers.down = {1, 2}
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await until(lambda: "made anew would not be noticed" in caplog.text)
+        brokers.down = {2}
+        await confirmed(topics, brokers, offsets)
+        brokers.make(NAME, B)
+        await until(lambda: offsets.deleted == [NAME])
+
+
+async def test_a_client_that_is_told_of_no_ids_is_told_of_the_topic_when_its_id_is_known_here() -> None:
+    """By one broker that knows; the others are behind, or down."""
+    brokers, offsets = Brokers(4), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers, QUICK._replace(doubt=60.0))
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        brokers.down = {2}
+        brokers.make(NAME, B, at=[3])
+        await topics.learn_ids([NAME, "no concern"])
+        assert brokers.asked_each == [[NAME]]
+        assert topics.in_doubt(None) == [NAME]
+        await topics.learn_ids(["no concern"])
+        assert brokers.asked_each == [[NAME]]
 
 
 async def test_an_id_that_not_all_brokers_have_said_is_no_reason_when_it_changes() -> None:
