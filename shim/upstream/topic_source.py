@@ -76,7 +76,7 @@ class ClusterTopics:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        views = []
+        views: list[View] = []
         for task in done:
             try:
                 views.append(seen(task.result()))
