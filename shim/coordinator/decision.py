@@ -54,9 +54,9 @@ class Decision:
         """Answer a request, this one or a parked one."""
         self.outcome.answers.append((ticket, response))
 
-    def renew_session(self, member: Member) -> None:
-        """The member has been heard of: its session ends one session timeout from now."""
-        self.state.deadlines.set(member.session_deadline, self.now + member.session_timeout_ms)
+    def renew_session(self, member: Member, at_least_ms: int = 0) -> None:
+        """The member has been heard of: its session ends one session timeout from now, and not in less than that."""
+        self.state.deadlines.set(member.session_deadline, self.now + max(member.session_timeout_ms, at_least_ms))
 
     def refuse_join(self, parked: Parked | None, error: ErrorCode, member_id: str) -> None:
         """Answer a JoinGroup, if there is one, with an error."""

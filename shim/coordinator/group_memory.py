@@ -17,6 +17,8 @@ GROUP_BYTES: Final = 1_024
 MEMBER_BYTES: Final = 1_536
 PENDING_MEMBER_BYTES: Final = 512
 PROTOCOL_BYTES: Final = 192
+# The UUID in a member's id, as wide as the widest character makes it, and the address of its client.
+_UUID_AND_HOST_BYTES: Final = 256
 
 
 class OfferedProtocol(Protocol):
@@ -44,8 +46,10 @@ def group_size(group_id: str) -> int:
 
 
 def member_size(client_id: str, group_instance_id: str | None, protocols: Iterable[OfferedProtocol]) -> int:
-    """Of a member that is to be made: about what :meth:`shim.coordinator.group.Member.size` will be."""
-    return MEMBER_BYTES + 2 * getsizeof(client_id) + getsizeof(group_instance_id) + protocols_size(protocols)
+    """Of a member that is to be made: no less than :meth:`shim.coordinator.group.Member.size` will be."""
+    instance = group_instance_id or ""
+    strings = (client_id, instance, instance or client_id)
+    return MEMBER_BYTES + sum(map(getsizeof, strings)) + _UUID_AND_HOST_BYTES + protocols_size(protocols)
 
 
 def pending_member_size(member_id: str) -> int:

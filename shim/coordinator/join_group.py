@@ -217,9 +217,10 @@ class _Join:
         decision.refuse_join(old.join, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
         decision.refuse_sync(old.sync, ErrorCode.FENCED_INSTANCE_ID)
         decision.state.deadlines.cancel(old.session_deadline)
-        # As in Kafka the session starts anew with the timeout that the old member had asked for.
-        decision.renew_session(member)
+        # In Kafka the session is as long as the old member had asked for. Where that is shorter than what the new one
+        # asks for, a member that lives would be thrown out before its first heartbeat.
         self._update(group, member)
+        decision.renew_session(member, at_least_ms=old.session_timeout_ms)
         if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
             assignments = {m.member_id: m.assignment for m in group.members.values()}
             value = group_metadata(group, group.state_timestamp, assignments)

@@ -30,7 +30,10 @@ def txn_offset_commit(
 
     That its topics exist, and that the producer is in a transaction, is left to the cluster, which is asked anyway.
     """
-    error = _check(decision.state.groups.get(request.group_id), request)
+    group = decision.state.groups.get(request.group_id)
+    error = _check(group, request)
+    if error is ErrorCode.NONE and group is None and not decision.state.has_room_for_group(request.group_id):
+        error = ErrorCode.POLICY_VIOLATION
     errors: dict[TopicPartition, int] = {}
     topics = []
     for topic in request.topics:

@@ -194,3 +194,24 @@ def test_the_topics_may_change_with_the_replacement() -> None:
     assert d.state() == "Stable"
     d.restart()
     assert changed in {m.member_metadata for m in d.coordinator.describe_group("g", 5).members}
+
+
+def test_the_first_session_of_a_member_that_comes_back_is_as_long_as_it_asks_for() -> None:
+    """And no shorter than its predecessor's, as in Kafka."""
+    d = Driven()
+    _, b = stable(d, session=10_000)
+    longer = d.joined(d.ask_join(instance="b", session=30_000)).member_id
+    d.advance(9_000)
+    d.heartbeat("a-1", 1, instance="a")
+    d.advance(9_000)
+    d.heartbeat("a-1", 1, instance="a")
+    assert d.heartbeat(longer, 1, instance="b") == ErrorCode.NONE
+    assert d.heartbeat(b, 1, instance="b") == ErrorCode.FENCED_INSTANCE_ID
+    shorter = d.joined(d.ask_join(instance="b", session=6_000)).member_id
+    d.advance(5_000)
+    d.heartbeat("a-1", 1, instance="a")
+    d.advance(9_000)
+    d.heartbeat("a-1", 1, instance="a")
+    assert d.heartbeat(shorter, 1, instance="b") == ErrorCode.NONE
+    d.advance(6_000)
+    assert d.heartbeat(shorter, 1, instance="b") == ErrorCode.UNKNOWN_MEMBER_ID
