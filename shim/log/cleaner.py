@@ -16,6 +16,7 @@ from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment
+from shim.log.transactions import TransactionKey
 
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Cleaner:
         self._first_dirty: dict[TopicPartition, int] | None = None
         # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
         self._undecided: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, tuple[TransactionKey, int]] = {}
         self.broke_off: dict[TopicPartition, OSError] = {}
         """Partitions of which the newest attempt failed, and why; the next step tries them again."""
         self.uncleanable: dict[TopicPartition, LogError] = {}
@@ -72,7 +74,10 @@ class Cleaner:
             try:
                 stats = self._clean(filthy, now_ms)
                 if stats.end_offset > stats.first_dirty_offset:
+                    self._undecided.pop(partition, None)
                     return stats
+                if partition in self._undecided:  # for longer than it took to fill a segment
+                    self._tell_that_it_waits(stats)
                 self._undecided[partition] = filthy.segments[-1].next_offset
             except CleaningStopped:
                 if self._stopped.is_set():
@@ -118,6 +123,17 @@ class Cleaner:
             found.append(LogToClean(partition, segments, first_dirty, dirtiness(segments, first_dirty)))
         found = [filthy for filthy in found if filthy.dirtiness.ratio > self._settings.min_cleanable_ratio]
         return sorted(found, key=lambda filthy: filthy.dirtiness.ratio, reverse=True)
+
+    def _tell_that_it_waits(self, stats: CleanerStats) -> None:
+        if stats.waits_for is None or self._told.get(stats.partition) == stats.waits_for:
+            return
+        self._told[stats.partition] = stats.waits_for
+        key, offset = stats.waits_for
+        _logger.warning(
+            "%s is not cleaned from offset %d on, and grows, until the transaction of producer %d that begins there is "
+            "ended",
+            *(stats.partition, offset, key.producer_id),
+        )
 
     def _leave(self, partition: TopicPartition, error: LogError) -> None:
         self.uncleanable[partition] = error

@@ -36,7 +36,7 @@ from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches
 from shim.log.swap import cleaned_path, remove_left_overs, swap
-from shim.log.transactions import why_foreign
+from shim.log.transactions import TransactionKey, why_foreign
 
 _DEFAULT: Final = Settings()
 _WRITE_SIZE: Final = 1 << 20
@@ -97,6 +97,8 @@ class CleanerStats:
     bytes_read: int = 0
     bytes_written: int = 0
     seconds: float = 0.0
+    waits_for: tuple[TransactionKey, int] | None = None
+    """Where nothing could be cleaned: the transaction whose end is not in these segments, and where it begins."""
 
 
 class CleaningStopped(Exception):
@@ -178,6 +180,7 @@ class CleaningRound:
         self._stats.keys = len(newest)
         self._stats.map_bytes = newest.size_bytes
         if newest.end_offset <= first_dirty_offset:
+            self._stats.waits_for = newest.first_open
             return first_dirty_offset
         covered = [segment for segment in self._segments if segment.base_offset < newest.end_offset]
         if covered:  # where the map is full inside a segment, what is behind that stays as it is, and moves

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 from sys import getsizeof
 from typing import Final, NamedTuple
 
@@ -150,6 +151,11 @@ class OffsetMap:
         elif held is not None:
             for key, offset in held.records:
                 newest[key] = max(offset, newest.get(key, -1))
+
+    @property
+    def first_open(self) -> tuple[TransactionKey, int] | None:
+        """The transaction that begins first of those whose end is still to be found, and its first batch's offset."""
+        return min(((key, held.batches[0]) for key, held in self._open.items()), key=itemgetter(1), default=None)
 
     def complete(self) -> None:
         """To be called when nothing is added any more, and before all that follows."""

@@ -243,6 +243,29 @@ class TestCompaction:
         assert cleaner.step(NOW) is None
         assert cleaner._undecided == before
 
+    def test_that_it_waits_is_told_once_and_not_before_another_segment_is_full(
+        self, data_dir: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        log = opened(data_dir)
+        writing = Writing(log)
+        writing.pend(7, (b"a", b"3"))
+        cleaner = Cleaner(data_dir, log.partition_logs(), ALWAYS)
+        waits = "not cleaned from offset 0 on, and grows, until the transaction of producer 7"
+        for times in (0, 1, 1):
+            writing.put((b"a", b"4"))
+            roll(log)
+            assert cleaner.step(NOW) is None
+            assert caplog.text.count(waits) == times
+        writing.end(7, committed=True)
+        writing.pend(8, (b"a", b"5"))
+        roll(log)
+        assert cleaner.step(NOW) is not None
+        for times in (0, 1):
+            writing.put((b"a", b"6"))
+            roll(log)
+            assert cleaner.step(NOW) is None
+            assert caplog.text.count("until the transaction of producer 8") == times
+
     def test_a_marker_goes_after_its_records_and_the_newest_position_never(self, data_dir: Path) -> None:
         log = opened(data_dir)
         writing = Writing(log)
