@@ -13,7 +13,15 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from shim.coordinator import FollowedBatch, FollowedEnd, GroupCoordinator, Outcome, Producer, Transaction
+from shim.coordinator import (
+    CoordinatorSettings,
+    FollowedBatch,
+    FollowedEnd,
+    GroupCoordinator,
+    Outcome,
+    Producer,
+    Transaction,
+)
 
 from .driving import CALLER, Driven, new_coordinator
 
@@ -63,8 +71,8 @@ class KafkaRule:
 class Transacting(Driven):
     """`written` is the log; what was `lost` in a crash is not in it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, settings: CoordinatorSettings | None = None) -> None:
+        super().__init__(settings)
         self.written: list[Written] = []
         self.history: list[HistoryRecord] = []
 
