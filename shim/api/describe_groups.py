@@ -14,6 +14,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from shim.api.call import SIZE_FIELD, Call, Gather, Services
+from shim.api.many_groups import Question, ask_each
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 6)
@@ -22,6 +23,9 @@ FIRST_WITH_OPERATIONS = 3
 # From v6 on a broker gives none for a group that it does not know, and it knows none of the shim's.
 LAST_OF_UNKNOWN = 5
 
+# What a member takes in a response, beside its strings and bytes.
+_MEMBER_BYTES = 15
+
 _Call = Call[DescribeGroupsRequest, DescribeGroupsResponse]
 
 
@@ -29,14 +33,24 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     if call.version >= FIRST_WITH_OPERATIONS and call.request.include_authorized_operations:
         version = min(call.version, LAST_OF_UNKNOWN)
         return _with_operations(services, call, version, call.ask_broker(version))
-    _describe_all(services, call, lambda group: group)
+    if len(call.request.groups) > 1:
+        call.connection.hold()
+        return _describe_many(services, call)
+    _describe_one(services, call)
     return None
+
+
+async def _describe_many(services: Services, call: _Call) -> None:
+    try:
+        await _describe_all(services, call, lambda group: group)
+    finally:
+        call.connection.go_on()
 
 
 async def _with_operations(services: Services, call: _Call, version: int, asked: Awaitable[bytes]) -> None:
     _, answer = API.parse_response(version, await asked, SIZE_FIELD)
     operations = {group.group_id: group.authorized_operations for group in answer.groups}
-    _describe_all(services, call, partial(_authorized, operations))
+    await _describe_all(services, call, partial(_authorized, operations))
 
 
 def _authorized(operations: Mapping[str, int], group: DescribedGroup) -> DescribedGroup:
@@ -45,17 +59,41 @@ def _authorized(operations: Mapping[str, int], group: DescribedGroup) -> Describ
     return group._replace(authorized_operations=operations[group.group_id])
 
 
-def _describe_all(services: Services, call: _Call, finish: Callable[[DescribedGroup], DescribedGroup]) -> None:
-    groups = call.request.groups
-    gather = Gather(
-        len(groups), lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(map(finish, answers))))
+async def _describe_all(services: Services, call: _Call, finish: Callable[[DescribedGroup], DescribedGroup]) -> None:
+    questions = [
+        Question(group_id, group_id, partial(_describe, group_id, call.version), partial(_failed, group_id))
+        for group_id in call.request.groups
+    ]
+    await ask_each(
+        services,
+        questions,
+        _size,
+        lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(map(finish, answers)))),
     )
+
+
+def _describe_one(services: Services, call: _Call) -> None:
+    groups = call.request.groups
+    gather = Gather(len(groups), lambda answers: call.answer(DescribeGroupsResponse(groups=tuple(answers))))
     for position, group_id in enumerate(groups):
         services.runtime.ask(
             services.runtime.partition_of(group_id),
             partial(_describe, group_id, call.version),
             gather.part(position, partial(_failed, group_id)),
         )
+
+
+def _size(group: DescribedGroup) -> int:
+    return sum(
+        _MEMBER_BYTES
+        + len(member.member_id)
+        + len(member.group_instance_id or "")
+        + len(member.client_id)
+        + len(member.client_host)
+        + len(member.member_metadata)
+        + len(member.member_assignment)
+        for member in group.members
+    )
 
 
 def failure(call: _Call, error: ErrorCode) -> DescribeGroupsResponse:

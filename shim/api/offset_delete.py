@@ -1,6 +1,7 @@
 """OffsetDelete (key 47), served: answered when the tombstones of all its offsets are durable.
 
-Partitions that do not exist are refused first, as a broker does: what there were of offsets for them is deleted anyway.
+Partitions that do not exist are refused first, as a broker does. Offsets that there still are for them stay, until they
+go with their topic or expire.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from shim.api.call import Call, Gather, Services
+from shim.api.many_groups import Question, ask_each
 from shim.coordinator import GroupCoordinator
 from shim.upstream import TopicInDoubt
 
@@ -31,12 +32,19 @@ FIRST_OF_MANY = 8
 # From here on there is an error for the request; older ones repeat it in every partition.
 FIRST_WITH_ERROR = 2
 
+# What each takes in a response, beside the topic's name and the metadata.
+_TOPIC_BYTES = 3
+_PARTITION_BYTES = 20
+
 
 _Call = Call[OffsetFetchRequest, OffsetFetchResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     groups = _groups(call)
+    if len(groups) > 1:
+        call.connection.hold()
+        return _fetch_many(services, call, groups)
     doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
     if not doubtful:
         _fetch_all(services, call, groups)
@@ -57,6 +65,43 @@ async def _fetch_when_certain(
         _fetch_all(services, call, groups)
     finally:
         call.connection.go_on()
+
+
+async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
+    stable = call.request.require_stable
+    questions = [
+        Question(
+            group.group_id,
+            (group.group_id, group.topics),
+            partial(_fetch_if_certain, services, group, stable),
+            partial(_failed, group),
+        )
+        for group in groups
+    ]
+    distinct = {question.same: group for question, group in zip(questions, groups, strict=True)}
+    doubtful = {name for group in distinct.values() for name in services.topics.in_doubt(_names(group))}
+    try:
+        await services.topics.certain(doubtful)
+        await ask_each(services, questions, _size, lambda answers: call.answer(_response(call, answers)))
+    except TopicInDoubt:
+        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    finally:
+        call.connection.go_on()
+
+
+def _fetch_if_certain(
+    services: Services, group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
+) -> OffsetFetchResponseGroup:
+    if services.topics.in_doubt(_names(group)):  # since the request has come
+        return _failed(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return _fetch(group, require_stable, coordinator)
+
+
+def _size(group: OffsetFetchResponseGroup) -> int:
+    return sum(
+        _TOPIC_BYTES + len(topic.name) + sum(_PARTITION_BYTES + len(p.metadata or "") for p in topic.partitions)
+        for topic in group.topics
+    )
 
 
 def _names(group: OffsetFetchRequestGroup) -> Iterable[str] | None:

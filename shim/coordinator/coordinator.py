@@ -19,7 +19,14 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator import listing
 from shim.coordinator.decision import Decision
 from shim.coordinator.delete_groups import delete_group
-from shim.coordinator.followed import FollowedBatch, FollowedEnd, follow_batch, follow_end, follow_position
+from shim.coordinator.followed import (
+    FollowedBatch,
+    FollowedEnd,
+    end_left_open,
+    follow_batch,
+    follow_end,
+    follow_position,
+)
 from shim.coordinator.group import Deadline, DeadlineKind, Group
 from shim.coordinator.group_memory import GroupMemory
 from shim.coordinator.heartbeat import heartbeat
@@ -244,6 +251,16 @@ class GroupCoordinator:
                 follow_end(decision, read)
             case Position():
                 follow_position(decision, read)
+        return decision.outcome
+
+    def left_open(self) -> list[Producer]:
+        """Whose transactions the log has not ended, though all that was pending of them was deleted."""
+        return self._state.transactions.left_open()
+
+    def end_left_open(self, now: int, producer: Producer) -> Outcome:
+        """End one of these. Nothing happens where there is something pending of it by now, or its end was read."""
+        decision = Decision(self._state, now)
+        end_left_open(decision, producer)
         return decision.outcome
 
     # -- topics that are gone

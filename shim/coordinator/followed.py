@@ -64,19 +64,39 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
 
 
 def follow_end(decision: Decision, end: FollowedEnd) -> None:
-    """What of the producer is pending is committed, or dropped. Nothing is written where nothing is."""
+    """What of the producer is pending is committed, or dropped.
+
+    The marker is written wherever the log has a batch that it ends, also where tombstones have taken all that was
+    pending: compaction goes no further than to the first transaction that is open. Nothing is written otherwise.
+    """
     if _is_behind(decision, end.position):
         return
     producer = Producer(end.position.partition, end.producer_id)
     committers = decision.state.committers.pop(producer, {})
-    if producer not in decision.state.transactions.pending:
+    if not decision.state.transactions.is_open(producer):
         return
     settled = decision.end_transaction(
         Transaction(end.producer_id, end.producer_epoch, end.position, end.committed, end.coordinator_epoch)
     )
     if decision.state.settings.offsets_history_retention_minutes > 0:
+        # Who has committed is repeated for every offset, and may be a hundred times as long as that.
+        room = decision.state.settings.commit_max_bytes
         for each in settled:
-            _remember(decision, committers.get(each.key.group, _UNKNOWN), each)
+            committer = committers.get(each.key.group, _UNKNOWN)
+            room -= committer.size
+            _remember(decision, committer if room >= 0 else _UNKNOWN, each)
+
+
+def end_left_open(decision: Decision, producer: Producer) -> None:
+    """Nothing of that transaction is pending, and its marker may never be read again: so it ends here.
+
+    What the producer may yet add to it begins another one in this log, which the marker ends. Of no use to anybody is
+    the producer's epoch, and it is not kept.
+    """
+    transactions = decision.state.transactions
+    if transactions.is_left_open(producer):
+        position = Position(producer.followed, transactions.positions[producer.followed])
+        decision.end_transaction(Transaction(producer.producer_id, 0, position, committed=False))
 
 
 def follow_position(decision: Decision, position: Position) -> None:

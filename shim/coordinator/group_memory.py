@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from sys import getsizeof
 from typing import Final, Protocol
 
-from protocol.offsets_log import GroupMetadataValue
+from protocol.offsets_log import GroupMetadataValue, encode_value
 
 # What each takes beside its strings, lists and dicts included, on a 64-bit CPython; `tests/coordinator` measures them.
 GROUP_BYTES: Final = 1_024
@@ -36,8 +36,13 @@ def protocols_size(protocols: Iterable[OfferedProtocol]) -> int:
 
 
 def metadata_size(value: GroupMetadataValue) -> int:
-    """Of subscriptions and assignments: all of the record, but for the few bytes of ids and names."""
+    """Of subscriptions and assignments, which a record holds beside what its members hold already."""
     return sum(len(member.subscription) + len(member.assignment) for member in value.members)
+
+
+def record_size(value: GroupMetadataValue) -> int:
+    """Bytes that it takes in the log: ids and names are of clients' choice, too, up to 32 KiB each."""
+    return len(encode_value(value))
 
 
 def group_size(group_id: str) -> int:

@@ -5,7 +5,7 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
 from shim.coordinator.decision import Decision, join_response, joined_members, joined_response
 from shim.coordinator.group import Deadline, DeadlineKind, Group, GroupState, Member, Parked, Protocol
-from shim.coordinator.group_memory import group_size, member_size, metadata_size, protocols_size
+from shim.coordinator.group_memory import group_size, member_size, protocols_size, record_size
 from shim.coordinator.outcome import Caller, Ticket
 from shim.coordinator.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
 from shim.coordinator.state import group_metadata
@@ -224,7 +224,7 @@ class _Join:
         if group.state is GroupState.STABLE and group.protocol_name == group.select_protocol():
             assignments = {m.member_id: m.assignment for m in group.members.values()}
             value = group_metadata(group, group.state_timestamp, assignments)
-            if metadata_size(value) <= decision.state.settings.group_metadata_max_bytes:
+            if record_size(value) <= decision.state.settings.group_metadata_max_bytes:
                 decision.write(GroupMetadataKey(group.group_id), value)
                 self._answer_replacement(group, member, old_leader)
                 return

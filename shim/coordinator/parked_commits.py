@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.outcome import Caller, Ticket
 
 TopicPartition = tuple[str, int]
+
+_UTF8_MAX: Final = 4  # bytes of a character
 
 
 class Committer(NamedTuple):
@@ -21,11 +23,17 @@ class Committer(NamedTuple):
     member_id: str
     group_instance_id: str | None
 
+    @property
+    def size(self) -> int:
+        """At most so many bytes does it take in a record of the history."""
+        return _UTF8_MAX * sum(map(len, (*self.caller, self.member_id, self.group_instance_id or "")))
+
 
 class ParkedCommit:
-    """A commit that was sent on. ``errors``: what is known of each of its partitions; NONE in the end."""
+    """A commit that was sent on. ``errors``: what is known of each of its partitions; NONE in the end. ``room``: memory
+    that is kept free for the group that it makes."""
 
-    __slots__ = ("committer", "errors", "is_written", "request", "sent_on", "ticket", "told")
+    __slots__ = ("committer", "errors", "is_written", "request", "room", "sent_on", "ticket", "told")
 
     def __init__(
         self,
@@ -42,6 +50,7 @@ class ParkedCommit:
         self.errors = errors
         self.told = False
         self.is_written = False
+        self.room = 0
 
     @property
     def keys(self) -> list[OffsetCommitKey]:

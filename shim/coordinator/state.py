@@ -74,6 +74,10 @@ class PartitionState:
         """Whether a group without members may be made."""
         return self.memory.has_room(group_size(group_id))
 
+    def reserve(self, more: int) -> None:
+        """Have so much of the memory counted as taken, or, below 0, as free again."""
+        self._count(more)
+
     def share(self, memory: GroupMemory) -> None:
         """Have the limit on memory in common with other partitions."""
         self.memory.used -= self.group_bytes

@@ -5,7 +5,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision, sync_response, synced_response
 from shim.coordinator.group import Group, GroupState, Member, Parked
-from shim.coordinator.group_memory import metadata_size
+from shim.coordinator.group_memory import metadata_size, record_size
 from shim.coordinator.outcome import Ticket
 from shim.coordinator.rebalance import prepare_rebalance
 from shim.coordinator.state import group_metadata
@@ -62,10 +62,8 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
     group.check_transition(GroupState.STABLE)
     assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     value = group_metadata(group, decision.now, assignments)
-    size = metadata_size(value)
-    if size > decision.state.settings.group_metadata_max_bytes or not decision.state.memory.has_room(
-        size - group.recorded_size
-    ):
+    state, more = decision.state, metadata_size(value) - group.recorded_size
+    if not state.memory.has_room(more) or record_size(value) > state.settings.group_metadata_max_bytes:
         # The broker's log refuses it (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE); clients are told of that as here, and
         # the group tries again with whatever its members then bring.
         for member in group.members.values():

@@ -42,13 +42,16 @@ class Settled(NamedTuple):
 class Transactions:
     """Of one offsets partition."""
 
-    __slots__ = ("_groups", "_written", "pending", "positions")
+    __slots__ = ("_groups", "_open", "_written", "pending", "positions")
 
     def __init__(self) -> None:
         self.positions: dict[int, int] = {}
         """By partition of the cluster's `__consumer_offsets`: the next offset to be taken over."""
         self.pending: dict[Producer, dict[OffsetCommitKey, Pending]] = {}
         """To be looked at, not changed, from outside."""
+        # Whose records are in the log with no marker behind them, in their order: more than have anything pending, as
+        # tombstones take that.
+        self._open: dict[Producer, None] = {}
         # Whose offsets are pending: by group, topic and partition.
         self._groups: dict[str, dict[tuple[str, int], set[Producer]]] = {}
         self._written = 0
@@ -61,6 +64,7 @@ class Transactions:
 
     def add(self, producer: Producer, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._written += 1
+        self._open[producer] = None
         offsets = self.pending.setdefault(producer, {})
         if key not in offsets:
             self._groups.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
@@ -81,6 +85,7 @@ class Transactions:
     def end(self, producer: Producer, *, committed: bool) -> list[Settled]:
         """Nothing of that producer is pending any more. Gives what its commit puts in force."""
         settled = []
+        self._open.pop(producer, None)
         for key, pending in list(self.pending.get(producer, {}).items()):
             self._drop(producer, key)
             if committed and pending.value is not None:
@@ -104,7 +109,18 @@ class Transactions:
     def _producers(self, key: OffsetCommitKey) -> Collection[Producer]:
         return self._groups.get(key.group, {}).get((key.topic, key.partition), ())
 
-    # -- what is pending
+    # -- what is open, and what is pending
+
+    def is_open(self, producer: Producer) -> bool:
+        """Whether the log has records of a transaction of that producer, and not its end."""
+        return producer in self._open
+
+    def left_open(self) -> list[Producer]:
+        """Those of which the log has records and no end, and of which nothing is pending any more."""
+        return [producer for producer in self._open if self.is_left_open(producer)]
+
+    def is_left_open(self, producer: Producer) -> bool:
+        return producer in self._open and producer not in self.pending and producer.followed in self.positions
 
     def __contains__(self, key: OffsetCommitKey) -> bool:
         return bool(self._producers(key))
@@ -123,10 +139,12 @@ class Transactions:
 
     def dump(self) -> bytes:
         """All of it, as :meth:`restore` reads it, little-endian: numbers of positions and producers, and of records
-        written; the positions; the producers with their entries, keys and values as in the log."""
-        pieces = [_COUNTS.pack(len(self.positions), len(self.pending), self._written)]
+        written; the positions; the producers whose transactions are open, with their entries, keys and values as in the
+        log."""
+        pieces = [_COUNTS.pack(len(self.positions), len(self._open), self._written)]
         pieces += [_POSITION.pack(*each) for each in self.positions.items()]
-        for producer, offsets in self.pending.items():
+        for producer in self._open:
+            offsets = self.pending.get(producer, {})
             pieces.append(_PRODUCER.pack(*producer, len(offsets)))
             for key, pending in offsets.items():
                 raw_key = encode_key(key)
@@ -144,6 +162,7 @@ class Transactions:
             self.taken_over(Position(*dump.unpack(_POSITION)))
         for _ in range(producers):
             followed, producer_id, count = dump.unpack(_PRODUCER)
+            self._open[Producer(followed, producer_id)] = None
             for _ in range(count):
                 order, key_size, value_size = dump.unpack(_ENTRY)
                 key, value = _entry(bytes(dump.take(key_size)), bytes(dump.take(value_size)))

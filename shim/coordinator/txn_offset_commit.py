@@ -18,6 +18,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from shim.coordinator.decision import Decision
 from shim.coordinator.group import Group, GroupState
+from shim.coordinator.group_memory import group_size
 from shim.coordinator.offset_metadata import is_too_large
 from shim.coordinator.outcome import Caller, Ticket
 from shim.coordinator.parked_commits import Committer, ParkedCommit, TopicPartition
@@ -30,9 +31,10 @@ def txn_offset_commit(
 
     That its topics exist, and that the producer is in a transaction, is left to the cluster, which is asked anyway.
     """
-    group = decision.state.groups.get(request.group_id)
+    state = decision.state
+    group = state.groups.get(request.group_id)
     error = _check(group, request)
-    if error is ErrorCode.NONE and group is None and not decision.state.has_room_for_group(request.group_id):
+    if error is ErrorCode.NONE and group is None and not state.has_room_for_group(request.group_id):
         error = ErrorCode.POLICY_VIOLATION
     errors: dict[TopicPartition, int] = {}
     topics = []
@@ -52,7 +54,11 @@ def txn_offset_commit(
         return None
     sent_on = request._replace(generation_id=-1, member_id="", group_instance_id=None, topics=tuple(topics))
     committer = Committer(caller, request.generation_id, request.member_id, request.group_instance_id)
-    decision.state.commits.park(ParkedCommit(ticket, committer, request, sent_on, errors))
+    parked = ParkedCommit(ticket, committer, request, sent_on, errors)
+    if group is None:  # it is made when that is read, whatever else was made by then
+        parked.room = group_size(request.group_id)
+        state.reserve(parked.room)
+    state.commits.park(parked)
     return sent_on
 
 
@@ -81,6 +87,7 @@ def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorC
 
 def answer_parked(decision: Decision, parked: ParkedCommit) -> None:
     decision.state.commits.take(parked.ticket)
+    decision.state.reserve(-parked.room)
     decision.answer(parked.ticket, _response(parked.request, parked.errors))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
 from shim.log import EndOfTransaction, TransactionalSet
@@ -25,6 +26,10 @@ Batch = list[Record] | TransactionalSet | EndOfTransaction
 """One decision's records, plain or in a transaction, or the end of a transaction."""
 
 
+HISTORY_SET_BYTES: Final = 16 << 20
+"""Of keys and values in one record set of the history of a transaction."""
+
+
 class PartitionRecords:
     """What is to be written to one partition: record sets, one for each decision, of offsets and of their history."""
 
@@ -42,8 +47,23 @@ class PartitionRecords:
             self.count += len(offsets)
         else:
             self.count += len(offsets.records) if isinstance(offsets, TransactionalSet) else 1
+            self.history += _divided(history)
+            return
         if history:
             self.history.append(history)
+
+
+def _divided(history: list[Record]) -> Iterator[list[Record]]:
+    """That of a transaction, which has no bound, in sets that the log takes; nothing is replayed from any."""
+    first = size = 0
+    for at, (key, value) in enumerate(history):
+        more = len(key) + len(value or b"")
+        if at > first and size + more > HISTORY_SET_BYTES:
+            yield history[first:at]
+            first, size = at, 0
+        size += more
+    if history:
+        yield history[first:]
 
 
 class Flight:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -71,7 +72,7 @@ class Runtime:
         )
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._watchers: list[Watcher] = []
+        self._watchers: list[Watcher] = [self._end_left_open]
 
     @property
     def num_partitions(self) -> int:
@@ -94,6 +95,11 @@ class Runtime:
     def _tell_watchers(self, partition: Partition) -> None:
         for watcher in self._watchers:
             watcher(partition.number, self.coordinator(partition.number))
+
+    def _end_left_open(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        """Of transactions whose offsets were deleted the marker may have been passed over; see follow_end."""
+        for producer in coordinator.left_open() if coordinator is not None else ():
+            self.decide(number, partial(GroupCoordinator.end_left_open, producer=producer))
 
     # -- loading
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from protocol.batches import encode_batch
+from protocol.followed import Position, position_header
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -26,7 +27,7 @@ from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.exporting import export_to_folders, verify_export
 from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
 from shim.coordinator.offsets import CommittedOffset
-from shim.log import LogError, OffsetsLog
+from shim.log import EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
@@ -138,7 +139,10 @@ def test_a_group_that_is_here_is_refused_unless_it_is_to_be_replaced(exported: P
     before = served(target)
     result = log("import", "--data-dir", target, "--from-folder", exported)
     assert result.status == 2
-    assert "nothing was written: there are other offsets, or members, of one, two here already" in result.stderr
+    assert (
+        "there are other offsets, members or transactions that have not ended, of one, two here already"
+        in result.stderr
+    )
     assert served(target) == before
 
     result = log("import", "--data-dir", target, "--from-folder", exported, "--replace", "--json")
@@ -393,3 +397,84 @@ def test_no_sync_of_an_export_can_be_left_out(site: Site) -> None:
     assert through, "nothing that is tested here comes by this sync"
     for path in through:
         assert not survives(range(50), watching(path, FOLDER_OF_TRANSFER)), f"not missed: {path}"
+
+
+def in_transaction(data_dir: Path, *appended: TransactionalSet | EndOfTransaction) -> None:
+    """What the shim takes over from the cluster's log, at the end of the one partition of this one."""
+    offsets_log = OffsetsLog.open(data_dir, 1)
+    try:
+        assert all(offsets_log.recover(0))
+        for each in appended:
+            assert offsets_log.write([PartitionWrite(0, [each], TIMESTAMP)]) == {}
+    finally:
+        offsets_log.close()
+
+
+def pending(producer: int, group: str, offset: int | None = 9) -> TransactionalSet:
+    record = commit_record(group, "t", 0, offset)
+    return TransactionalSet(producer, 0, [record], (position_header(Position(3, offset or 0)),))
+
+
+def ended(producer: int, *, committed: bool) -> EndOfTransaction:
+    return EndOfTransaction(producer, 0, committed, 1, (position_header(Position(3, 99)),))
+
+
+@pytest.fixture
+def transacting(tmp_path: Path) -> Path:
+    """Two groups with an offset each."""
+    path = tmp_path / "transacting"
+    write_log(path, [(group, commit_record(group, "t", 0, 1)) for group in ("g", "h")])
+    return path
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+@pytest.mark.parametrize("where", [("--to-folder", "exported"), ("--to-bootstrap", "localhost:1")])
+def test_a_group_with_a_transaction_that_has_not_ended_is_not_exported(
+    transacting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: tuple[str, ...], where: tuple[str, str]
+) -> None:
+    """Its COMMIT may come yet; what was exported would have lost it without a word."""
+    monkeypatch.chdir(tmp_path)
+    in_transaction(transacting, pending(7, "g"), pending(4, "g"), pending(5, "only-pending"))
+    before = contents(transacting)
+    result = log("export", "--data-dir", transacting, *where, *dry)
+    assert (result.status, result.stdout) == (2, "")
+    assert "g (producer id 4, 7), only-pending (producer id 5); let the shim run until they have" in result.stderr
+    assert not (tmp_path / "exported").exists()
+    assert contents(transacting) == before
+    result = log("export", "--data-dir", transacting, *where, *dry, "--group", "only-pending", "--group", "h")
+    assert result.status == 2
+    assert "offsets of only-pending (producer id 5); let" in result.stderr
+
+
+def test_the_others_are_and_so_is_it_when_the_transaction_has_ended(transacting: Path, tmp_path: Path) -> None:
+    in_transaction(transacting, pending(7, "g"))
+    target, imported = tmp_path / "exported", tmp_path / "imported"
+    assert log("export", "--data-dir", transacting, "--to-folder", target, "--group", "h").status == 0
+    shutil.rmtree(target)
+    in_transaction(transacting, ended(7, committed=True))
+    assert log("export", "--data-dir", transacting, "--to-folder", target).status == 0
+    assert log("import", "--data-dir", imported, "--from-folder", target).status == 0
+    assert served(imported)["g"][TopicPartition("t", 0)].offset == 9
+
+
+def test_a_transaction_that_changes_nothing_any_more_is_in_nobodys_way(transacting: Path, tmp_path: Path) -> None:
+    in_transaction(transacting, pending(7, "g"))
+    offsets_log = OffsetsLog.open(transacting, 1)
+    assert all(offsets_log.recover(0))
+    assert offsets_log.write([PartitionWrite(0, [[commit_record("g", "t", 0, 20)]], TIMESTAMP)]) == {}
+    offsets_log.close()
+    assert log("export", "--data-dir", transacting, "--to-folder", tmp_path / "exported").status == 0
+
+
+def test_an_import_does_not_overtake_a_transaction_that_has_not_ended(transacting: Path, tmp_path: Path) -> None:
+    source, exported = tmp_path / "source", tmp_path / "exported"
+    write_log(source, [("new", commit_record("new", "t", 0, 5))])
+    assert log("export", "--data-dir", source, "--to-folder", exported).status == 0
+    in_transaction(transacting, pending(7, "new"))
+    before = contents(transacting)
+    result = log("import", "--data-dir", transacting, "--from-folder", exported)
+    assert (result.status, contents(transacting)) == (2, before)
+    assert "transactions that have not ended, of new here already" in result.stderr
+    assert log("import", "--data-dir", transacting, "--from-folder", exported, "--replace").status == 0
+    in_transaction(transacting, ended(7, committed=True))
+    assert served(transacting)["new"][TopicPartition("t", 0)].offset == 5

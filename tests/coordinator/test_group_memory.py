@@ -11,10 +11,12 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory
 from shim.coordinator.group_memory import GROUP_BYTES
 
 from .driving import START, Driven
+from .transacting import Transacting, replayed
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -148,6 +150,57 @@ def test_groups_without_end() -> None:
     for number in range(5):
         assert d.delete_group(name(number)) == ErrorCode.NONE
     assert d.commit_error(group=name(made)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+def test_groups_of_transactions_without_end(committed: bool) -> None:
+    d = Transacting(CoordinatorSettings(group_memory_max_bytes=MIB))
+    made = at = 0
+    while made < MIB // GROUP_BYTES:
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 1)], group=name(made))
+        if sent_on is None:
+            break
+        at += 2
+        d.read(at - 1, sent_on)
+        d.tell(ticket, sent_on)
+        d.read(at, (1, 0, committed))
+        made += 1
+    assert d.errors(ticket) == {ErrorCode.POLICY_VIOLATION}
+    assert 500 < made < MIB // GROUP_BYTES
+    assert d.coordinator.group_bytes <= MIB
+    # Of what is there nothing is refused.
+    assert d.ask_txn_commit([("orders", 0, 2)], group=name(0), producer=2)[1] is not None
+    assert d.commit_error(group=name(0), offsets=[("orders", 1, 1)]) == ErrorCode.NONE
+    assert d.commit_error(group="another") == ErrorCode.POLICY_VIOLATION
+    if not committed:  # groups without an offset go with the next look for what has expired
+        d.check_retention()
+        assert d.commit_error(group="another") == ErrorCode.NONE
+
+
+def test_room_is_kept_for_the_groups_of_commits_on_their_way() -> None:
+    d = Transacting(CoordinatorSettings(group_memory_max_bytes=MIB))
+    on_their_way: list[tuple[int, TxnOffsetCommitRequest | None]] = []
+    while (asked := d.ask_txn_commit([("orders", 0, 1)], group=name(len(on_their_way))))[1] is not None:
+        on_their_way.append(asked)
+        assert len(on_their_way) < MIB // GROUP_BYTES
+    assert d.errors(asked[0]) == {ErrorCode.POLICY_VIOLATION}
+    assert len(on_their_way) > 500
+    assert d.coordinator.group_count == 0
+    assert d.commit_error(group="another") == ErrorCode.POLICY_VIOLATION
+    for at, (ticket, sent_on) in enumerate(on_their_way, 1):
+        assert sent_on is not None
+        match at % 3:
+            case 0:
+                d.tell(ticket, sent_on, ErrorCode.INVALID_PRODUCER_EPOCH)
+            case 1:
+                d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            case _:
+                d.read(at, sent_on)
+                d.tell(ticket, sent_on)
+    again = Transacting()
+    again.coordinator = replayed(d.written)
+    assert d.coordinator.group_bytes == again.coordinator.group_bytes > 0
+    assert d.commit_error(group="another") == ErrorCode.NONE
 
 
 def test_names_as_long_as_they_can_be() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataValue
-from shim.coordinator import Caller
+from shim.coordinator import Caller, CoordinatorSettings
 
 from .driving import SUBSCRIPTION, Driven, subscription
 
@@ -215,3 +215,18 @@ def test_the_first_session_of_a_member_that_comes_back_is_as_long_as_it_asks_for
     assert d.heartbeat(shorter, 1, instance="b") == ErrorCode.NONE
     d.advance(6_000)
     assert d.heartbeat(shorter, 1, instance="b") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(("limit", "state"), [(1_800, "PreparingRebalance"), (2_200, "Stable")])
+def test_a_replacement_whose_record_would_be_too_large_is_a_rebalance(limit: int, state: str) -> None:
+    """The record holds the instance id twice, and the subscription with which the member comes back."""
+    d = Driven(CoordinatorSettings(group_metadata_max_bytes=limit))
+    long = "b" * 600
+    tickets = [d.ask_join(instance=instance) for instance in ("a", long)]
+    d.advance(6_000)
+    a, b = (d.joined(ticket).member_id for ticket in tickets)
+    d.ask_sync(a, 1, instance="a")
+    d.ask_sync(b, 1, instance=long)
+    assert d.state() == "Stable"
+    d.ask_join(instance=long, protocols=(("range", subscription("orders", "t" * 500)),))
+    assert d.state() == state

@@ -3,8 +3,8 @@
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from shim.coordinator import CoordinatorSettings
+from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata, encode_value
+from shim.coordinator import Caller, CoordinatorSettings
 
 from .driving import SUBSCRIPTION, Driven
 
@@ -220,6 +220,29 @@ def test_an_assignment_that_is_too_large_is_not_recorded_and_the_group_goes_on()
     assert d.heartbeat(follower, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     joins = [d.ask_join(member_id) for member_id in (leader, follower)]
     assert [d.joined(join).generation_id for join in joins] == [2, 2]
-    fits = 1_000 - 2 * len(SUBSCRIPTION)
-    assert d.synced(d.ask_sync(leader, 2, {leader: b"L" * fits})).error_code == ErrorCode.NONE
+    assert d.synced(d.ask_sync(leader, 2, {leader: b"L" * 500})).error_code == ErrorCode.NONE
     assert d.state() == "Stable"
+
+
+def ids_of_32_kib(settings: CoordinatorSettings | None = None) -> tuple[Driven, int]:
+    """A group of two members who bring long names and little else, and the error that their leader's SyncGroup gets."""
+    d = Driven(settings)
+    joins = [
+        d.ask_join(instance=f"{number}" + "i" * 32_000, version=5, caller=Caller("c" * 32_000, "/127.0.0.1"))
+        for number in range(2)
+    ]
+    d.advance(6_000)
+    joined = d.joined(joins[0])
+    sync = d.ask_sync(joined.member_id, 1, instance="0" + "i" * 32_000, version=3)
+    return d, d.synced(sync).error_code
+
+
+def test_the_limit_is_on_the_record_as_it_is_written_ids_and_all() -> None:
+    d, error = ids_of_32_kib()
+    _, value = d.records[-1]
+    assert isinstance(value, GroupMetadataValue)
+    size = len(encode_value(value))
+    assert (error, size > 2 * 96_000) == (ErrorCode.NONE, True)
+    assert ids_of_32_kib(CoordinatorSettings(group_metadata_max_bytes=size))[1] == ErrorCode.NONE
+    d, error = ids_of_32_kib(CoordinatorSettings(group_metadata_max_bytes=size - 1))
+    assert (error, d.state()) == (ErrorCode.UNKNOWN_SERVER_ERROR, "PreparingRebalance")

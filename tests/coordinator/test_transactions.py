@@ -1,6 +1,7 @@
 """TxnOffsetCommit, and what becomes of it when the cluster's log is read."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -9,9 +10,10 @@ from protocol.followed import Position
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey
+from shim.coordinator import CoordinatorSettings, Transaction
 
 from .driving import new_coordinator
-from .transacting import FOLLOWED, KafkaRule, Transacting, replayed
+from .transacting import FOLLOWED, KafkaRule, Transacting, Written, replayed
 
 UNSTABLE = -ErrorCode.UNSTABLE_OFFSET_COMMIT
 
@@ -224,6 +226,76 @@ class TestTheWay:
         assert d.coordinator.list_groups() == ()
 
 
+def delete_group(d: Transacting) -> None:
+    assert d.delete_group("g") == 0
+
+
+def delete_offset(d: Transacting) -> None:
+    assert d.delete_offset_errors(("orders", [0])) == [[0]]
+
+
+def delete_topic(d: Transacting) -> None:
+    deletion = d.coordinator.delete_topic_offsets("orders")
+    d.take(deletion.step(d.now, d.ticket()))
+
+
+@pytest.mark.parametrize("delete", [delete_group, delete_offset, delete_topic])
+class TestDeletedWhilePending:
+    """The log has a batch of the transaction, so it gets its end: compaction goes no further than to an open one."""
+
+    @pytest.mark.parametrize("committing", [True, False])
+    @pytest.mark.parametrize("restarting", ["not", "from the log", "from a snapshot"])
+    def test_the_marker_is_written_and_settles_nothing(
+        self, delete: Callable[[Transacting], None], committing: bool, restarting: str
+    ) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        delete(d)
+        if restarting == "from the log":
+            d.restart()
+        elif restarting == "from a snapshot":
+            dump = d.coordinator.dump()
+            d.coordinator = new_coordinator()
+            d.coordinator.restore(dump)
+            assert d.coordinator.dump() == dump == replayed(d.written).dump()
+        written = len(d.written)
+        d.read(12, (1, 0, committing))
+        ((records, transaction),) = d.written[written:]
+        assert transaction is not None
+        assert (records, transaction.producer_id, transaction.committed) == ((), 1, committing)
+        assert transaction.position == Position(FOLLOWED, 12)
+        assert (d.fetch_stable("orders", 0), d.history) == (-1, [])
+        d.read(13, (1, 0, committing))
+        assert len(d.written) == written + 1, "once"
+
+    def test_where_the_marker_was_passed_over_it_is_ended_when_it_is_loaded(
+        self, delete: Callable[[Transacting], None]
+    ) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        assert d.coordinator.left_open() == []
+        delete(d)
+        (producer,) = d.coordinator.left_open()
+        assert producer == (FOLLOWED, 1)
+        d.restart()
+        assert d.coordinator.left_open() == [producer]
+        d.take(d.coordinator.end_left_open(d.now, producer))
+        assert d.written[-1] == Written((), Transaction(1, 0, Position(FOLLOWED, 11), committed=False))
+        assert d.coordinator.left_open() == []
+        written = len(d.written)
+        d.take(d.coordinator.end_left_open(d.now, producer))
+        assert len(d.written) == written
+        # The producer goes on in the same transaction, and commits it.
+        committed(d, 6, at=12)
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        d.restart()
+        d.take(d.coordinator.end_left_open(d.now, producer))
+        d.read(13, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 6
+        d.restart()
+        assert (d.fetch_stable("orders", 0), d.coordinator.left_open()) == (6, [])
+
+
 class TestRecovery:
     def test_pending_survives(self) -> None:
         d = Transacting()
@@ -342,3 +414,17 @@ def test_the_history_has_what_was_committed_and_by_whom() -> None:
     d.restart()
     d.read(14, (1, 0, True))
     assert (d.history[-1][1].offset, d.history[-1][1].member_id) == (6, "")
+
+
+def test_who_commits_is_left_out_of_the_history_where_it_takes_too_much() -> None:
+    """It is repeated for every offset, so that few bytes of a request make very many there; the offsets stay in it."""
+    d = Transacting(CoordinatorSettings(commit_max_bytes=100_000))
+    (member,), generation = d.stable(1)
+    _, sent_on = d.ask_txn_commit([("orders", n, n) for n in range(10_000)], member=member, generation=generation)
+    assert sent_on is not None
+    d.read(11, sent_on)
+    d.read(12, (1, 0, True))
+    assert sorted(value.offset for _, value in d.history) == list(range(10_000))
+    told = [value for _, value in d.history if value.member_id]
+    assert 1_000 < len(told) < 2_000
+    assert sum(len(value.member_id) + len(value.client_id) + len(value.client_host) for value in told) < 100_000

@@ -58,8 +58,18 @@ class Cluster:
         self.logs[partition].append(batch)
         self._changed.set()
 
-    def commit(self, group: str, offset: int, *, producer: int = 1, transactional: bool = True) -> None:
-        record = (encode_key(OffsetCommitKey(group, TOPIC, 0)), encode_value(OffsetCommitValue(offset)))
+    def commit(
+        self,
+        group: str,
+        offset: int,
+        *,
+        producer: int = 1,
+        transactional: bool = True,
+        partition: int = 0,
+        metadata: str = "",
+    ) -> None:
+        key, value = OffsetCommitKey(group, TOPIC, partition), OffsetCommitValue(offset, metadata=metadata)
+        record = (encode_key(key), encode_value(value))
         at = len(self.logs[self.home(group)])
         attributes, producer = (0x10, producer) if transactional else (0, -1)
         self._append(self.home(group), encode_batch(at, [record], NOW, attributes=attributes, producer_id=producer))

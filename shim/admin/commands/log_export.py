@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,7 @@ from shim.log.files import Files
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 
 _DAY_MINUTES: Final = 24 * 60
+_NAMED: Final = 5  # groups in a message
 
 KEPT, NOW = "kept", "now"
 
@@ -86,7 +88,8 @@ def export_command(
     is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.
     When and until when an offset was committed is not carried over: the cluster counts from now on.
 
-    Only offsets go along, no members. What was written is read back and compared; exit status 1 when anything differs
+    Only offsets go along, no members, and no transactions: while one that has committed offsets of a group has not
+    ended, that group is refused. What was written is read back and compared; exit status 1 when anything differs
     or was refused.
 
     \b
@@ -98,6 +101,7 @@ def export_command(
     files = Files()
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading", Ongoing)
+    _refuse_pending(offsets, groups)
     chosen = chosen_groups(offsets, groups, f"{data_dir} holds no offsets")
     in_danger = None
     if folder is not None:
@@ -111,6 +115,22 @@ def export_command(
     _tell(exported, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if any(each.problems for each in exported):
         sys.exit(SOMETHING_WRONG)
+
+
+def _refuse_pending(offsets: GroupOffsets, groups: Sequence[str]) -> None:
+    """The cluster may commit such a transaction yet, and what was exported would stand in the way of its offsets."""
+    pending = {group: producers for group, producers in offsets.pending().items() if not groups or group in groups}
+    if not pending:
+        return
+    named = [
+        f"{shown(group)} (producer id {', '.join(map(str, producers))})"
+        for group, producers in islice(pending.items(), _NAMED)
+    ]
+    more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
+    raise Refused(
+        f"nothing was written: transactions that have not ended have offsets of {', '.join(named)}{more}; let the shim "
+        "run until they have, or choose other groups with --group"
+    )
 
 
 def _to_folder(

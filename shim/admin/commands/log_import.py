@@ -96,9 +96,9 @@ def import_command(
     From a live cluster, --from-bootstrap: what its coordinators serve. Consumers that go on committing there make the
     copy old; stop them first.
 
-    Only offsets come along: a group arrives without members. A group that is here already, with other offsets or with
-    members, is refused, and nothing is written, unless --replace is given. What was written is read back and compared;
-    exit status 1 when anything differs.
+    Only offsets come along: a group arrives without members. A group that is here already, with other offsets, with
+    members or with transactions that have not ended, is refused, and nothing is written, unless --replace is given.
+    What was written is read back and compared; exit status 1 when anything differs.
 
     \b
     offset-shim log import --data-dir /var/lib/offset-shim --from-folder /var/kafka-logs --dry-run

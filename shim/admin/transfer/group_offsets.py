@@ -54,6 +54,15 @@ class GroupOffsets:
     def of(self, group: str) -> Committed:
         return {TopicPartition(topic, partition): at for topic, partition, at in self._table.of_group(group)}
 
+    def pending(self) -> dict[str, list[int]]:
+        """By group, sorted: the ids of the producers whose transactions have not ended, and would change an offset."""
+        found: dict[str, set[int]] = {}
+        for producer, offsets in self._transactions.pending.items():
+            for key, pending in offsets.items():
+                if pending.value is not None:
+                    found.setdefault(key.group, set()).add(producer.producer_id)
+        return {group: sorted(found[group]) for group in sorted(found)}
+
     def __len__(self) -> int:
         return len(self._table)
 

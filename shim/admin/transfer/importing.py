@@ -50,11 +50,13 @@ def plan_import(
     """Raises NotDone when a group that is here would be changed, unless ``replace``."""
     planned: list[PlannedGroup] = []
     refused = []
+    # What is written now wins over what is pending, however that ends.
+    pending = here.pending()
     for group in groups:
         offsets, present = source.of(group), here.of(group)
         if present == offsets:
             planned.append(PlannedGroup(group, offsets, UNCHANGED))
-        elif present or group in here.with_members:
+        elif present or group in here.with_members or group in pending:
             refused.append(group)
             stale = tuple(OffsetCommitKey(group, *at) for at in present.keys() - offsets.keys())
             planned.append(PlannedGroup(group, offsets, REPLACED, stale))
@@ -63,8 +65,9 @@ def plan_import(
     if refused and not replace:
         more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
         raise NotDone(
-            f"nothing was written: there are other offsets, or members, of {', '.join(refused[:_NAMED])}{more} here "
-            "already; --replace puts the new ones in their place, --group chooses others"
+            "nothing was written: there are other offsets, members or transactions that have not ended, of "
+            f"{', '.join(refused[:_NAMED])}{more} here already; --replace puts the new ones in their place, --group "
+            "chooses others"
         )
     return planned
 
