@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from protocol.errors import ErrorCode
+from protocol.messages import offset_fetch
 from protocol.messages.offset_fetch import (
-    API,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -20,10 +20,12 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from protocol.repeated import Repeated
 from shim.api.call import Call, Gather, Services
-from shim.coordinator import GroupCoordinator
+from shim.runtime import Ticket
 from shim.upstream import TopicInDoubt
 
+API = Repeated(offset_fetch.API)
 VERSIONS = (1, 9)
 
 # From here on the request and the response hold many groups, and an error of a group stands beside it.
@@ -37,12 +39,13 @@ _Call = Call[OffsetFetchRequest, OffsetFetchResponse]
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     groups = _groups(call)
-    doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
-    if not doubtful:
-        _fetch_all(services, call, groups)
-        return None
-    call.connection.hold()
-    return _fetch_when_certain(services, call, groups, doubtful)
+    if services.topics.any_in_doubt:
+        doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
+        if doubtful:
+            call.connection.hold()
+            return _fetch_when_certain(services, call, groups, doubtful)
+    _fetch_all(services, call, groups)
+    return None
 
 
 async def _fetch_when_certain(
@@ -64,23 +67,41 @@ def _names(group: OffsetFetchRequestGroup) -> Iterable[str] | None:
 
 
 def _fetch_all(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
-    gather = Gather(len(groups), lambda answers: call.answer(_response(call, answers)))
+    if len(groups) == 1:
+        _fetch_one(services, call, groups[0], _OnlyGroup(call, groups[0]))
+        return
+    gather = Gather(len(groups), lambda answers: call.answer(_response(call, tuple(answers))))
     for position, group in enumerate(groups):
-        services.runtime.ask(
-            services.runtime.partition_of(group.group_id),
-            partial(_fetch, group, call.request.require_stable),
-            gather.part(position, partial(_failed, group)),
-        )
+        _fetch_one(services, call, group, gather.part(position, partial(_failed, group)))
+
+
+class _OnlyGroup:
+    """The ticket of a request for one group."""
+
+    __slots__ = ("_call", "_group")
+
+    def __init__(self, call: _Call, group: OffsetFetchRequestGroup) -> None:
+        self._call = call
+        self._group = group
+
+    def answer(self, response: OffsetFetchResponseGroup) -> None:
+        self._call.answer(_response(self._call, (response,)))
+
+    def fail(self, error: ErrorCode) -> None:
+        self.answer(_failed(self._group, error))
+
+
+def _fetch_one(services: Services, call: _Call, group: OffsetFetchRequestGroup, ticket: Ticket) -> None:
+    runtime, require_stable = services.runtime, call.request.require_stable
+    runtime.ask(
+        runtime.partition_of(group.group_id),
+        lambda coordinator: coordinator.offset_fetch(group, require_stable=require_stable),
+        ticket,
+    )
 
 
 def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
-    return _response(call, [_failed(group, error) for group in _groups(call)])
-
-
-def _fetch(
-    group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
-) -> OffsetFetchResponseGroup:
-    return coordinator.offset_fetch(group, require_stable=require_stable)
+    return _response(call, tuple(_failed(group, error) for group in _groups(call)))
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
@@ -106,10 +127,10 @@ def _groups(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[Offset
 
 
 def _response(
-    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: list[OffsetFetchResponseGroup]
+    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: tuple[OffsetFetchResponseGroup, ...]
 ) -> OffsetFetchResponse:
     if call.version >= FIRST_OF_MANY:
-        return OffsetFetchResponse(groups=tuple(groups))
+        return OffsetFetchResponse(groups=groups)
     (group,) = groups
     if group.error_code and call.version < FIRST_WITH_ERROR:
         return OffsetFetchResponse(
