@@ -4,6 +4,7 @@ Source: Kafka 4.3, KIP-482 (headers), KIP-511 (the responses of ApiVersions).
 """
 
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, Final, Generic, TypeVar
 
 from protocol.codec import Buffer, Codec, codec
@@ -23,6 +24,8 @@ Resp = TypeVar("Resp")
 API_VERSIONS_KEY: Final = 18
 
 _SIZE = Struct(">i")
+# The size of the frame, and a response header as it nearly always is: the correlation id, and no tagged fields.
+_RESPONSE_HEADS = (Struct(">ii"), Struct(">iix"))
 _MAX_FRAME = 2**31 - 1
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
@@ -135,8 +138,16 @@ class Api(Generic[Req, Resp]):
     def response_frame(self, version: int, correlation_id: int, msg: Resp) -> bytes:
         """The whole frame: size, response header, body. Raises EncodeError."""
         found = self._to_answer(self.response_codec(version), msg)
-        header = ResponseHeader(correlation_id)
-        return _framed(found.encode(msg, encode_response_header(self.response_header_version(version), header)), found)
+        body = found.encode(msg)
+        head = _RESPONSE_HEADS[self.response_header_version(version)]
+        size = head.size - _SIZE.size + len(body)
+        if size <= _MAX_FRAME:
+            try:
+                return head.pack(size, correlation_id) + body
+            except struct_error:
+                pass  # the codec says what is wrong with the header
+        header = encode_response_header(self.response_header_version(version), ResponseHeader(correlation_id))
+        return _framed(header + body, found)
 
     def _as_answered(self, asked: Codec[Resp], buf: Buffer, pos: int) -> Codec[Resp]:
         """The codec that the response at `pos` needs."""

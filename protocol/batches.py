@@ -39,6 +39,9 @@ import google_crc32c
 
 from protocol.batch_errors import BatchError, CorruptBatch, DecompressedTooLarge, TruncatedBatch, UnsupportedBatch
 from protocol.compression import MAX_DECOMPRESSED_SIZE, Compression, compress, decompress
+from protocol.varints import SMALL as _SMALL
+from protocol.varints import ZIGZAG as _ZIGZAG
+from protocol.varints import zigzag
 
 __all__ = [
     "HEADER_SIZE",
@@ -68,9 +71,11 @@ __all__ = [
     "decode_records",
     "encode_batch",
     "encode_end_transaction",
+    "encode_framed",
     "encode_records",
     "encoded_size",
     "end_transaction_marker",
+    "frame_records",
     "read_header",
     "records_of",
     "rewrite_batch",
@@ -543,19 +548,7 @@ _END_TRANSACTION_TYPES: Final = (ControlRecordType.ABORT, ControlRecordType.COMM
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _zigzag(n: int) -> bytes:
-    n = (n << 1) ^ (n >> 63)
-    out = bytearray()
-    while n >= 0x80:
-        out.append((n & 0x7F) | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-_SMALL: Final = 1024
-_ZIGZAG: Final = tuple(_zigzag(n) for n in range(_SMALL))
-_NULL: Final = _zigzag(-1)
+_NULL: Final = zigzag(-1)
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
 
 
@@ -577,36 +570,50 @@ def encode_batch(
     2 GiB - 1, for a negative base offset, for a number that its field cannot hold, and for compression bits in
     ``attributes``.
     """
-    parts: list[bytes] = []
+    if not records:
+        raise ValueError("a batch without records")
+    if attributes & _COMPRESSION:
+        raise ValueError("the codec belongs in compression, not in attributes")
+    parts: list[bytes | bytearray] = []
+    frame_records(records, parts, 0)
+    attributes |= compression
+    count = len(records)
+    producer = (producer_id, producer_epoch, base_sequence)
+    return _finish(base_offset, leader_epoch, attributes, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+
+
+def frame_records(
+    records: Sequence[tuple[bytes | None, bytes | None]], parts: list[bytes | bytearray], delta: int
+) -> None:
+    """Append (key, value) pairs to `parts` as records of a batch, the first of them at that offset delta, with the
+    batch's own timestamp."""
     small = _ZIGZAG
-    for delta, (key, value) in enumerate(records):
-        offset_delta = small[delta] if delta < _SMALL else _zigzag(delta)
+    for offset, (key, value) in enumerate(records, delta):
+        offset_delta = small[offset] if offset < _SMALL else zigzag(offset)
         size = 3 + len(offset_delta)
         if key is None:
             key_length = _NULL
             key = b""
         else:
             n = len(key)
-            key_length = small[n] if n < _SMALL else _zigzag(n)
+            key_length = small[n] if n < _SMALL else zigzag(n)
             size += n
         if value is None:
             value_length = _NULL
             value = b""
         else:
             n = len(value)
-            value_length = small[n] if n < _SMALL else _zigzag(n)
+            value_length = small[n] if n < _SMALL else zigzag(n)
             size += n
         size += len(key_length) + len(value_length)
-        length = small[size] if size < _SMALL else _zigzag(size)
+        length = small[size] if size < _SMALL else zigzag(size)
         parts += (length, _NO_DELTA, offset_delta, key_length, key, value_length, value, b"\x00")
-    if not records:
-        raise ValueError("a batch without records")
-    count = len(records)
-    if attributes & _COMPRESSION:
-        raise ValueError("the codec belongs in compression, not in attributes")
-    attributes |= compression
-    producer = (producer_id, producer_epoch, base_sequence)
-    return _finish(base_offset, leader_epoch, attributes, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+
+
+def encode_framed(base_offset: int, count: int, parts: list[bytes | bytearray], timestamp_ms: int) -> bytes:
+    """As :func:`encode_batch`, of so many records that are framed already. `parts` is changed."""
+    producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+    return _finish(base_offset, 0, 0, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
 
 
 def encode_records(
@@ -704,8 +711,8 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
 
 def _record_parts(
     records: Sequence[Record], base_offset: int, last_offset_delta: int, base_timestamp: int
-) -> list[bytes]:
-    parts: list[bytes] = []
+) -> list[bytes | bytearray]:
+    parts: list[bytes | bytearray] = []
     small = _ZIGZAG
     near = min(_SMALL, _MAX_INT64 - base_timestamp + 1)
     last_delta = -1
@@ -714,12 +721,12 @@ def _record_parts(
         if not last_delta < delta <= last_offset_delta:
             raise ValueError(f"offset {offset} in a batch of {base_offset}..{base_offset + last_offset_delta}")
         last_delta = delta
-        offset_delta = small[delta] if delta < _SMALL else _zigzag(delta)
+        offset_delta = small[delta] if delta < _SMALL else zigzag(delta)
         delta = timestamp - base_timestamp
         if 0 <= delta < near:
             timestamp_delta = small[delta]
         elif -_MAX_INT64 - 1 <= delta <= _MAX_INT64 and -_MAX_INT64 - 1 <= timestamp <= _MAX_INT64:
-            timestamp_delta = _zigzag(delta)
+            timestamp_delta = zigzag(delta)
         else:
             raise ValueError(f"timestamp {timestamp} in a batch from {base_timestamp} on")
         if key is None:
@@ -728,18 +735,18 @@ def _record_parts(
             size = 1
         else:
             n = len(key)
-            key_length = small[n] if n < _SMALL else _zigzag(n)
+            key_length = small[n] if n < _SMALL else zigzag(n)
             size = n + 1
         if value is None:
             value_length = _NULL
             value = b""
         else:
             n = len(value)
-            value_length = small[n] if n < _SMALL else _zigzag(n)
+            value_length = small[n] if n < _SMALL else zigzag(n)
             size += n
         tail = _header_bytes(headers) if headers else b"\x00"
         size += len(timestamp_delta) + len(offset_delta) + len(key_length) + len(value_length) + len(tail)
-        length = small[size] if size < _SMALL else _zigzag(size)
+        length = small[size] if size < _SMALL else zigzag(size)
         parts += (length, b"\x00", timestamp_delta, offset_delta, key_length, key, value_length, value, tail)
     return parts
 
@@ -748,17 +755,17 @@ def _header_bytes(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     """The headers of one record, their count in front."""
     small = _ZIGZAG
     n = len(headers)
-    out = bytearray(small[n] if n < _SMALL else _zigzag(n))
+    out = bytearray(small[n] if n < _SMALL else zigzag(n))
     for name, content in headers:
         encoded = name.encode("utf-8", "surrogateescape")
         n = len(encoded)
-        out += small[n] if n < _SMALL else _zigzag(n)
+        out += small[n] if n < _SMALL else zigzag(n)
         out += encoded
         if content is None:
             out += _NULL
         else:
             n = len(content)
-            out += small[n] if n < _SMALL else _zigzag(n)
+            out += small[n] if n < _SMALL else zigzag(n)
             out += content
     return bytes(out)
 
@@ -778,7 +785,7 @@ def _finish(
     max_timestamp: int,
     producer: tuple[int, int, int],
     count: int,
-    parts: list[bytes],
+    parts: list[bytes | bytearray],
 ) -> bytes:
     if not 0 <= base_offset <= _BASE_OFFSETS[1]:
         raise ValueError(f"base offset {base_offset}")

@@ -7,13 +7,17 @@ committed. The key tells two records apart but for commits of one millisecond: t
 the log.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from protocol.codec import codec
+from protocol.commit_rows import CommitRows
 from protocol.errors import DecodeError
+from protocol.record_runs import Run, runs
+from protocol.varints import zigzag
 from protocol.wire import Int32, Int64, NullableString, OpaqueString, String, TaggedFields
 
 HISTORY_TOPIC: Final = "__offset_shim_history"
@@ -51,6 +55,16 @@ class OffsetHistoryValue(NamedTuple):
     client_id: String
     client_host: String
     tagged: TaggedFields = ()
+
+
+class Who(NamedTuple):
+    """Who has committed."""
+
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
 
 
 HistoryRecord = tuple[OffsetHistoryKey, OffsetHistoryValue]
@@ -110,6 +124,29 @@ def _who(generation_id: int, member_id: str, instance_id: str | None, client_id:
     """What comes after the beginning of a value without metadata."""
     value = OffsetHistoryValue(0, 0, "", 0, generation_id, member_id, instance_id, client_id, host)
     return _VALUE.encode(value, _VALUE_HEAD)[_VALUE_BEGINNING.size :]
+
+
+def history_runs(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> Sequence[Run]:
+    """The records of these offsets, without metadata, taken and committed at that time: what `encode_history` gives.
+
+    Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
+    """
+    beginning, before_offset, end = _run_parts(group, topic, who)
+    packed_time = _TIME.pack(time)
+    return runs(beginning, packed_time + before_offset, b"\x01" + packed_time + end, rows)  # 1: no metadata
+
+
+_TIME: Final = Struct(">q")
+
+
+@lru_cache(_KEPT)
+def _run_parts(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
+    """Of a record what is before its partition, between its time and its offset, and behind its commit timestamp."""
+    key = _KEY.encode(OffsetHistoryKey(group, topic, 0, 0), _KEY_HEAD)
+    value = _VALUE.encode(OffsetHistoryValue(0, 0, "", 0, *who), _VALUE_HEAD)
+    beginning = zigzag(len(key)) + key[: -_KEY_END.size]
+    no_headers = b"\x00"
+    return beginning, key[-1:] + zigzag(len(value)) + _VALUE_HEAD, value[_VALUE_BEGINNING.size :] + no_headers
 
 
 def decode_history(key: bytes, value: bytes | None) -> HistoryRecord | None:

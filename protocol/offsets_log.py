@@ -6,13 +6,17 @@ A key is an int16 type and its fields; a value an int16 version and its fields; 
 and up (KIP-848 consumer, share and streams groups) come back as `UnknownKey`, their values as the raw bytes.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 from protocol.codec import Codec, codec
+from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
 from protocol.errors import DecodeError, EncodeError
+from protocol.record_runs import Run, runs
+from protocol.varints import zigzag
 from protocol.wire import (
     ZERO_UUID,
     Bytes,
@@ -180,6 +184,26 @@ def encode_value(value: Value, version: int | None = None) -> bytes:
     elif not 0 <= version <= _NEWEST_VALUE:
         raise EncodeError(f"version {version} is not one of 0-{_NEWEST_VALUE}", type(value).__name__)
     return _codec(type(value), version).encode(value, _INT16.pack(version))
+
+
+def commit_runs(group: str, topic: str, rows: CommitRows, commit_timestamp: int) -> Sequence[Run]:
+    """The records of these offsets, without metadata and expire timestamp: what `encode_key` and `encode_value` give.
+
+    Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
+    """
+    return runs(_run_beginning(group, topic), _VALUE_BEGINNING, _VALUE_END.pack(0, commit_timestamp, 0), rows)
+
+
+_VALUE_END: Final = Struct(">hqB")  # the length of no metadata, commit timestamp, no headers of the record
+_VALUE_SIZE: Final = _INT16.size + ROW_SIZE - OFFSET_AT + _VALUE_END.size - 1
+_VALUE_BEGINNING: Final = zigzag(_VALUE_SIZE) + _INT16.pack(_OFFSET_VERSION)
+
+
+@lru_cache(maxsize=1024)
+def _run_beginning(group: str, topic: str) -> bytes:
+    """A record up to its partition: the length of the key, and its names."""
+    names = encode_key(OffsetCommitKey(group, topic, 0))[: -_INT32.size]
+    return zigzag(len(names) + _INT32.size) + names
 
 
 def version_of(value: OffsetCommitValue | GroupMetadataValue) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from protocol.commit_rows import CommitRows
 from shim.upstream import Topics
 
 
@@ -40,6 +41,10 @@ def are_known(topics: Topics, wanted: Collection[_Topic]) -> bool:
     counts = topics.partition_counts
     for topic in wanted:
         count = counts.get(topic.name, 0)
+        if isinstance(topic.partitions, CommitRows):
+            if not 0 <= topic.partitions.lowest <= topic.partitions.highest < count:
+                return False
+            continue
         for partition in topic.partitions:
             if not 0 <= partition.partition_index < count:
                 return False

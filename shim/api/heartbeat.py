@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import API, HeartbeatRequest, HeartbeatResponse
+from protocol.messages import heartbeat
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.repeated import Repeated
 from shim.api.call import Call, Services
 from shim.coordinator import GroupCoordinator
 
+API = Repeated(heartbeat.API)
 VERSIONS = (0, 4)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from protocol.commit_rows import API, AllCommitted
 from protocol.conditional_commit import NOT_ATTEMPTED, is_conditional
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
-    API,
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -27,7 +27,7 @@ from shim.upstream import TopicInDoubt
 VERSIONS = (2, 9)
 
 
-_Call = Call[OffsetCommitRequest, OffsetCommitResponse]
+_Call = Call[OffsetCommitRequest, OffsetCommitResponse | AllCommitted]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
@@ -67,10 +67,17 @@ def _decide(
         services.runtime.partition_of(request.group_id),
         lambda coordinator, now, ticket: coordinator.offset_commit(now, caller, version, request, ticket),
         Part(
-            lambda response: call.answer(response._replace(topics=merged(refused, response.topics))),
+            lambda response: call.answer(_with(refused, response)),
             lambda error: OffsetCommitResponse(topics=_refused(existing, error)),
         ),
     )
+
+
+def _with(
+    refused: tuple[OffsetCommitResponseTopic, ...], response: OffsetCommitResponse | AllCommitted
+) -> OffsetCommitResponse:
+    decided = response.response() if isinstance(response, AllCommitted) else response
+    return decided._replace(topics=merged(refused, decided.topics))
 
 
 def failure(call: _Call, error: ErrorCode) -> OffsetCommitResponse:

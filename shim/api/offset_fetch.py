@@ -5,13 +5,13 @@ v0 meant ZooKeeper; v10 names topics by id only.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from protocol.errors import ErrorCode
+from protocol.messages import offset_fetch
 from protocol.messages.offset_fetch import (
-    API,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -20,11 +20,13 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from shim.api.call import Call, Gather, Services
+from protocol.repeated import Repeated
+from shim.api.call import Call, Services
 from shim.api.many_groups import Question, ask_each
 from shim.coordinator import GroupCoordinator
 from shim.upstream import TopicInDoubt
 
+API = Repeated(offset_fetch.API)
 VERSIONS = (1, 9)
 
 # From here on the request and the response hold many groups, and an error of a group stands beside it.
@@ -45,12 +47,13 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     if len(groups) > 1:
         call.connection.hold()
         return _fetch_many(services, call, groups)
-    doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
-    if not doubtful:
-        _fetch_all(services, call, groups)
-        return None
-    call.connection.hold()
-    return _fetch_when_certain(services, call, groups, doubtful)
+    if services.topics.any_in_doubt:
+        doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
+        if doubtful:
+            call.connection.hold()
+            return _fetch_when_certain(services, call, groups, doubtful)
+    _fetch_only(services, call, groups)
+    return None
 
 
 async def _fetch_when_certain(
@@ -62,7 +65,7 @@ async def _fetch_when_certain(
     except TopicInDoubt:
         call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     else:
-        _fetch_all(services, call, groups)
+        _fetch_only(services, call, groups)
     finally:
         call.connection.go_on()
 
@@ -108,24 +111,42 @@ def _names(group: OffsetFetchRequestGroup) -> Iterable[str] | None:
     return None if group.topics is None else (topic.name for topic in group.topics)
 
 
-def _fetch_all(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
-    gather = Gather(len(groups), lambda answers: call.answer(_response(call, answers)))
-    for position, group in enumerate(groups):
+def _fetch_only(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
+    """Of the one that there is, if there is one."""
+    if not groups:
+        call.answer(_response(call, ()))
+    for group in groups:
         services.runtime.ask(
             services.runtime.partition_of(group.group_id),
             partial(_fetch, group, call.request.require_stable),
-            gather.part(position, partial(_failed, group)),
+            _OnlyGroup(call, group),
         )
 
 
-def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
-    return _response(call, [_failed(group, error) for group in _groups(call)])
+class _OnlyGroup:
+    """The ticket of a request for one group."""
+
+    __slots__ = ("_call", "_group")
+
+    def __init__(self, call: _Call, group: OffsetFetchRequestGroup) -> None:
+        self._call = call
+        self._group = group
+
+    def answer(self, response: OffsetFetchResponseGroup) -> None:
+        self._call.answer(_response(self._call, (response,)))
+
+    def fail(self, error: ErrorCode) -> None:
+        self.answer(_failed(self._group, error))
 
 
 def _fetch(
     group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
 ) -> OffsetFetchResponseGroup:
     return coordinator.offset_fetch(group, require_stable=require_stable)
+
+
+def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
+    return _response(call, tuple(_failed(group, error) for group in _groups(call)))
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
@@ -151,7 +172,7 @@ def _groups(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[Offset
 
 
 def _response(
-    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: list[OffsetFetchResponseGroup]
+    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: Sequence[OffsetFetchResponseGroup]
 ) -> OffsetFetchResponse:
     if call.version >= FIRST_OF_MANY:
         return OffsetFetchResponse(groups=tuple(groups))

@@ -331,6 +331,10 @@ class GroupCoordinator:
         """When `expire` is next to be called, in milliseconds since the epoch; None when nothing is waited for."""
         return self._state.deadlines.next()
 
+    def may_be_due_before(self, time: int) -> bool:
+        """Whether `next_deadline` may be before that time; costs less."""
+        return self._state.deadlines.may_be_before(time)
+
     def expire(self, now: int) -> Outcome:
         """Do what deadlines at or before `now` call for: ends of sessions, join phases and syncs.
 

@@ -82,6 +82,11 @@ class Deadlines(Generic[K]):
             self._settle_first()
         return heap[0][0] if heap else None
 
+    def may_be_before(self, time: int) -> bool:
+        """Whether `next` may be before that time; nothing is sorted out."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] < time
+
     def pop_due(self, now: int) -> K | None:
         """Remove and return the key with the earliest deadline if that is at or before `now`, otherwise None.
 

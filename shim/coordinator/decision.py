@@ -1,32 +1,43 @@
 """The making of an outcome: records are applied as they are written, answers gathered as they are given."""
 
+from typing import Any
+
+from protocol.commit_rows import CommitRows
 from protocol.errors import ErrorCode
-from protocol.history_log import HistoryRecord
+from protocol.history_log import HistoryRecord, Who
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.group import Group, Member, Parked
-from shim.coordinator.outcome import Key, Outcome, Producer, Response, Ticket, Transaction, Value
+from shim.coordinator.outcome import Key, Outcome, Producer, Response, RowsOfTopic, Ticket, Transaction, Value
 from shim.coordinator.state import PartitionState
 from shim.coordinator.transactions import Settled
+
+_new: Any = tuple.__new__  # it skips the constructors of named tuples
 
 
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("cuts", "history", "now", "outcome", "state")
+    __slots__ = ("cuts", "history", "now", "outcome", "rows", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
         self.now = now
         self.history: list[HistoryRecord] = []
         self.cuts: list[int] = []
-        self.outcome = Outcome([], [], self.history, self.cuts)
+        self.rows: list[RowsOfTopic] = []
+        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows))
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""
         self.state.replay(key, value)
         self.outcome.records.append((key, value))
+
+    def write_rows(self, group: str, topic: str, rows: CommitRows, who: Who | None) -> None:
+        """As :meth:`write`, of what a plain commit has for one topic; such commits are all that is decided."""
+        self.state.replay_rows(group, topic, rows, self.now)
+        self.rows.append(_new(RowsOfTopic, (group, topic, rows, self.now, who)))
 
     def begin_batch(self) -> None:
         """What is written from here on may become durable later than what was written before."""

@@ -58,6 +58,8 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
         for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
             if parked.wrote(of_group):
                 parked.is_written = True
+                state.reserve(-parked.room)  # its group is there
+                parked.room = 0
                 state.committers.setdefault(producer, {})[group] = parked.committer
                 if parked.told:
                     answer_parked(decision, parked)

@@ -1,8 +1,11 @@
 """OffsetCommit, versions 0-10, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
 
+from typing import Any, Final, cast
+
+from protocol.commit_rows import RECORD_SIZE, AllCommitted, CommitRows, rows_in
 from protocol.conditional_commit import is_conditional
 from protocol.errors import ErrorCode
-from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue
+from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue, Who
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -16,6 +19,8 @@ from shim.coordinator.decision import Decision
 from shim.coordinator.group import Group, GroupState
 from shim.coordinator.offset_metadata import is_too_large
 from shim.coordinator.outcome import Caller, Ticket
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 _GROUP_ID_NOT_FOUND_FROM = 9
 _INT64_MAX = 2**63 - 1
@@ -33,17 +38,27 @@ def offset_commit(
 
     The group id may be "", as old simple consumers have it.
     """
-    group = decision.state.groups.get(request.group_id)
+    state = decision.state
+    settings = state.settings
+    group = state.groups.get(request.group_id)
     error = _check(group, version, request)
-    remembered = caller if decision.state.settings.offsets_history_retention_minutes > 0 else None
-    if error is ErrorCode.NONE and _records_size(request, remembered) > decision.state.settings.commit_max_bytes:
+    remembered = caller if settings.offsets_history_retention_minutes > 0 else None
+    rows = rows_in(request.topics)
+    surely_fits = rows and rows * RECORD_SIZE <= settings.commit_max_bytes
+    if not (error or surely_fits) and _records_size(request, remembered) > settings.commit_max_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    if error is ErrorCode.NONE and group is None and not decision.state.has_room_for_group(request.group_id):
-        error = ErrorCode.POLICY_VIOLATION
-    if error is ErrorCode.NONE and group is not None and group.state is not GroupState.EMPTY:
-        decision.renew_session(group.members[request.member_id])
+    if error is ErrorCode.NONE:
+        if group is None:
+            if not state.has_room_for_group(request.group_id):
+                error = ErrorCode.POLICY_VIOLATION
+        elif group.state is not GroupState.EMPTY:
+            decision.renew_session(group.members[request.member_id])
+    if error is ErrorCode.NONE and rows and request.retention_time_ms == -1:
+        _commit_rows(decision, remembered, request)
+        decision.answer(ticket, _new(AllCommitted, (request,)))
+        return
     if error is ErrorCode.NONE and is_conditional(request):
-        refused = refusal(decision.state, request)
+        refused = refusal(state, request)
         if refused is not None:
             decision.answer(ticket, refused)
             return
@@ -57,6 +72,16 @@ def offset_commit(
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
     decision.answer(ticket, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
+
+
+def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetCommitRequest) -> None:
+    """All offsets of a request whose partitions are rows, and so have no metadata and no condition."""
+    group_id, generation_id, member_id, instance_id, _, topics, _ = request
+    who: Who | None = None
+    if remembered is not None:
+        who = _new(Who, (generation_id, member_id, instance_id, *remembered))
+    for topic in topics:
+        decision.write_rows(group_id, topic.name, cast(CommitRows, topic.partitions), who)
 
 
 def _check(group: Group | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
@@ -139,5 +164,6 @@ def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> in
     for topic in request.topics:
         record_size = _RECORD_SIZE + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
         size += len(topic.partitions) * record_size
-        size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
+        if not rows_in((topic,)):
+            size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)
     return size

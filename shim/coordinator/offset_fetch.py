@@ -2,6 +2,7 @@
 
 from itertools import groupby
 from operator import itemgetter
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -14,6 +15,9 @@ from protocol.messages.offset_fetch import (
 from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.coordinator.state import PartitionState
+
+_NONE: Final = CommittedOffset(-1, -1, "", -1)
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 def offset_fetch(
@@ -36,10 +40,10 @@ def offset_fetch(
             for topic, entries in groupby(offsets.of_group(request.group_id), key=itemgetter(0))
         )
     else:
-        topics = tuple(_asked(offsets, request.group_id, topic) for topic in request.topics)
+        topics = tuple([_asked(offsets, request.group_id, topic) for topic in request.topics])
     if require_stable and (state.transactions.pending or state.commits):
         topics = tuple(_stable(state, request.group_id, topic) for topic in topics)
-    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics, error_code=0)
+    return OffsetFetchResponseGroup(request.group_id, topics)
 
 
 def _stable(state: PartitionState, group_id: str, topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopics:
@@ -54,21 +58,19 @@ def _stable(state: PartitionState, group_id: str, topic: OffsetFetchResponseTopi
 
 
 def _asked(offsets: OffsetTable, group_id: str, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=tuple(
-            _found(partition, offsets.get(group_id, topic.name, partition)) for partition in topic.partition_indexes
-        ),
-    )
+    name, topic_id, partitions, _ = topic
+    of_topic = offsets.of_topic(group_id, name)
+    if of_topic is None:
+        found = tuple([_found(partition, None) for partition in partitions])
+    else:
+        found = tuple([_found(partition, of_topic.get(partition)) for partition in partitions])
+    topics: OffsetFetchResponseTopics = _new(OffsetFetchResponseTopics, (name, topic_id, found, ()))
+    return topics
 
 
 def _found(partition: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
-    offset, leader_epoch, metadata = committed[:3] if committed is not None else (-1, -1, "")
-    return OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=offset,
-        committed_leader_epoch=leader_epoch,
-        metadata=metadata,
-        error_code=0,
+    offset, leader_epoch, metadata, _, _ = committed or _NONE
+    found: OffsetFetchResponsePartitions = _new(
+        OffsetFetchResponsePartitions, (partition, offset, leader_epoch, metadata, 0, ())
     )
+    return found

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, KeysView
 from struct import Struct
 from typing import Final
 
+from protocol.commit_rows import CommitRows
 from shim.coordinator.dump_reader import DumpReader
 from shim.coordinator.topic_offsets import CommittedOffset, TopicOffsets
 
@@ -38,6 +39,11 @@ class OffsetTable:
         offsets = topics.get(topic) if topics is not None else None
         return offsets.get(partition) if offsets is not None else None
 
+    def of_topic(self, group: str, topic: str) -> TopicOffsets | None:
+        """The group's offsets for the topic, to be looked at only, and until the next one is set or deleted."""
+        topics = self._groups.get(group)
+        return topics.get(topic) if topics is not None else None
+
     def set(self, group: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Keep the committed offset, in place of an earlier one.
 
@@ -56,6 +62,18 @@ class OffsetTable:
         topic = sys.intern(topic)
         self._groups.setdefault(group, {})[topic] = offsets
         self._topics[topic] = self._topics.get(topic, 0) + 1
+
+    def set_rows(self, group: str, topic: str, rows: CommitRows, commit_timestamp: int) -> None:
+        """:meth:`set` for each row, without metadata and expire timestamp."""
+        topics = self._groups.get(group)
+        offsets = topics.get(topic) if topics is not None else None
+        if offsets is None:
+            for partition, offset, leader_epoch in rows.values():
+                self.set(group, topic, partition, CommittedOffset(offset, leader_epoch, "", commit_timestamp))
+            return
+        if self._dumping is not None:
+            self._dumping.keep(group)
+        self._count += offsets.set_rows(rows, commit_timestamp)
 
     def delete(self, group: str, topic: str, partition: int) -> None:
         """Forget the committed offset; nothing happens when there is none."""

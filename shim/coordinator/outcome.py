@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from protocol.commit_rows import AllCommitted, CommitRows
 from protocol.followed import Position
-from protocol.history_log import HistoryRecord
+from protocol.history_log import HistoryRecord, Who
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -40,6 +41,7 @@ Response: TypeAlias = (
     | HeartbeatResponse
     | LeaveGroupResponse
     | OffsetCommitResponse
+    | AllCommitted
     | OffsetDeleteResponse
     | TxnOffsetCommitResponse
     | DeletableGroupResult
@@ -81,6 +83,18 @@ class Transaction(NamedTuple):
     coordinator_epoch: int = 0
 
 
+class RowsOfTopic(NamedTuple):
+    """The records of a plain commit for one topic, one for each row, and as many of the history: where `who` is None,
+    none is kept. `now` is their time of commit, and there are no metadata and no expire timestamps.
+    """
+
+    group: str
+    topic: str
+    rows: CommitRows
+    now: int
+    who: Who | None
+
+
 class Outcome(NamedTuple):
     """What one request, or the deadlines that came up, led to.
 
@@ -91,6 +105,7 @@ class Outcome(NamedTuple):
     request, to parked ones, or both; a request that gets none here is parked.
     `history` becomes durable together with the records; nothing is ever replayed from it.
     `transaction`: the records are a batch in, or instead of them there is the end of, this one.
+    `rows`: of a plain commit, in place of `records` and `history`.
     """
 
     records: list[Record]
@@ -98,3 +113,4 @@ class Outcome(NamedTuple):
     history: Sequence[HistoryRecord] = ()
     cuts: Sequence[int] = ()
     transaction: Transaction | None = None
+    rows: Sequence[RowsOfTopic] = ()

@@ -8,6 +8,7 @@ and `replay` leaves it alone.
 import sys
 from collections.abc import Callable, Collection
 
+from protocol.commit_rows import CommitRows
 from protocol.followed import Position
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -99,6 +100,15 @@ class PartitionState:
                 self._delete_group(key.group)
             case _:
                 raise TypeError(f"{type(value).__name__} is no value for {type(key).__name__}")
+
+    def replay_rows(self, group: str, topic: str, rows: CommitRows, commit_timestamp: int) -> None:
+        """:meth:`replay` of the records of these offsets, without metadata and expire timestamp."""
+        if group not in self.recorded:
+            self._make_group(group)
+        if self.transactions.pending:
+            for partition, _, _ in rows.values():
+                self.transactions.overtake(OffsetCommitKey(group, topic, partition))
+        self.offsets.set_rows(group, topic, rows, commit_timestamp)
 
     def pending_offsets(self, group_id: str) -> Collection[tuple[str, int]]:
         """Every (topic, partition) for which a commit in a transaction is not settled."""

@@ -1,6 +1,6 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
-from shim.log.batching import Appended, EndOfTransaction, TransactionalSet
+from shim.log.batching import Appended, EndOfTransaction, Runs, TransactionalSet
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
@@ -20,6 +20,7 @@ __all__ = [
     "OffsetsLog",
     "PartitionWrite",
     "RecoveryNeeded",
+    "Runs",
     "TransactionKey",
     "TransactionalSet",
 ]

@@ -11,13 +11,15 @@ from protocol.batches import (
     ControlRecordType,
     EndTransactionMarker,
     Record,
-    encode_batch,
     encode_end_transaction,
+    encode_framed,
     encode_records,
     encoded_size,
+    frame_records,
     read_header,
 )
 from protocol.followed import Header
+from protocol.record_runs import Run, frame_runs, runs_size
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
@@ -27,6 +29,13 @@ MAX_RECORD_SET_BYTES: Final = 100 << 20
 
 RecordSet = Sequence[tuple[bytes, bytes | None]]
 """(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
+
+
+class Runs(NamedTuple):
+    """A record set of records that are framed many at once, and how many they are."""
+
+    runs: Sequence[Run]
+    records: int
 
 
 class TransactionalSet(NamedTuple):
@@ -49,7 +58,7 @@ class EndOfTransaction(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
-Appended: TypeAlias = RecordSet | TransactionalSet | EndOfTransaction
+Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction
 
 
 class PreparedBatch(NamedTuple):
@@ -65,7 +74,7 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
     Raises OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES, ValueError for an impossible timestamp.
     """
     batches: list[PreparedBatch] = []
-    plain: list[RecordSet] = []
+    plain: list[RecordSet | Runs] = []
     for each in appended:
         if not isinstance(each, _ALONE):
             plain.append(each)
@@ -103,38 +112,50 @@ def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms:
     )
 
 
-def _plain_batches(offset: int, record_sets: Sequence[RecordSet], timestamp_ms: int) -> list[PreparedBatch]:
-    if not record_sets:
-        return []
-    records = record_sets[0] if len(record_sets) == 1 else [record for each in record_sets for record in each]
-    if not records:
-        return []
-    shares = [records] if encoded_size(records) <= MAX_BATCH_BYTES else _shares(record_sets)
+def _plain_batches(offset: int, record_sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[PreparedBatch]:
     batches = []
+    shares = [record_sets] if sum(map(_size, record_sets)) <= MAX_BATCH_BYTES else _shares(record_sets)
     for share in shares:
-        data = encode_batch(offset, share, timestamp_ms)
-        offset += len(share)
-        batches.append(PreparedBatch(data, read_header(data)))
+        count = 0
+        parts: list[bytes | bytearray] = []
+        for each in share:
+            if isinstance(each, Runs):
+                count = frame_runs(each.runs, parts, count)
+            else:
+                frame_records(each, parts, count)
+                count += len(each)
+        if count:
+            data = encode_framed(offset, count, parts, timestamp_ms)
+            offset += count
+            batches.append(PreparedBatch(data, read_header(data)))
     return batches
 
 
-def _shares(record_sets: Sequence[RecordSet]) -> Iterator[RecordSet]:
-    share: list[tuple[bytes, bytes | None]] = []
+def _shares(record_sets: Sequence[RecordSet | Runs]) -> Iterator[list[RecordSet | Runs]]:
+    share: list[RecordSet | Runs] = []
     share_size = 0
     for record_set in record_sets:
         size = _check_size(record_set)
         if share and share_size + size > MAX_BATCH_BYTES:
             yield share
             share, share_size = [], 0
-        share += record_set
+        share.append(record_set)
         share_size += size
     if share:
         yield share
 
 
-def _check_size(record_set: RecordSet) -> int:
-    size = encoded_size(record_set)
+def _size(record_set: RecordSet | Runs) -> int:
+    """An upper bound of the bytes that it takes in a batch."""
+    if isinstance(record_set, Runs):
+        return runs_size(record_set.runs)
+    return encoded_size(record_set)
+
+
+def _check_size(record_set: RecordSet | Runs) -> int:
+    size = _size(record_set)
     if size > MAX_RECORD_SET_BYTES:
-        reason = f"{len(record_set)} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
+        count = record_set.records if isinstance(record_set, Runs) else len(record_set)
+        reason = f"{count} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
         raise OSError(errno.EMSGSIZE, reason)
     return size

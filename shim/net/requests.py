@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 _HEAD = struct.Struct(">ihhi")
 # api key, api version and correlation id: what every request header begins with
@@ -17,6 +17,8 @@ _SMALLEST_REQUEST = _HEAD.size - 4
 # Bytes within which a forwarded request must say whether it will be answered. Two strings of 32,767 bytes, the longest
 # that Kafka's old headers can carry, come before that.
 MAX_BEGINNING = 1 << 17
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class BadRequest(ValueError):
@@ -103,21 +105,26 @@ class RequestReader(Generic[RouteT]):
             self._forwarding -= position
         elif self._collecting:
             position = run = self._collect(data, 0)
-        while end - position >= _HEAD.size and not self._sink.stopped:
-            head = Head._make(_HEAD.unpack_from(data, position))
-            route = self._route(head)
-            frame_end = position + 4 + head.size
+        sink, unpack_head = self._sink, _HEAD.unpack_from
+        while end - position >= _HEAD.size and not sink.stopped:
+            head: Head = _new(Head, unpack_head(data, position))
+            size, api_key, api_version, _ = head
+            route = self._routes.get((api_key & 0xFFFF) << 16 | (api_version & 0xFFFF))
+            if route is None or not _SMALLEST_REQUEST <= size <= self._max_bytes:
+                self._check_size(size)
+                raise BadRequest(f"api key {api_key} version {api_version} is not served")
+            frame_end = position + 4 + size
             if route.forwarded:
                 answered = True
                 if route.answered is not None:
-                    says = route.answered(data, position, min(end, frame_end), head.api_version)
+                    says = route.answered(data, position, min(end, frame_end), api_version)
                     if says is None and frame_end > end:
                         if end - position > MAX_BEGINNING:
-                            raise BadRequest(f"api key {head.api_key}: a header of more than {MAX_BEGINNING} bytes")
+                            raise BadRequest(f"api key {api_key}: a header of more than {MAX_BEGINNING} bytes")
                         break
                     # All there and still unsaid: the broker, which gets it as it is, will find it malformed.
                     answered = says is not False
-                self._sink.forward_begins(head, route, answered=answered)
+                sink.forward_begins(head, route, answered=answered)
                 if frame_end > end:
                     self._forwarding = frame_end - end
                     position = end
@@ -125,15 +132,15 @@ class RequestReader(Generic[RouteT]):
                 position = frame_end
                 continue
             if run < position:
-                self._sink.forward(data[run:position])
+                sink.forward(data[run:position])
             if frame_end <= end:
-                self._sink.request(head, route, data[position:frame_end])
+                sink.request(head, route, data[position:frame_end])
                 position = run = frame_end
             else:
-                self._pending, self._collecting = (head, route), head.size + 4
+                self._pending, self._collecting = (head, route), size + 4
                 position = run = self._collect(data, position)
         if run < position:
-            self._sink.forward(data if position - run == end else data[run:position])
+            sink.forward(data if position - run == end else data[run:position])
         if position < end:
             self._tail = data[position:]
             if len(self._tail) >= 4:
@@ -149,13 +156,6 @@ class RequestReader(Generic[RouteT]):
             self._collected.clear()
             self._sink.request(*self._pending, frame)
         return stop
-
-    def _route(self, head: Head) -> RouteT:
-        self._check_size(head.size)
-        route = self._routes.get((head.api_key & 0xFFFF) << 16 | (head.api_version & 0xFFFF))
-        if route is None:
-            raise BadRequest(f"api key {head.api_key} version {head.api_version} is not served")
-        return route
 
     def _check_size(self, size: int) -> None:
         if _SMALLEST_REQUEST <= size <= self._max_bytes:

@@ -63,12 +63,12 @@ class ResponseQueue:
             self._release()
 
     def _release(self) -> None:
-        frames = []
-        while self._slots and (frame := self._slots[0].frame) is not None:
+        slots, frames = self._slots, []
+        while slots and (frame := slots[0].frame) is not None:
             frames.append(frame)
-            self._slots.popleft()
+            slots.popleft()
         self.write(frames[0] if len(frames) == 1 else b"".join(frames))
-        if self._slots and self._slots[0].stream:
+        if slots and slots[0].stream:
             self._stream_ready()
 
 

@@ -166,15 +166,19 @@ class ClientSession(asyncio.Protocol):
         self._broker.forward(data)
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
-        respond = partial(self._fill, self._reserve())
-        match route.disposition:
-            case Served(api, handle, failure):
-                call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
-                pending = handle(self._services, call)
-                if pending is not None:
-                    self._in_background(pending)
-            case Refused(answer):
-                respond(answer(head.correlation_id))
+        queue = self._queue
+        respond = partial(self._fill, queue.reserve())
+        if len(queue) >= MAX_PENDING:
+            self._stop(_TOO_MANY)
+        disposition = route.disposition
+        if isinstance(disposition, Served):
+            api, handle, failure = disposition
+            call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
+            pending = handle(self._services, call)
+            if pending is not None:
+                self._in_background(pending)
+        elif isinstance(disposition, Refused):
+            respond(disposition.answer(head.correlation_id))
 
     # What handlers use.
 
@@ -205,7 +209,7 @@ class ClientSession(asyncio.Protocol):
     def responded(self) -> None:
         if self._closed:
             return
-        if len(self._queue) <= MAX_PENDING // 2:
+        if self._stops & _TOO_MANY and len(self._queue) <= MAX_PENDING // 2:
             self._go_on(_TOO_MANY)
         if self._draining and not len(self._queue) and not self._requests.mid_request:
             self._close(None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
-from shim.log import EndOfTransaction, TransactionalSet
+from shim.log import EndOfTransaction, Runs, TransactionalSet
 
 
 class Ticket(Protocol):
@@ -22,7 +22,8 @@ class Ticket(Protocol):
 
 
 Record = tuple[bytes, bytes | None]
-Batch = list[Record] | TransactionalSet | EndOfTransaction
+RecordSet = list[Record] | Runs
+Batch = RecordSet | TransactionalSet | EndOfTransaction
 """One decision's records, plain or in a transaction, or the end of a transaction."""
 
 
@@ -37,18 +38,21 @@ class PartitionRecords:
 
     def __init__(self) -> None:
         self.offsets: list[Batch] = []
-        self.history: list[list[Record]] = []
+        self.history: list[RecordSet] = []
         self.count = 0
         """Records of the offsets."""
 
-    def add(self, offsets: Batch, history: list[Record]) -> None:
+    def add(self, offsets: Batch, history: RecordSet) -> None:
         self.offsets.append(offsets)
         if isinstance(offsets, list):
             self.count += len(offsets)
+        elif isinstance(offsets, Runs):
+            self.count += offsets.records
         else:
             self.count += len(offsets.records) if isinstance(offsets, TransactionalSet) else 1
-            self.history += _divided(history)
-            return
+            if isinstance(history, list):
+                self.history += _divided(history)
+                return
         if history:
             self.history.append(history)
 
@@ -83,7 +87,7 @@ class Flight:
         self._answers: dict[int, list[tuple[Ticket, Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def append(self, partition: int, records: Batch, history: list[Record], timeout_seconds: float) -> None:
+    def append(self, partition: int, records: Batch, history: RecordSet, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)

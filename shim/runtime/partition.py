@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.followed import position_header
-from protocol.history_log import encode_history
-from protocol.offsets_log import encode_key, encode_value
-from shim.coordinator import GroupCoordinator, Outcome, Transaction
-from shim.log import EndOfTransaction, TransactionalSet
-from shim.runtime.flight import Batch, Record, Ticket
+from protocol.history_log import encode_history, history_runs
+from protocol.offsets_log import commit_runs, encode_key, encode_value
+from protocol.record_runs import Run
+from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, Transaction
+from shim.log import EndOfTransaction, Runs, TransactionalSet
+from shim.runtime.flight import Batch, Record, RecordSet, Ticket
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class Partition:
@@ -50,20 +53,36 @@ class Decided(NamedTuple):
     """An outcome with which nothing can go wrong any more: its records encoded, its tickets known to wait."""
 
     batches: list[Batch]
-    history: list[Record]
+    history: RecordSet
     answers: list[tuple[Ticket, Any]]
 
 
 def decided(partition: Partition, outcome: Outcome) -> Decided:
     """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
-    records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
-    history: list[Record] = [encode_history(record) for record in outcome.history]
     answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):
         raise RuntimeError("two answers to one request")
+    if outcome.rows:
+        return _rows(outcome.rows, answers)
+    records = [(encode_key(key), None if value is None else encode_value(value)) for key, value in outcome.records]
+    history: list[Record] = [encode_history(record) for record in outcome.history]
     if outcome.transaction is not None:
         return Decided([_transactional(outcome.transaction, records)], history, answers)
     return Decided(_batches(records, outcome.cuts), history, answers)
+
+
+def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Decided:
+    count = 0
+    offsets: list[Run] = []
+    history: list[Run] = []
+    for group, topic, of_topic, now, who in rows:
+        count += of_topic.size
+        offsets += commit_runs(group, topic, of_topic, now)
+        if who is not None:
+            history += history_runs(group, topic, of_topic, now, who)
+    batch: Runs = _new(Runs, (offsets, count))
+    made: Decided = _new(Decided, ([batch], _new(Runs, (history, count)) if history else [], answers))
+    return made
 
 
 def _transactional(transaction: Transaction, records: list[Record]) -> Batch:

@@ -215,25 +215,31 @@ class Runtime:
             log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            _tell([(ticket, response)], partition_number, self._writer.flight_of(partition_number))
+            flight = self._writer.flight_of(partition_number)
+            if flight is None:
+                ticket.answer(response)
+            else:
+                flight.hold(partition_number, ticket, response)
 
     # -- from decision to answer
 
     def _carry_out(self, partition: Partition, outcome: Decided, *, hold: bool) -> None:
-        number = partition.number
-        for ticket, _ in outcome.answers:
+        number, writer = partition.number, self._writer
+        batches, history, answers = outcome
+        for ticket, _ in answers:
             del partition.waiting[ticket]
-        history = outcome.history
-        for batch in outcome.batches:
-            self._writer.append(number, batch, history)
+        for batch in batches:
+            writer.append(number, batch, history)
             history = []
-        _tell(outcome.answers, number, self._writer.flight_of(number) if hold or outcome.batches else None)
+        _tell(answers, number, writer.flight_of(number) if hold or batches else None)
         self._arm(partition)
 
     def _arm(self, partition: Partition) -> None:
         """Have the loop call when the coordinator's earliest deadline is due."""
         coordinator = partition.coordinator
-        due = coordinator.next_deadline() if coordinator is not None else None
+        if coordinator is None or (partition.due is not None and not coordinator.may_be_due_before(partition.due)):
+            return
+        due = coordinator.next_deadline()
         if due is None or (partition.due is not None and partition.due <= due):
             return
         if partition.timer is not None:

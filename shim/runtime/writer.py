@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, TypeVarTuple
 from protocol.history_log import HISTORY_TOPIC
 from shim.log import OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
-from shim.runtime.flight import Batch, Flight, Record, Ticket
+from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.snapshots import End, Snapshots
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -67,7 +67,7 @@ class Writer:
         else:
             self._without_history.add(number)
 
-    def append(self, number: int, records: Batch, history: list[Record]) -> None:
+    def append(self, number: int, records: Batch, history: RecordSet) -> None:
         """One decision's records, to be written with the next flight."""
         self._next.append(number, records, history, self._commit_timeout)
         self._wake.set()

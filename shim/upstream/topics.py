@@ -151,6 +151,11 @@ class Topics:
                 counts[name] = max(topic.partitions, self.partition_counts.get(name, 0)) if topic is not None else 0
         return counts
 
+    @property
+    def any_in_doubt(self) -> bool:
+        """Whether any topic is."""
+        return bool(self._doubts)
+
     def in_doubt(self, names: Iterable[str] | None) -> list[str]:
         """Which of these (None: of all) were seen with another id: it is not known yet whether their offsets are to be
         deleted."""

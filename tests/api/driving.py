@@ -107,8 +107,8 @@ def call(
     """The request in ``frame`` as the session hands it to its handler, by way of the table."""
     served = ROUTES[api.key << 16 | version].disposition
     assert isinstance(served, Served)
-    assert served.api is api
-    return served, Call(api, version, frame, client, served.failure, respond)
+    assert served.api.key == api.key
+    return served, Call(served.api, version, frame, client, served.failure, respond)
 
 
 async def answer(api: Api[Any, Any], version: int, request: Any, to: Services, client: Client | None = None) -> Any:

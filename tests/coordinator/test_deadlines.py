@@ -26,6 +26,17 @@ def test_an_earlier_deadline_counts_at_once() -> None:
     assert deadlines.pop_due(10) is None
 
 
+def test_whether_one_may_be_due_is_said_without_sorting() -> None:
+    deadlines: Deadlines[str] = Deadlines()
+    assert not deadlines.may_be_before(10**12)
+    deadlines.set("a", 10)
+    assert (deadlines.may_be_before(10), deadlines.may_be_before(11)) == (False, True)
+    deadlines.set("a", 50)
+    assert deadlines.may_be_before(11), "it may, as far as is known"
+    deadlines.set("b", 5)
+    assert deadlines.may_be_before(6)
+
+
 def test_cancelled_deadlines_do_not_pile_up() -> None:
     deadlines: Deadlines[int] = Deadlines()
     for key in range(20_000):
