@@ -12,15 +12,17 @@ _logger = logging.getLogger(__name__)
 
 
 class Ends:
-    """Under the default flush policy ``written`` and ``synced`` are beyond ``acknowledged`` only while a write is under
-    way or has failed. Under a looser one ``synced`` may be behind.
+    """``written`` is beyond ``acknowledged`` only while a write is under way or has failed. ``synced``, of the segment
+    itself, may be behind: ``journaled`` says that the journal then has what was acknowledged; otherwise, under a loose
+    flush policy, nothing durable has.
     """
 
-    def __init__(self, folder: Path, recovery_point: int) -> None:
+    def __init__(self, folder: Path, recovery_point: int, *, journaled: bool) -> None:
         self.written = self.synced = LogEnd(0, 0, 0)
         self.unsynced_since_ms: int | None = None
-        """The timestamp of the oldest write that was acknowledged and is not synced; None when all are."""
+        """The timestamp of the oldest write that was acknowledged and is not durable; None when all are."""
         self._folder = folder
+        self._journaled = journaled
         self._checkpointed = recovery_point
         self._acknowledged: LogEnd | None = None
         self._sync_failed = False
@@ -49,6 +51,17 @@ class Ends:
         return self._acknowledged == self.synced == self.written
 
     @property
+    def needs_journal(self) -> bool:
+        """Whether something that was acknowledged may be in the journal only."""
+        end = self._acknowledged
+        return self._journaled and end is not None and (self._sync_failed or self.synced.offset < end.offset)
+
+    @property
+    def needs_redo(self) -> bool:
+        """Whether what was acknowledged has to be put back from the journal, since a sync has failed."""
+        return self._journaled and self._acknowledged is not None and self._sync_failed
+
+    @property
     def unsynced_records(self) -> int:
         return self.written.offset - self.synced.offset
 
@@ -59,9 +72,14 @@ class Ends:
     def sync_failed(self) -> None:
         self._sync_failed = True
 
+    def redone(self) -> None:
+        """What was acknowledged is durable in the segment, from the journal. The partition is still to be recovered."""
+        self.synced = self.acknowledged
+        self._sync_failed = False
+
     def acknowledge(self, timestamp_ms: int) -> None:
         self._acknowledged = self.written
-        if self.unsynced_since_ms is None and self.synced != self.written:
+        if not self._journaled and self.unsynced_since_ms is None and self.synced != self.written:
             self.unsynced_since_ms = timestamp_ms
 
     def recovered(self, end: LogEnd) -> None:
@@ -74,11 +92,11 @@ class Ends:
     def certain(self) -> LogEnd | None:
         """Where the log has to end after a failure; None before the first recovery, when only the disk can tell.
 
-        A sync that failed has left nothing certain but what was synced before it. Under a loose flush policy that may
-        be less than what was acknowledged.
+        A sync that failed has left nothing certain but what was synced before it, and what the journal has. Under a
+        loose flush policy that may be less than what was acknowledged.
         """
         end = self._acknowledged
-        if end is None or not self._sync_failed or self.synced.offset >= end.offset:
+        if end is None or self._journaled or not self._sync_failed or self.synced.offset >= end.offset:
             return end
         _logger.error(
             "%s: a flush failed: %d records that were acknowledged before it are lost, from offset %d on",

@@ -14,7 +14,8 @@ from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.handover import Handover, recovery_points, take_over
+from shim.log.handover import CLEAN_SHUTDOWN, Handover, recovery_points, take_over
+from shim.log.journal import Journal
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
@@ -63,6 +64,7 @@ class OffsetsLog:
         lock: DataDirLock,
         partitions: Mapping[TopicPartition, PartitionLog],
         handover: Handover,
+        journal: Journal,
         *,
         files: Files,
         data_dir: Path,
@@ -73,9 +75,12 @@ class OffsetsLog:
         self._data_dir = data_dir
         self._settings = settings
         self._handover = handover
+        self._journal = journal
+        self._flushes_first = settings.flushes_first
         self._cluster_id: str | None = None
         self._partitions = dict(partitions)
         self._checkpoint_due_ms: int | None = None
+        self._cannot_sync = False
         self._flusher = Flusher()
         self._closed = False
 
@@ -102,24 +107,34 @@ class OffsetsLog:
         data_dir = data_dir.absolute()
         make_data_dir(files, data_dir)
         refuse_brokers_folder(files, data_dir)
-        lock = DataDirLock(files, data_dir)
-        try:
+        with ExitStack() as undone:
+            lock = DataDirLock(files, data_dir)
+            undone.callback(lock.release)
             noted = recovery_points(files, data_dir)
+            journal = Journal(files, data_dir)
+            undone.callback(journal.close)
+            # Before anything else looks at the segments.
+            clean = files.exists(data_dir / CLEAN_SHUTDOWN)
+            redone = {} if clean else journal.redo_all(noted)
             folders = {
                 TopicPartition(topic, partition): folder
                 for topic in topics
                 for partition, folder in enumerate(open_partitions(files, data_dir, topic, num_partitions))
             }
             left = take_over(files, data_dir, flushes_first=settings.flushes_first)
+            if not clean:
+                journal.discard()
+            journal.begin_anew()
             files.sync_directory(data_dir)
+            of_writes = journal if settings.flushes_first else None
             partitions = {
-                at: PartitionLog(files, folder, at, settings, left, noted.get(at, 0)) for at, folder in folders.items()
+                at: PartitionLog(files, folder, at, settings, left, (noted | redone).get(at, 0), of_writes)
+                for at, folder in folders.items()
             }
             handover = Handover(files, data_dir, settings, left, noted, partitions.values())
-            return cls(lock, partitions, handover, files=files, data_dir=data_dir, settings=settings)
-        except BaseException:
-            lock.release()
-            raise
+            log = cls(lock, partitions, handover, journal, files=files, data_dir=data_dir, settings=settings)
+            undone.pop_all()
+            return log
 
     def claim(self, cluster_id: str) -> None:
         """Note durably which cluster the offsets are of. Raises LogError when they are of another; OSError."""
@@ -169,7 +184,7 @@ class OffsetsLog:
         for a timestamp beyond 64 bits.
         """
         failed: dict[int, OSError] = {}
-        written: list[tuple[PartitionWrite, PartitionLog]] = []
+        written: list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]] = []
         for write, log, batches in self._prepared(writes, failed):
             if write.partition in failed:
                 continue
@@ -178,19 +193,25 @@ class OffsetsLog:
             except OSError as error:
                 failed[write.partition] = error
             else:
-                written.append((write, log))
-        synced = [(write.partition, log) for write, log in written if write.partition not in failed and log.must_sync]
-        failed |= self._flusher.sync(synced)
+                written.append((write, log, batches))
+        written = [each for each in written if each[0].partition not in failed]
+        begins_segment = any(log.begins_segment for _, log, _ in written)
+        if not (self._flushes_first and not begins_segment and self._journaled(written)):
+            synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
+            failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
-        done = [(log, write.timestamp_ms) for write, log in written if write.partition not in failed]
-        begins_segment = any(log.begins_segment for log, _ in done)
+        done = [(log, write.timestamp_ms) for write, log, _ in written if write.partition not in failed]
         for log, timestamp_ms in done:
             log.acknowledge(timestamp_ms)
-        if begins_segment:
+        if begins_segment and done:
             # So that a recovery point is in the newest segment before anything in there that was flushed is
             # acknowledged: were that file to vanish, the one before it would look like the end of a sound log.
             self._note_recovery_points()
         return failed
+
+    def _journaled(self, written: Sequence[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]) -> bool:
+        """Has the journal make durable what was written. False when it could not."""
+        return not written or self._journal.append([log.journal_entry(batches) for _, log, batches in written])
 
     def _prepared(
         self, writes: Sequence[PartitionWrite], failed: dict[int, OSError]
@@ -214,8 +235,9 @@ class OffsetsLog:
 
     def maintain(self, now_ms: int) -> Maintained:
         """What is due by itself: flushes that ``log.flush.interval.ms`` asks for, a new segment where the active one is
-        too old (one at a time, as writes wait for it), and the checkpoint of the recovery points. To be called by the
-        thread that writes, also when there is nothing to write.
+        too old (one at a time, as writes wait for it), the syncs after which the journal may begin anew, and the
+        checkpoint of the recovery points. To be called by the thread that writes, also when there is nothing to write,
+        and soon when it is :attr:`maintenance_due`.
 
         ``now_ms``: milliseconds since the epoch, by the clock of the writes' timestamps.
         """
@@ -226,18 +248,44 @@ class OffsetsLog:
             if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
         ]
         failed = self._flusher.flush(due)
+        checkpoint_due = self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms
+        if checkpoint_due or self.maintenance_due:
+            failed |= self._sync_all()
         to_roll = [log for log in self._partitions.values() if log.roll_due]
         for log in to_roll[:1]:
             try:
                 log.roll(now_ms)
             except OSError as error:
                 failed[log.topic_partition.partition] = error
-        if self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms:
+        if checkpoint_due or self._checkpoint_due_ms is None:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             self._note_recovery_points()
         unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
         next_ms = min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval)
         return Maintained(failed, min(next_ms, now_ms + _BETWEEN_ROLLS_MS) if to_roll[1:] else next_ms)
+
+    @property
+    def maintenance_due(self) -> bool:
+        """Whether there is something to :meth:`maintain` now, whatever the time."""
+        return self._journal.is_full and not self._cannot_sync
+
+    def _sync_all(self) -> dict[int, OSError]:
+        """Syncs all segments, after which the journal may begin anew. Gives the partitions that have to be recovered:
+        those whose sync has failed. What was acknowledged of them is made durable from the journal."""
+        if self._journal.is_empty:
+            return {}
+        logs = [log for log in self._partitions.values() if log.needs_journal]
+        failed = self._flusher.flush([(log.topic_partition.partition, log) for log in logs])
+        self._cannot_sync = False
+        try:
+            for log in logs:
+                if log.needs_journal:
+                    log.redo()
+            self._journal.begin_anew()
+        except OSError as error:
+            self._cannot_sync = True  # until the time for it has come again
+            _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self._data_dir, error)
+        return failed
 
     def _note_recovery_points(self) -> None:
         try:
@@ -260,6 +308,7 @@ class OffsetsLog:
             closing.callback(self._lock.release)
             for log in self._partitions.values():
                 closing.callback(log.close)
+            closing.callback(self._journal.close)
             closing.callback(self._flusher.close)
             self._leave()
 
@@ -268,6 +317,7 @@ class OffsetsLog:
         unsynced = [(log.topic_partition.partition, log) for log in logs if log.unsynced_since_ms is not None]
         for partition, error in self._flusher.flush(unsynced).items():
             _logger.error("partition %d: records that were acknowledged may be lost: %s", partition, error)
+        self._sync_all()
         try:
             self._handover.leave()
         except OSError as error:

@@ -13,6 +13,7 @@ from shim.log.closed import ClosedSegments
 from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
+from shim.log.journal import Journal, JournalEntry
 from shim.log.reading import read_on
 from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch
@@ -22,7 +23,8 @@ from shim.log.torn_tail import Known
 
 
 class PartitionLog:
-    """One partition's folder. A write is :meth:`prepare`, :meth:`write`, :meth:`sync` and :meth:`acknowledge`.
+    """One partition's folder. A write is :meth:`prepare`, :meth:`write`, the journal's flush of :meth:`journal_entry`
+    (or :meth:`sync`), and :meth:`acknowledge`.
 
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
@@ -39,7 +41,9 @@ class PartitionLog:
         settings: LogSettings,
         left: LeftBehind,
         recovery_point: int,
+        journal: Journal | None = None,
     ) -> None:
+        """``journal``: under the default flush policy, what makes writes durable before the segment is synced."""
         self.folder = folder
         self.topic_partition = topic_partition
         self._files = files
@@ -48,7 +52,8 @@ class PartitionLog:
         self._active: ActiveSegment | None = None
         self._recovered = False
         self._recovery = 0
-        self._ends = Ends(folder, recovery_point)
+        self._journal = journal
+        self._ends = Ends(folder, recovery_point, journaled=journal is not None)
         # Segments that the write under way has rolled, and the newest one that any write may have made.
         self._rolled: list[Segment] = []
         self._newest_base = 0
@@ -107,7 +112,7 @@ class PartitionLog:
     def write(self, batches: Sequence[PreparedBatch]) -> None:
         """Writes prepared batches after the end of the log, rolling its segment where that is due. Raises OSError.
 
-        Under the default flush policy at most one batch at a time is not yet durable: of several, each is synced before
+        Under the default flush policy at most one batch at a time is durable nowhere: of several, each is synced before
         the next is written. The disk may get to the bytes of one sync in any order, so with two batches in it the
         second could survive a power failure that tears the first. With one, a sound batch after a bad one proves that
         the bad one was durable once, which is what recovery relies on.
@@ -117,7 +122,7 @@ class PartitionLog:
         if active is None:
             raise RecoveryNeeded(self.folder)
         for batch in batches:
-            if self._settings.flushes_first and self._ends.unsynced_records:
+            if self._settings.flushes_first and self._ends.written != self._ends.acknowledged:
                 self.sync()
             if not active.has_room_for(batch, self._settings):
                 active = self._roll(active)
@@ -134,6 +139,24 @@ class PartitionLog:
         self._ends.written = self._ends.synced = self._active.end
         self._rolled.append(full.finish())
         return self._active
+
+    def journal_entry(self, batches: Sequence[PreparedBatch]) -> JournalEntry:
+        """What the write under way has written, none of it into a new segment."""
+        base_offset, position, _ = self._ends.acknowledged
+        data = batches[0].data if len(batches) == 1 else b"".join(batch.data for batch in batches)
+        return JournalEntry(self.topic_partition, base_offset, position, self._ends.written.offset, data)
+
+    @property
+    def needs_journal(self) -> bool:
+        """Whether something that was acknowledged may be in the journal only."""
+        return self._ends.needs_journal
+
+    def redo(self) -> None:
+        """Makes certain that what was acknowledged is durable in the segment, where a sync of that has failed. Raises
+        OSError."""
+        if self._journal is not None:
+            self._journal.redo(self.topic_partition)
+            self._ends.redone()
 
     @property
     def begins_segment(self) -> bool:
@@ -166,12 +189,12 @@ class PartitionLog:
 
     @property
     def must_sync(self) -> bool:
-        """Whether what was written has to be synced before it is acknowledged."""
+        """Whether what was written has to be synced before it is acknowledged, under a loose flush policy."""
         return self._ends.unsynced_records >= self._settings.flush_interval_messages
 
     @property
     def unsynced_since_ms(self) -> int | None:
-        """The timestamp of the oldest write that was acknowledged and is not synced; None when all are."""
+        """The timestamp of the oldest write that was acknowledged and is not durable; None when all are."""
         return self._ends.unsynced_since_ms if self._recovered else None
 
     def sync(self) -> None:
@@ -187,7 +210,7 @@ class PartitionLog:
         self._ends.sync_succeeded()
 
     def flush(self) -> None:
-        """As :meth:`sync`, between writes, under a loose flush policy. Nothing while a recovery is due or under way."""
+        """As :meth:`sync`, between writes. Nothing while a recovery is due or under way."""
         with self._flush_lock:  # no recovery begins meanwhile
             if self._recovered:
                 self.sync()
@@ -230,6 +253,10 @@ class PartitionLog:
         self._close_active()
         with self._closed.files_lock:
             self._closed.finish_swap()
+        if self._journal is not None and self._ends.known:
+            self._journal.heal()
+            if self._ends.needs_redo:
+                self.redo()
         clean = self._left.clean and not self._ends.known
         left = Known(self.recovery_point, clean, self._left.loose)
         expected = Expected(self._ends.certain(), self._newest_base, left)

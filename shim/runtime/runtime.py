@@ -65,11 +65,11 @@ class Runtime:
         self._stopping = False
         self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
-        wake = asyncio.Event()
-        self._snapshots = Snapshots(offsets_log, lambda number: self._partitions[number].coordinator, wake.set)
-        self._writer = Writer(
-            *(offsets_log, self._snapshots, clock, settings.offsets_commit_timeout_ms / 1000, wake), failed=self._failed
+        self._snapshots = Snapshots(
+            offsets_log, lambda number: self._partitions[number].coordinator, lambda: self._writer.wake()
         )
+        commit_timeout = settings.offsets_commit_timeout_ms / 1000
+        self._writer = Writer(offsets_log, self._snapshots, clock, commit_timeout, self._failed)
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchers: list[Watcher] = [self._end_left_open]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.history_log import HISTORY_TOPIC
-from shim.log import OffsetsLog, PartitionWrite
+from shim.log import Maintained, OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
-from shim.runtime.snapshots import End, Snapshots
+from shim.runtime.snapshots import End, Snapshots, Taking
+from shim.runtime.writing_thread import WritingThread
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -36,21 +36,21 @@ class Writer:
         snapshots: Snapshots,
         clock: Clock,
         commit_timeout_seconds: float,
-        wake: asyncio.Event,
         failed: Callable[[Mapping[int, OSError], Flight | None], None],
     ) -> None:
-        """``wake`` is set when there may be a snapshot to take. ``failed`` is told of which partitions a write has
-        failed, and of the flight that it was, if it was one.
-        """
+        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one."""
         self._log = offsets_log
         self._snapshots = snapshots
         self._clock = clock
         self._commit_timeout = commit_timeout_seconds
         self._failed = failed
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-write")
+        self._thread = WritingThread("log-write")
         self._next = Flight()
         self._flying: Flight | None = None
-        self._wake = wake
+        self._taking: Taking | None = None
+        self._running: asyncio.Future[None] | None = None
+        # Whether the thread is at work, or the next thing to do is about to be looked for.
+        self._busy = False
         self._maintain_at = 0
         self._maintain_timer: asyncio.TimerHandle | None = None
         self._without_history: set[int] = set()
@@ -70,7 +70,8 @@ class Writer:
     def append(self, number: int, records: Batch, history: RecordSet) -> None:
         """One decision's records, to be written with the next flight."""
         self._next.append(number, records, history, self._commit_timeout)
-        self._wake.set()
+        if not self._busy:
+            self.wake()
 
     @property
     def hangs(self) -> bool:
@@ -93,39 +94,47 @@ class Writer:
 
     async def run(self) -> None:
         """Write flights until :meth:`stop`, and then those that are left."""
-        while not (self._stopping and not self._next.records):
-            if self._clock.now() >= self._maintain_at:
-                await self._maintain()
-                continue
-            if not (self._next.records or self._snapshots.due):
-                self._wake.clear()
-                await self._wake.wait()
-                continue
-            flight = self._flying = self._next
-            self._next = Flight()
-            failed = await self._hand_over(flight)
-            self._flying = None
-            flight.close()
-            self._failed(failed, flight)
-            landed = [(number, records.count) for number, records in flight.records.items() if number not in failed]
-            for number, count in landed:
-                flight.landed(number)
-                self._snapshots.written(number, count)
+        self._running = asyncio.get_running_loop().create_future()
+        self.wake()
+        try:
+            await self._running
+        finally:
+            self._running = None
         self.all_written = True
 
-    async def _hand_over(self, flight: Flight) -> dict[int, OSError]:
-        """Have the flight written, and begin a snapshot where one is due. Gives the partitions whose write failed."""
+    def wake(self) -> None:
+        """There may be something to do. It is looked for when the loop has come round: what is asked for until then, by
+        all requests that have arrived together, is in one flight."""
+        if not self._busy and self._running is not None:
+            self._busy = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        running = self._running
+        if running is None or running.done():
+            return
+        self._busy = True
+        if self._stopping and not self._next.records:
+            running.set_result(None)
+        elif self._log.maintenance_due or self._clock.now() >= self._maintain_at:
+            self._thread.begin(self._maintained, self._log.maintain, self._clock.now())
+        elif self._next.records or self._snapshots.due:
+            self._take_off()
+        else:
+            self._busy = False
+
+    def _take_off(self) -> None:
+        """Have the next flight written, and begin a snapshot where one is due."""
+        flight = self._flying = self._next
+        self._next = Flight()
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
             writes.append(PartitionWrite(number, records.offsets, now))
             if records.history and number not in self._without_history:
                 writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
-        taking = self._snapshots.begin()
-        failed, ends = await self.in_thread(self._write, writes, taking.number if taking is not None else None)
-        if taking is not None and not taking.landed.done():
-            taking.landed.set_result(ends)
-        return failed
+        self._taking = self._snapshots.begin()
+        self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
 
     def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
         """In the thread."""
@@ -134,26 +143,55 @@ class Writer:
             return Written(failed, None)
         return Written(failed, self._snapshots.ends_of(of_snapshot))
 
-    async def _maintain(self) -> None:
-        """What the log has to do by itself, and when it is next to be asked."""
-        now = self._clock.now()
-        failed, self._maintain_at = await self.in_thread(self._log.maintain, now)
+    def _landed(self, written: Written, error: BaseException | None) -> None:
+        if self._broke_off(error):
+            return
+        failed, ends = written
+        flight, taking = self._flying, self._taking
+        self._flying = self._taking = None
+        if taking is not None and not taking.landed.done():
+            taking.landed.set_result(ends)
+        assert flight is not None
+        flight.close()
+        if failed:
+            self._failed(failed, flight)
+        for number, records in flight.records.items():
+            if number not in failed:
+                flight.landed(number)
+                self._snapshots.written(number, records.count)
+        self._go_on()
+
+    def _maintained(self, maintained: Maintained, error: BaseException | None) -> None:
+        """What the log has to do by itself is done; when it is next to be asked."""
+        if self._broke_off(error):
+            return
+        failed, self._maintain_at = maintained
         if self._maintain_timer is not None:
             self._maintain_timer.cancel()
         # One more millisecond, as for deadlines: it would find nothing due.
-        loop = asyncio.get_running_loop()
-        self._maintain_timer = loop.call_later((self._maintain_at - now + 1) / 1000, self._wake.set)
-        self._failed(failed, None)
+        delay = max(0, self._maintain_at - self._clock.now() + 1) / 1000
+        self._maintain_timer = asyncio.get_running_loop().call_later(delay, self.wake)
+        if failed:
+            self._failed(failed, None)
+        self._go_on()
+
+    def _broke_off(self, error: BaseException | None) -> bool:
+        """Whether nothing is written any more: it was given up, or something unforeseen happened, which it raises."""
+        if self._running is None or self._running.done():
+            return True
+        if error is not None:
+            self._running.set_exception(error)
+        return error is not None
 
     # -- the end
 
     def stop(self) -> None:
         self._stopping = True
-        self._wake.set()
+        self.wake()
 
     async def in_thread(self, call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result:
         """Have this called behind the write that is under way."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+        return await self._thread.call(call, *args)
 
     def close(self) -> None:
         """When nothing is to be written any more, no maintenance either."""

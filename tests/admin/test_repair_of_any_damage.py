@@ -188,7 +188,7 @@ def batches_or_damage(content: bytes) -> Iterator[tuple[int, int]]:
         position += size
 
 
-REPAIR_SITES = sites(frozenset({"backing_up"}), FOLDER_OF_AT_REST)
+REPAIR_SITES = sites(frozenset({"backing_up", "journal"}), FOLDER_OF_AT_REST)
 
 
 @pytest.mark.parametrize("site", REPAIR_SITES, ids=str)

@@ -13,6 +13,8 @@ from confluent_kafka import Producer
 
 from protocol.batches import batches
 from shim.demo.parts import Broker
+from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.journal import JOURNAL_NAME
 from tests.conftest import TopicFactory
 from tests.crash.acknowledged import WrongOffsets
 from tests.crash.conftest import OFFSETS_PARTITIONS, TOPIC_PARTITIONS
@@ -155,6 +157,9 @@ async def test_a_log_that_lost_its_last_batch_would_be_noticed(shim: Shim, commi
         log = lossy.read_bytes()
         position, _ = list(batches(log))[-1]
         lossy.write_bytes(log[:position])
+        # What would put it right, and what would tell.
+        (lossy.parent.parent / JOURNAL_NAME).unlink()
+        (lossy.parent.parent / RECOVERY_POINT_CHECKPOINT).unlink(missing_ok=True)
         await asyncio.to_thread(shim.start)
         with pytest.raises(WrongOffsets):
             check(shim, groups, committed_topic)

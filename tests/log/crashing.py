@@ -10,15 +10,16 @@ from pathlib import Path
 from unittest import mock
 
 from protocol.batches import CorruptBatch, batches
-from shim.log import batching, flush, index
+from shim.log import batching, flush, index, journal
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import META_NAME
+from shim.log.data_dir import META_NAME, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.settings import LogSettings
 from tests.log.lost_files import LostFiles, PowerFailure
 
 DATA_DIR = Path("/disk/shim/data")
+JOURNAL = DATA_DIR / journal.JOURNAL_NAME
 TOPICS = ("offsets", "state")
 PARTITIONS = 2
 MAX_STEPS = 12
@@ -35,6 +36,9 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(batching, "MAX_BATCH_BYTES", 150),
         mock.patch.object(index, "INTERVAL_BYTES", 150),
         mock.patch.object(flush, "_SIDE_BY_SIDE_FROM", 1 << 30),
+        mock.patch.object(journal, "FULL_BYTES", 6_000),
+        mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
+        mock.patch.object(journal, "_CHUNK_BYTES", 500),
     ):
         yield
 
@@ -76,6 +80,8 @@ class Lives:
 
     def __init__(self, seed: int, files: type[LostFiles] = LostFiles) -> None:
         self.rng = random.Random(seed)
+        self.rolls = seed % 3 > 0
+        """Otherwise hardly anything is flushed but the journal, and by its checkpoints."""
         self.files = files(rng=self.rng)
         self.files.mkdir(Path("/disk"))
         self.files.sync_directory(Path("/"))
@@ -111,7 +117,8 @@ class Lives:
         content = self.files.content()
         self._check_copies(content)
         if not killed:
-            self.torn = {path: tail for path, data in content.items() if (tail := torn_tail(path, data))}
+            redone = with_journal(content)
+            self.torn = {path: tail for path, data in redone.items() if (tail := torn_tail(path, data))}
         if self.claimed:
             assert DATA_DIR / META_NAME in content, "whose data it is has been forgotten"
         if self.closed_clean:
@@ -131,17 +138,23 @@ class Lives:
 
     def _live(self, *, peaceful: bool = False) -> None:
         rng = self.rng
-        strict = rng.random() < 0.6
+        strict = rng.random() < (0.6 if self.rolls else 0.9)
         settings = LogSettings(
-            segment_bytes=rng.choice((100, 350, 700, 100_000)),
-            roll_ms=rng.choice((50, 10_000)),
+            segment_bytes=rng.choice((100, 350, 700, 100_000)) if self.rolls else 100_000,
+            roll_ms=rng.choice((50, 10_000)) if self.rolls else 10_000,
             flush_interval_messages=1 if strict else rng.choice((3, 8, 1000)),
             flush_interval_ms=rng.choice((40, 2**63 - 1)),
             flush_offset_checkpoint_interval_ms=rng.choice((30, 300)),
         )
         if not peaceful and rng.random() < 0.4:
+            first = 0
+            if not self.rolls and rng.random() < 0.5:
+                # Of the journal, as a rule, and of a segment of the same write.
+                self.files.error_in, first = frozenset({"fdatasync"}), OPENING_CALLS
             self.files.errors = {
-                rng.randrange(HIGHEST_CALL): rng.choice((errno.EIO, errno.ENOSPC)) for _ in range(rng.randrange(1, 4))
+                at + more: rng.choice((errno.EIO, errno.ENOSPC))
+                for at in rng.sample(range(first, HIGHEST_CALL), rng.randrange(1, 5))
+                for more in range(rng.choice((1, 2, 2, 3)))
             }
         self.files.longest_write = rng.choice((1 << 30, 1 << 30, 50))
         log = self._opened(settings)
@@ -221,13 +234,14 @@ class Lives:
     def _maintain(self, log: OffsetsLog, settings: LogSettings) -> None:
         self.now_ms += self.rng.choice((0, 20, 100))
         for partition in log.partition_logs():
-            if self.rng.random() < 0.3:
+            if self.rolls and self.rng.random() < 0.3:
                 partition.roll_older_than(self.now_ms + 1)
         failed, next_ms = log.maintain(self.now_ms)
         assert next_ms > self.now_ms
         for at, kept in self.kept.items():
             if at.partition in failed:
-                self._recover(log, at)
+                if self.rng.random() < 0.7:  # or when it is next written to
+                    self._recover(log, at)
             elif self.now_ms - settings.flush_interval_ms >= 0 and self._flushed_by(log, at):
                 kept.certain = max(kept.certain, len(kept.records))
         if not self.files.errors:
@@ -257,6 +271,18 @@ class Lives:
                 kept.certain = len(kept.records)
                 if kept.records:
                     self.noted[at] = len(kept.records)
+
+
+def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
+    """The files as a start makes them: what the journal has of the newest segments is in these."""
+    redone = dict(content)
+    for partition, base_offset, position, _, data in journal.read_entries(Path(), content.get(JOURNAL, b"")):
+        folder = DATA_DIR / str(partition)
+        newest = max((path for path in content if path.parent == folder and path.suffix == ".log"), default=None)
+        if newest is not None and newest.name == segment_name(base_offset):
+            before = redone[newest].ljust(position, b"\0")
+            redone[newest] = before[:position] + data + before[position + len(data) :]
+    return redone
 
 
 def torn_tail(path: Path, data: bytes) -> tuple[bytes, int] | None:

@@ -23,11 +23,11 @@ class FaultyFiles(Files):
         self.longest_write = 1 << 40
         self.longest_read = 1 << 40
 
-    def fail(self, method: str, error: int, path_contains: str = "") -> None:
-        """From now on, this method fails for paths that contain this; ``heal`` undoes it."""
+    def fail(self, method: str, error: int, *path_contains: str) -> None:
+        """From now on, this method fails for paths that contain one of these, or for all; ``heal`` undoes it."""
 
         def fault(path: Path) -> None:
-            if path_contains in str(path):
+            if not path_contains or any(part in str(path) for part in path_contains):
                 raise OSError(error, os.strerror(error), str(path))
 
         self.faults[method] = fault

@@ -116,7 +116,8 @@ class LostFiles(Files):
     ``crash_in`` names methods, it is the first call of one of these from that number on.
 
     ``errors``: number of a call to the error that it fails with. A write then leaves a part of itself; a sync leaves
-    what a failed one does: pages that count as clean and may be on the disk or not.
+    what a failed one does: pages that count as clean and may be on the disk or not. Where ``error_in`` names methods,
+    the first calls of these from those numbers on fail.
     """
 
     def __init__(self, root: _Folder | None = None, *, rng: random.Random | None = None) -> None:
@@ -124,6 +125,8 @@ class LostFiles(Files):
         self.crash_at: int | None = None
         self.crash_in: frozenset[str] = frozenset()
         self.errors: dict[int, int] = {}
+        self.error_in: frozenset[str] = frozenset()
+        self._given: set[int] = set()
         self.longest_write = 1 << 40
         self._root = root or _Folder()
         self._rng = rng or random.Random(0)
@@ -172,7 +175,13 @@ class LostFiles(Files):
             self._down = True
             raise PowerFailure
         self.calls += 1
-        return self.errors.get(self.calls - 1, 0)
+        if not self.error_in:
+            return self.errors.get(self.calls - 1, 0)
+        left = sorted(self.errors.keys() - self._given)
+        if method not in self.error_in or not left or left[0] >= self.calls:
+            return 0
+        self._given.add(left[0])
+        return self.errors[left[0]]
 
     def _change_or_fail(self, method: str, path: object) -> None:
         if error := self._change(method):

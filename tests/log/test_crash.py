@@ -15,7 +15,7 @@ from tests.log.crashing import Lives
 from tests.log.sync_sites import CallPath, Site, sites, watching
 
 LIVES = 4
-SEEDS_FOR_A_PROOF = 1_500
+SEEDS_FOR_A_PROOF = 6_000
 ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "snapshot", "swap"})
 """Modules with tests of their own."""
 

@@ -20,6 +20,7 @@ from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.journal import JOURNAL_NAME
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
 from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW, SMALL, append, folder_of, opened, segment_of
@@ -70,7 +71,8 @@ class Disk(NamedTuple):
 
 
 def written(*, compacted: bool) -> Disk:
-    """A log that was killed. The last roll put the recovery point behind the active segment's first batch."""
+    """A log that was killed, without its journal, which would put the active segment right. The last roll put the
+    recovery point behind the active segment's first batch."""
     files = LostFiles()
     log = opened(DATA_DIR, files=files)
     state: State = {}
@@ -83,7 +85,8 @@ def written(*, compacted: bool) -> Disk:
     if compacted:
         settings = CleanerSettings(min_cleanable_ratio=0.0, segment_bytes=SMALL.segment_bytes)
         assert Cleaner(DATA_DIR, log.partition_logs(), settings, files=files).step(NOW) is not None
-    content = {path: data for path, data in files.content().items() if path.suffix != ".index"}
+    left_out = (".index", Path(JOURNAL_NAME).suffix)
+    content = {path: data for path, data in files.content().items() if path.suffix not in left_out}
     found = [
         Batch(path, position, position + header.size, header.base_offset, header.next_offset)
         for path, data in sorted(content.items())

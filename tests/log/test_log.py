@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from protocol.batches import HEADER_SIZE, batches, decode_records, encode_batch
 from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
+from shim.log.journal import JOURNAL_NAME
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
@@ -37,6 +38,10 @@ def on_disk(data_dir: Path, partition: int) -> list[tuple[int, bytes | None, byt
     """(offset, key, value) of the records in the file, read without the log."""
     data = segment(data_dir, partition).read_bytes()
     return [(r.offset, r.key, r.value) for pos, _ in batches(data) for r in decode_records(data, pos)]
+
+
+def open_segments(files: FaultyFiles) -> list[Path]:
+    return [path for path in files.open_files.values() if path.name != JOURNAL_NAME]
 
 
 @pytest.fixture
@@ -85,12 +90,17 @@ def test_what_is_written_comes_back_after_a_restart(log: OffsetsLog, data_dir: P
     again.close()
 
 
-def test_one_write_is_one_batch_and_one_sync_a_partition(log: OffsetsLog, data_dir: Path, files: FaultyFiles) -> None:
+def test_one_write_is_one_batch_a_partition_and_one_sync_for_all(
+    log: OffsetsLog, data_dir: Path, files: FaultyFiles
+) -> None:
     files.calls.clear()
     assert log.write([write(p, one("a"), one("b"), [(b"c", b"1")] * 3) for p in range(PARTITIONS)]) == {}
-    assert sorted(files.calls) == sorted(
-        (call, segment(data_dir, p)) for p in range(PARTITIONS) for call in ("pwrite", "fdatasync")
-    )
+    journal = data_dir / JOURNAL_NAME
+    assert files.calls == [
+        *(("pwrite", segment(data_dir, p)) for p in range(PARTITIONS)),
+        ("pwrite", journal),
+        ("fdatasync", journal),
+    ]
     for partition in range(PARTITIONS):
         ((_, header),) = batches(segment(data_dir, partition).read_bytes())
         assert (header.record_count, header.base_timestamp) == (5, NOW)
@@ -143,7 +153,7 @@ def test_large_writes_are_split_between_record_sets_only(log: OffsetsLog, data_d
     files.calls.clear()
     assert log.write([write(2, third, third, third, huge, one("last"))]) == {}
     # Each batch is durable before the next is written.
-    assert [call for call, _ in files.calls] == ["pwrite", "fdatasync"] * 4
+    assert [call for call, _ in files.calls] == ["pwrite", "fdatasync"] * 3 + ["pwrite", "pwrite", "fdatasync"]
     found = [header for _, header in batches(segment(data_dir, 2).read_bytes())]
     assert [header.record_count for header in found] == [700, 350, 3000, 1]
     assert all(header.size < MAX_BATCH_BYTES for header in found[:2])
@@ -207,7 +217,7 @@ def test_an_older_recovery_is_given_up(log: OffsetsLog, files: FaultyFiles) -> N
     next(abandoned)
     del abandoned
     assert isinstance(log.write([write(1, one("d"))])[1], RecoveryNeeded)
-    assert len(files.open_files) == PARTITIONS - 1
+    assert len(open_segments(files)) == PARTITIONS - 1
 
 
 # --- failing disks ---------------------------------------------------------------------------------------------------
@@ -233,7 +243,7 @@ def test_a_failing_partition_fails_alone(
     log: OffsetsLog, data_dir: Path, files: FaultyFiles, error: int, method: str, touched: int
 ) -> None:
     assert log.write([write(p, one("before")) for p in range(touched)]) == {}
-    files.fail(method, error, "__consumer_offsets-1/")
+    files.fail(method, error, "__consumer_offsets-1/", JOURNAL_NAME)
     failed = log.write([write(p, one("during")) for p in range(touched)])
     assert {p: e.errno for p, e in failed.items()} == {1: error}
     for partition in set(range(touched)) - {1}:
@@ -264,8 +274,9 @@ def test_the_bytes_of_a_failed_sync_are_cut_before_anything_is_read(
     files.calls.clear()
     assert [r.key for r in recovered(log, 0)] == [b"a"]
     assert segment(data_dir, 0).read_bytes() == acknowledged
-    calls = [call for call, _ in files.calls]
-    assert calls.index("truncate") < calls.index("fsync") < calls.index("pread")
+    calls = [call for call, path in files.calls if path == segment(data_dir, 0)]
+    assert calls[-4:] == ["truncate", "fsync", "drop_cache", "pread"]
+    assert "pread" not in calls[:-4]
     assert [path.name for path in segment(data_dir, 0).parent.iterdir()] == [f"{0:020d}.log"]
 
 
@@ -279,7 +290,7 @@ def test_a_recovery_that_fails_can_be_repeated(log: OffsetsLog, files: FaultyFil
         files.fail(method, errno.EIO)
         with pytest.raises(OSError, match="Input/output error"):
             recovered(log, 0)
-        assert len(files.open_files) == PARTITIONS - 1
+        assert len(open_segments(files)) == PARTITIONS - 1
         files.heal()
         assert isinstance(log.write([write(0, one("c"))])[0], RecoveryNeeded)
     assert [r.key for r in recovered(log, 0)] == [b"a"]

@@ -436,13 +436,14 @@ def test_a_crash_at_any_call_leaves_the_older_or_the_newer_one(killed: bool) -> 
             if not after.exists(folder / f"{0:020d}.log"):
                 assert not done
                 continue
+            log = OffsetsLog.open(DATA_DIR, 1, files=after)  # which has the segments whole again
             found = newest(DATA_DIR, after)
             if found is None:
                 assert not done, "a snapshot that was durable is lost"
+                log.close()
                 continue
             assert found.offset >= max(done, default=0)
             assert bytes(found.payload) == b"payload of " + b"%d" % found.offset * 30
-            log = OffsetsLog.open(DATA_DIR, 1, files=after)
             behind = [record.offset for record in log.recover(0, start_offset=found.offset)]
             assert log.log_end_offset(0) >= found.offset
             assert behind == list(range(found.offset, log.log_end_offset(0)))

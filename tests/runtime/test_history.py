@@ -21,9 +21,10 @@ from protocol.messages.offset_commit import (
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.journal import JOURNAL_NAME
 from shim.runtime import open_log
 from tests.coordinator.driving import START, Driven
-from tests.runtime.held_log import WAIT_SECONDS
+from tests.runtime.held_log import WAIT_SECONDS, Answered
 from tests.runtime.running import CALLER, TOPIC, Running, offset_in, running
 from tests.runtime.test_runtime import WITHOUT_HISTORY, error_in, served_again
 
@@ -71,7 +72,7 @@ async def test_offsets_and_their_history_are_one_write(tmp_path: Path) -> None:
         assert not commit.told
         shim.log.release()
         assert error_in(await commit.result()) == ErrorCode.NONE
-        assert shim.log.history[:2] == ["synced", "synced"], "before the answer"
+        assert [type(event) for event in shim.log.history] == [str, Answered], "one sync for both, then the answer"
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
@@ -80,7 +81,7 @@ async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: st
     async with running(tmp_path, ONE) as shim:
         shim.log.release(100)
         assert error_in(await shim.commit("g", 1).result()) == ErrorCode.NONE
-        shim.log.files.fail(call, errno.EIO, topic)
+        shim.log.files.fail(call, errno.EIO, topic, JOURNAL_NAME)
         assert await shim.commit("g", 2).result() is ErrorCode.NOT_COORDINATOR
         shim.log.files.heal()
         assert offset_in(await served_again(shim, "g")) == 1

@@ -26,6 +26,7 @@ from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.log.journal import JOURNAL_NAME
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from shim.runtime import open_log
@@ -166,7 +167,7 @@ async def test_none_of_a_flight_that_fails(tmp_path: Path, call: str) -> None:
         doomed = shim.commit("g", 10)  # the snapshot is begun with this one
         shim.log.release(1)
         await ticket.result()
-        shim.log.files.fail(call, errno.EIO, "__consumer_offsets")
+        shim.log.files.fail(call, errno.EIO, "__consumer_offsets", JOURNAL_NAME)
         shim.log.release(1)
         assert await doomed.result() is ErrorCode.NOT_COORDINATOR
         shim.log.files.heal()
@@ -318,7 +319,7 @@ async def test_none_is_taken_at_the_stop_of_what_could_not_be_written(tmp_path: 
         await commits(shim, range(8))
         doomed = shim.commit("g", 8)
         await until(lambda: len(shim.log.writes) == 9)
-        shim.log.files.fail("fdatasync", errno.EIO, "__consumer_offsets")
+        shim.log.files.fail("fdatasync", errno.EIO, "__consumer_offsets", JOURNAL_NAME)
         shim.stop()
         shim.log.release(1)
         assert await doomed.result() is ErrorCode.NOT_COORDINATOR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from pathlib import Path
 
@@ -20,10 +19,9 @@ async def test_only_what_was_written_is_answered(tmp_path: Path) -> None:
     for partition in (0, 1):
         for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
             list(log.recover(partition, topic=topic))
-    wake = asyncio.Event()
-    snapshots = Snapshots(log, lambda _: None, wake.set)
+    snapshots = Snapshots(log, lambda _: None, lambda: None)
     told: list[int] = []
-    writer = Writer(log, snapshots, Clock(), 60.0, wake, lambda failed, _: told.extend(failed))
+    writer = Writer(log, snapshots, Clock(), 60.0, lambda failed, _: told.extend(failed))
     log.files.fail("pwrite", errno.EIO, f"{OFFSETS_TOPIC}-0")
     tickets = [Teller(f"of partition {partition}", log.history) for partition in (0, 1)]
     for partition, ticket in enumerate(tickets):

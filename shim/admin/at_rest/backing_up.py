@@ -2,9 +2,9 @@
 
 Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. A
 segment that ends above the recovery point is copied, too: a write that fails may take the roll back that closed it, and
-the file is written to again. All that was acknowledged before the backup began is in the files by then, so it is in the
-backup. A compaction may swap segments between two looks: a partition whose closed segments changed meanwhile is done
-again.
+the file is written to again. All that was acknowledged before the backup began is in the segments by then: a running
+shim has written it there, and what is in the journal of one that is gone is put there first. A compaction may swap
+segments between two looks: a partition whose closed segments changed meanwhile is done again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
 from shim.admin.at_rest.examine import Examination, examine
+from shim.admin.at_rest.journal import take_over_if_at_rest
 from shim.admin.errors import BrokenOff
 from shim.admin.progress import Progress
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
@@ -56,6 +57,7 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
     unfinished = target.with_name(target.name + _UNFINISHED)
     refuse_existing(files, (target, unfinished))
     data_dir = read_data_dir(files, source)
+    take_over_if_at_rest(files, data_dir.path)
     if missing := data_dir.missing():
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     make_data_dir(files, unfinished)

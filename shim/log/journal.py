@@ -1,0 +1,309 @@
+"""The journal: what a flight writes to many partitions becomes durable by one flush, of one file.
+
+A flight's batches are written to their segments, into the page cache, and then once more, as one record, to
+``DIR/flush.journal``; its ``fdatasync`` is what the flight waits for. The segments are synced later, all together (a
+checkpoint), and the journal begins anew, from the start of the file: so its blocks are there already, and its flush
+changes nothing but their content. What a power failure takes from the segments a start puts back from the journal.
+
+::
+
+    at 0       magic, id of this filling (random), CRC-32C of both
+    from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
+    an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes
+
+A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
+
+Why writing old entries again does no harm: what they have was acknowledged, or nobody knows that it was not, so it is
+what the log has at that place for good, as long as the segment is the active one. One that was closed since is left
+alone: the cleaner may have put another in its place, and a segment is only closed when it is synced. So is what lies
+below the recovery point. Nothing else changes such bytes but the commands that work on a directory at rest, and these
+remove the journal. So a new filling begins without a flush of its own, and what is left of the last one, all of it
+synced, may be found again after a crash. Only where a write has failed, and its partition is to be read back without
+it, has the journal to forget it first, durably (``Journal.heal``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from shim.log.checkpoint import TopicPartition
+from shim.log.data_dir import segment_base_offsets, segment_name
+from shim.log.files import Files
+
+JOURNAL_NAME: Final = "flush.journal"
+
+FULL_BYTES: Final = 16 << 20
+"""From this size on a checkpoint is due."""
+
+_LARGEST_BYTES: Final = 64 << 20
+"""A journal that cannot begin anew, as a segment cannot be synced, takes no more than this."""
+
+_CHUNK_BYTES: Final = 256 << 10
+"""By so much the file grows, in zeros: a flush of blocks that are there takes half the time."""
+
+_FIRST: Final = 4096
+_MAGIC: Final = b"OSJRNL\x00\x01"
+_HEADER: Final = struct.Struct(">8s16sI")
+_RECORD: Final = struct.Struct(">IIQ16s")
+_CHECKED_FROM: Final = 4
+_TOPIC: Final = struct.Struct(">H")
+_ENTRY: Final = struct.Struct(">iqqqI")
+_ID_AT: Final = _RECORD.size - 16
+
+_logger = logging.getLogger(__name__)
+
+
+class JournalEntry(NamedTuple):
+    """Batches as they stand in an active segment, that of ``base_offset``, from byte ``position`` on. After them comes
+    ``next_offset``."""
+
+    partition: TopicPartition
+    base_offset: int
+    position: int
+    next_offset: int
+    data: bytes
+
+
+class Journal:
+    """Of a data directory that this process has. One thread appends, another may :meth:`heal` and :meth:`redo`."""
+
+    def __init__(self, files: Files, data_dir: Path) -> None:
+        """What is in the file stands until :meth:`begin_anew`. Raises OSError."""
+        self._files = files
+        self._data_dir = data_dir
+        self._path = data_dir / JOURNAL_NAME
+        self._lock = threading.RLock()
+        self._fd = files.open(self._path) if files.exists(self._path) else -1
+        self._id = bytes(16)
+        self._end = _FIRST
+        self._size = 0
+        # Whether there may be something in the file that is not to be believed.
+        self._doubtful = True
+        self._unusable_told = False
+
+    @property
+    def is_full(self) -> bool:
+        return self._end >= FULL_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        return self._end == _FIRST
+
+    def append(self, entries: Sequence[JournalEntry]) -> bool:
+        """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
+        where they stand, and after a crash they may be found here all the same."""
+        with self._lock:
+            parts: list[bytes] = []
+            size = 0
+            for (topic, partition), *place, data in entries:
+                name = _name(topic)
+                parts += (name, _ENTRY.pack(partition, *place, len(data)), data)
+                size += len(name) + _ENTRY.size + len(data)
+            if self._end + size > _LARGEST_BYTES:
+                return False
+            try:
+                if self._doubtful:
+                    self._write_header()
+                checked = b"".join((_RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:], *parts))
+                record = google_crc32c.value(checked).to_bytes(4, "big") + checked
+                self._doubtful = True
+                self._write(record)
+                self._files.fdatasync(self._fd)
+                self._end += len(record)
+                self._doubtful = False
+            except OSError as error:
+                if not self._unusable_told:
+                    _logger.error("%s cannot be used, each partition is flushed for itself: %s", self._path, error)
+                self._unusable_told = True
+                return False
+            self._unusable_told = False
+            return True
+
+    def _write(self, record: bytes) -> None:
+        end = self._end + len(record)
+        if end > self._size:
+            size = -(-end // _CHUNK_BYTES) * _CHUNK_BYTES
+            record += bytes(size - end)
+            end = size
+        self._files.write_at(self._fd, record, self._end)
+        self._size = max(self._size, end)
+
+    def begin_anew(self) -> None:
+        """Everything that is in it is synced where it stands, and need not be found again. The file is made where there
+        is none; its name is durable when the caller has synced the data directory. Raises OSError."""
+        with self._lock:
+            doubtful, self._doubtful = self._doubtful, True
+            if self._fd < 0:
+                self._fd = self._files.create(self._path)
+                doubtful = False
+            self._id = os.urandom(16)
+            self._end = _FIRST
+            self._size = self._files.size(self._fd)
+            with suppress(OSError):  # a full disk: then it comes with the first record
+                self._write_header()
+                # What has failed is forgotten, but not durably.
+                self._doubtful = doubtful
+
+    def discard(self) -> None:
+        """Removes the file, everything that is in it being synced; :meth:`begin_anew` makes another. Raises OSError."""
+        with self._lock:
+            if self._fd >= 0:
+                self._files.unlink(self._path)
+                self.close()
+
+    def heal(self) -> None:
+        """Makes certain, durably, that of what has failed nothing is found again. To be called before a partition of
+        which a write has failed is read back. Raises OSError."""
+        with self._lock:
+            if self._doubtful:
+                self._write_header()
+                self._files.write_at(self._fd, bytes(_RECORD.size), self._end)
+                self._files.fdatasync(self._fd)
+                self._doubtful = False
+
+    def _write_header(self) -> None:
+        checked = _MAGIC + self._id
+        self._files.write_at(self._fd, checked + google_crc32c.value(checked).to_bytes(4, "big"), 0)
+
+    def redo(self, partition: TopicPartition) -> None:
+        """Writes what is here of the partition to its active segment again, durably. Raises OSError."""
+        with self._lock:
+            entries = [entry for entry in self._entries(self._end) if entry.partition == partition]
+            redo(self._files, self._data_dir, entries, {})
+
+    def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """What a start does with what the last process left, before anything else looks at the segments. Gives of each
+        partition that there was something of the offset up to which it is durable now. Raises OSError.
+        """
+        with self._lock:
+            size = self._files.size(self._fd) if self._fd >= 0 else 0
+            return redo(self._files, self._data_dir, list(self._entries(size)), recovery_points)
+
+    def _entries(self, size: int) -> Iterator[JournalEntry]:
+        return read_entries(self._path, self._files.read_at(self._fd, size, 0) if size else b"")
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._files.close(fd)
+
+
+@cache
+def _name(topic: str) -> bytes:
+    name = topic.encode()
+    return _TOPIC.pack(len(name)) + name
+
+
+def has_entries(files: Files, data_dir: Path) -> bool:
+    """Whether there is a journal with something in it. Raises OSError."""
+    path = data_dir / JOURNAL_NAME
+    return files.exists(path) and next(read_entries(path, files.read_file(path)), None) is not None
+
+
+def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
+    """What is in a journal, in order."""
+    identity = _id_of(content)
+    if identity is None:
+        if any(content):
+            _logger.warning("%s holds no record, and no sound header", path)
+        return
+    position = _FIRST
+    while position < len(content):
+        end = _end_of_record(content, position, identity)
+        if end is None:
+            after = _next_record(content, position, identity)
+            if after is None:
+                return
+            # No torn write: the next one was only written when this one was durable. A partition that misses what was
+            # in here is found to be damaged when it is read.
+            _logger.warning("%s: no sound record at byte %d, and one at byte %d", path, position, after)
+            position = after
+            continue
+        yield from _entries_of(content, position + _RECORD.size, end)
+        position = end
+
+
+def _id_of(content: bytes) -> bytes | None:
+    """Of the filling; where the header is torn, that of the first record. It can only be torn while the journal begins
+    anew, when everything in it is synced. Then, and where it is damaged, what is found is as good as before."""
+    if len(content) >= _HEADER.size:
+        magic, identity, crc = _HEADER.unpack_from(content)
+        if magic == _MAGIC and google_crc32c.value(content[: _HEADER.size - 4]) == crc:
+            return bytes(identity)
+    if len(content) >= _FIRST + _RECORD.size:
+        identity = content[_FIRST + _ID_AT : _FIRST + _RECORD.size]
+        return identity if _end_of_record(content, _FIRST, identity) is not None else None
+    return None
+
+
+def _end_of_record(content: bytes, position: int, identity: bytes) -> int | None:
+    if position + _RECORD.size > len(content):
+        return None
+    crc, size, stands_at, of = _RECORD.unpack_from(content, position)
+    end: int = position + _RECORD.size + size
+    if of != identity or stands_at != position or end > len(content):
+        return None
+    return end if google_crc32c.value(content[position + _CHECKED_FROM : end]) == crc else None
+
+
+def _next_record(content: bytes, position: int, identity: bytes) -> int | None:
+    at = content.find(identity, position + _ID_AT + 1)
+    while at >= 0:
+        if _end_of_record(content, at - _ID_AT, identity) is not None:
+            return at - _ID_AT
+        at = content.find(identity, at + 1)
+    return None
+
+
+def _entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntry]:
+    while position < end:
+        (length,) = _TOPIC.unpack_from(content, position)
+        position += _TOPIC.size
+        topic = content[position : position + length].decode()
+        position += length
+        partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
+        position += _ENTRY.size
+        data = content[position : position + size]
+        yield JournalEntry(TopicPartition(topic, partition), base_offset, byte, next_offset, data)
+        position += size
+
+
+def redo(
+    files: Files,
+    data_dir: Path,
+    entries: Sequence[JournalEntry],
+    recovery_points: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Writes the entries to their segments, durably, where these are active and the entries not below the recovery
+    point. Gives the offset up to which each partition is durable then. Raises OSError."""
+    ends = {}
+    for partition, of_partition in groupby(sorted(entries, key=_partition_of), _partition_of):
+        folder = data_dir / str(partition)
+        newest = max(segment_base_offsets(files, folder), default=-1) if files.exists(folder) else -1
+        point = recovery_points.get(partition, 0)
+        wanted = [entry for entry in of_partition if entry.base_offset == newest and entry.next_offset > point]
+        if wanted:
+            fd = files.open(folder / segment_name(newest))
+            try:
+                for entry in wanted:
+                    files.write_at(fd, entry.data, entry.position)
+                files.fsync(fd)
+            finally:
+                files.close(fd)
+            ends[partition] = wanted[-1].next_offset
+    return ends
+
+
+_partition_of = attrgetter("partition")
