@@ -34,7 +34,7 @@ def offset_commit(
     The group id may be "", as old simple consumers have it.
     """
     group = decision.state.groups.get(request.group_id)
-    error = _check(group, version, request)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group, version, request)
     remembered = caller if decision.state.settings.offsets_history_retention_minutes > 0 else None
     if error is ErrorCode.NONE and _records_size(request, remembered) > decision.state.settings.commit_max_bytes:
         error = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
