@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from protocol.errors import ErrorCode
+from protocol.followed import Position
 from protocol.messages.txn_offset_commit import (
     API,
     TxnOffsetCommitRequest,
@@ -30,17 +31,28 @@ _Call = Call[TxnOffsetCommitRequest, TxnOffsetCommitResponse]
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     doubtful = services.topics.in_doubt(topic.name for topic in call.request.topics)
-    if not doubtful:
+    if not doubtful and not _was_given_up(services, call):
         return _begin(services, call)
     call.connection.hold()
     return _begin_when_certain(services, call, doubtful)
 
 
 async def _begin_when_certain(services: Services, call: _Call, doubtful: list[str]) -> None:
-    """What is committed for a topic of which another one was made must not be deleted with the old one's offsets."""
+    """What is committed for a topic of which another one was made must not be deleted with the old one's offsets; and
+    an earlier commit's batch must not be taken for this one's.
+    """
+    follow_up = None
     try:
         await services.topics.certain(doubtful)
-        follow_up = _begin(services, call)
+        not_before = None
+        if _was_given_up(services, call):
+            error = services.following.ready(call.request.group_id)
+            if error is ErrorCode.NONE:
+                not_before = await services.following.end_of(call.request.group_id)
+            if not_before is None:
+                call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                return
+        follow_up = _begin(services, call, not_before)
     except TopicInDoubt:
         call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
@@ -50,13 +62,19 @@ async def _begin_when_certain(services: Services, call: _Call, doubtful: list[st
         await follow_up
 
 
-def _begin(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
+def _was_given_up(services: Services, call: _Call) -> bool:
+    group_id = call.request.group_id
+    coordinator = services.runtime.coordinator(services.runtime.partition_of(group_id))
+    return coordinator is not None and coordinator.was_given_up(call.request.producer_id, group_id)
+
+
+def _begin(services: Services, call: _Call, not_before: Position | None = None) -> Coroutine[Any, Any, None] | None:
     group_id = call.request.group_id
     if group_id and (error := services.following.ready(group_id)) is not ErrorCode.NONE:
         call.fail(error)
         return None
     commit = _Commit(services, call)
-    sent_on = commit.check()
+    sent_on = commit.check(not_before)
     return commit.follow_up(call.ask_broker(request=sent_on)) if sent_on is not None else None
 
 
@@ -82,13 +100,15 @@ class _Commit:
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
 
-    def check(self) -> TxnOffsetCommitRequest | None:
+    def check(self, not_before: Position | None) -> TxnOffsetCommitRequest | None:
         """Gives what is to be sent on. Otherwise it is, or will be, answered."""
         sent_on: TxnOffsetCommitRequest | None = None
 
         def operation(coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
             nonlocal sent_on
-            outcome, sent_on = coordinator.txn_offset_commit(now, self._call.caller, self._call.request, ticket)
+            outcome, sent_on = coordinator.txn_offset_commit(
+                now, self._call.caller, self._call.request, ticket, not_before
+            )
             return outcome
 
         self._services.runtime.submit(self._number, operation, self)

@@ -1,7 +1,7 @@
 """The group coordinator and the offset table: a pure state machine, driven with requests and the time."""
 
 from shim.coordinator.coordinator import GroupCoordinator
-from shim.coordinator.followed import FollowedBatch, FollowedEnd
+from shim.coordinator.followed import FollowedBatch, FollowedEnd, LostTransaction, Reset
 from shim.coordinator.group_memory import GroupMemory
 from shim.coordinator.outcome import (
     Caller,
@@ -29,9 +29,11 @@ __all__ = [
     "GroupCoordinator",
     "GroupMemory",
     "Key",
+    "LostTransaction",
     "Outcome",
     "Producer",
     "Record",
+    "Reset",
     "Response",
     "RetentionStep",
     "RowsOfTopic",

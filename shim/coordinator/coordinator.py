@@ -22,10 +22,15 @@ from shim.coordinator.delete_groups import delete_group
 from shim.coordinator.followed import (
     FollowedBatch,
     FollowedEnd,
+    LostTransaction,
+    Reset,
     end_left_open,
     follow_batch,
     follow_end,
+    follow_lost,
     follow_position,
+    follow_reset,
+    steps_of_reset,
 )
 from shim.coordinator.group import Deadline, DeadlineKind, Group
 from shim.coordinator.group_memory import GroupMemory
@@ -131,10 +136,14 @@ class GroupCoordinator:
     def loaded(self, now: int, memory: GroupMemory | None = None) -> None:
         """To be called once, after the last record of the log: the sessions of restored members begin.
 
+        Where it follows the cluster's log, offsets are neither served nor taken (COORDINATOR_LOAD_IN_PROGRESS) until it
+        has :meth:`caught_up`.
+
         `memory`: the limit that it has in common with other partitions, until :meth:`released`.
         """
         if memory is not None:
             self._state.share(memory)
+        self._state.behind = set(self._state.transactions.positions)
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -213,13 +222,21 @@ class GroupCoordinator:
     # -- transactions
 
     def txn_offset_commit(
-        self, now: int, caller: Caller, request: TxnOffsetCommitRequest, ticket: Ticket
+        self,
+        now: int,
+        caller: Caller,
+        request: TxnOffsetCommitRequest,
+        ticket: Ticket,
+        not_before: Position | None = None,
     ) -> tuple[Outcome, TxnOffsetCommitRequest | None]:
         """TxnOffsetCommit, versions 0-5. Where it is not answered, it is parked, and is to be sent on to the cluster as
         what this gives; what the cluster answers goes to :meth:`txn_offset_commit_told`.
+
+        ``not_before``: where the cluster's log ended at some time since the request came; needed only where
+        :meth:`was_given_up` says so.
         """
         decision = Decision(self._state, now)
-        sent_on = txn_offset_commit(decision, caller, request, ticket)
+        sent_on = txn_offset_commit(decision, caller, request, ticket, not_before)
         return decision.outcome, sent_on
 
     def txn_offset_commit_told(self, now: int, ticket: Ticket, errors: Iterable[tuple[str, int, int]]) -> Outcome:
@@ -234,12 +251,31 @@ class GroupCoordinator:
         txn_offset_commit_given_up(decision, ticket, error)
         return decision.outcome
 
+    def was_given_up(self, producer_id: int, group_id: str) -> bool:
+        """Whether a batch of that producer for the group may yet be read that was written for another request."""
+        return self._state.commits.was_given_up(producer_id, group_id)
+
     @property
-    def followed(self) -> Mapping[int, int]:
-        """How far each partition of the cluster's `__consumer_offsets` has been taken over: the next offset."""
+    def followed(self) -> Mapping[int, Position]:
+        """How far each partition of the cluster's `__consumer_offsets` has been taken over."""
         return self._state.transactions.positions
 
-    def follow(self, now: int, read: FollowedBatch | FollowedEnd | Position) -> Outcome:
+    def caught_up(self, followed: int) -> None:
+        """That partition has been taken over up to where it ended at some time since :meth:`loaded`."""
+        self._state.behind.discard(followed)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is a partition that it has not caught up with yet."""
+        return bool(self._state.behind)
+
+    def steps_of_reset(self, position: Position) -> list[LostTransaction | Reset]:
+        """What to :meth:`follow`, at once and in this order, where the cluster's log is no more the one that was taken
+        over: it is up to ``position``, and is read again from there on.
+        """
+        return steps_of_reset(self._state, position)
+
+    def follow(self, now: int, read: FollowedBatch | FollowedEnd | LostTransaction | Reset | Position) -> Outcome:
         """Take over what was read in the cluster's `__consumer_offsets`: in its order, from `followed` on. What is not
         in this partition is the caller's to leave out. A position alone says that there was nothing else up to there.
         """
@@ -249,6 +285,10 @@ class GroupCoordinator:
                 follow_batch(decision, read)
             case FollowedEnd():
                 follow_end(decision, read)
+            case LostTransaction():
+                follow_lost(decision, read)
+            case Reset():
+                follow_reset(decision, read)
             case Position():
                 follow_position(decision, read)
         return decision.outcome

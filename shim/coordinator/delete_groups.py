@@ -16,7 +16,8 @@ def delete_group(decision: Decision, group_id: str, ticket: Ticket) -> None:
     first of them, the group is there with what is left of its offsets, to be deleted again: nobody was told that it
     was deleted.
     """
-    error = _check(decision.state.groups.get(group_id))
+    group = decision.state.groups.get(group_id)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group)
     if error is ErrorCode.NONE:
         _delete_offsets(decision, group_id)
         decision.write(GroupMetadataKey(group_id), None)

@@ -15,6 +15,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Caller, Producer, Transaction
 from shim.coordinator.parked_commits import Committer
+from shim.coordinator.state import PartitionState
 from shim.coordinator.transactions import Settled
 from shim.coordinator.txn_offset_commit import answer_parked
 
@@ -31,6 +32,18 @@ class FollowedBatch(NamedTuple):
     producer_epoch: int
     position: Position
     records: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]
+
+
+class LostTransaction(NamedTuple):
+    """The cluster has lost what this producer's transaction began with, in that partition of its log."""
+
+    producer: Producer
+
+
+class Reset(NamedTuple):
+    """The cluster's log is the one that was read up to ``position`` only: it is read again from there on."""
+
+    position: Position
 
 
 class FollowedEnd(NamedTuple):
@@ -56,10 +69,11 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
     for group in {key.group for key in written}:
         of_group = {key: value for key, value in written.items() if key.group == group}
         for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
-            if parked.wrote(of_group):
+            if parked.wrote(of_group, batch.position):
                 parked.is_written = True
                 state.reserve(-parked.room)  # its group is there
                 parked.room = 0
+                state.commits.read(parked)
                 state.committers.setdefault(producer, {})[group] = parked.committer
                 if parked.told:
                     answer_parked(decision, parked)
@@ -97,7 +111,7 @@ def end_left_open(decision: Decision, producer: Producer) -> None:
     """
     transactions = decision.state.transactions
     if transactions.is_left_open(producer):
-        position = Position(producer.followed, transactions.positions[producer.followed])
+        position = transactions.positions[producer.followed]
         decision.end_transaction(Transaction(producer.producer_id, 0, position, committed=False))
 
 
@@ -107,8 +121,34 @@ def follow_position(decision: Decision, position: Position) -> None:
         decision.end_transaction(Transaction(NOBODY, 0, position, committed=False))
 
 
+def steps_of_reset(state: PartitionState, position: Position) -> list[LostTransaction | Reset]:
+    """What is to be taken over, each by itself, and in this order: with the position the reset is done. A crash before
+    leaves the old position, and it is found again that the cluster's log has changed.
+    """
+    lost = state.transactions.lost_behind(position)
+    return [*(LostTransaction(producer) for producer in lost), Reset(position)]
+
+
+def follow_lost(decision: Decision, lost: LostTransaction) -> None:
+    """What the cluster has lost it will not commit. The producer's next marker may be one of another transaction, so
+    nothing of this one may be pending by then.
+    """
+    followed, producer_id = lost.producer
+    state = decision.state
+    state.committers.pop(lost.producer, None)
+    state.commits.lost(producer_id)
+    decision.end_transaction(Transaction(producer_id, 0, state.transactions.positions[followed], committed=False))
+
+
+def follow_reset(decision: Decision, reset: Reset) -> None:
+    """The position goes back."""
+    if reset.position != decision.state.transactions.positions.get(reset.position.partition):
+        decision.end_transaction(Transaction(NOBODY, 0, reset.position, committed=False))
+
+
 def _is_behind(decision: Decision, position: Position) -> bool:
-    return position.next_offset <= decision.state.transactions.positions.get(position.partition, -1)
+    known = decision.state.transactions.positions.get(position.partition)
+    return known is not None and position.next_offset <= known.next_offset
 
 
 def _remember(decision: Decision, committer: Committer, settled: Settled) -> None:

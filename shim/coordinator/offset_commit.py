@@ -41,7 +41,7 @@ def offset_commit(
     state = decision.state
     settings = state.settings
     group = state.groups.get(request.group_id)
-    error = _check(group, version, request)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state.behind else _check(group, version, request)
     remembered = caller if settings.offsets_history_retention_minutes > 0 else None
     rows = rows_in(request.topics)
     surely_fits = rows and rows * RECORD_SIZE <= settings.commit_max_bytes

@@ -23,7 +23,7 @@ def offset_delete(decision: Decision, request: OffsetDeleteRequest, ticket: Tick
     too, until somebody deletes it or offsets are next looked at for their age.
     """
     group = decision.state.groups.get(request.group_id)
-    error = _check(group, request)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group, request)
     if error is not ErrorCode.NONE or group is None:
         decision.answer(ticket, _response(error))
         return

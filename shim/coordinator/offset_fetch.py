@@ -31,6 +31,10 @@ def offset_fetch(
     `require_stable` (KIP-447): an offset that a transaction may yet replace is UNSTABLE_OFFSET_COMMIT. Of all
     there are, those that are committed count: one that is only pending is not among them.
     """
+    if state.behind:
+        return OffsetFetchResponseGroup(
+            group_id=request.group_id, topics=(), error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        )
     offsets = state.offsets
     if request.topics is None:
         topics = tuple(

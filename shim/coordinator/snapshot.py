@@ -25,7 +25,7 @@ from shim.coordinator.transactions import Transactions
 
 _HEAD: Final = Struct("<4sHI")
 _MAGIC: Final = b"OSPS"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LENGTH: Final = Struct("<I")
 # Of group metadata the newest one: it holds whatever a record of any version holds.
 _VALUE_VERSION: Final = 4

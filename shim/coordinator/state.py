@@ -32,6 +32,7 @@ class PartitionState:
     """Groups, offsets and deadlines of one offsets partition."""
 
     __slots__ = (
+        "behind",
         "commits",
         "committers",
         "deadlines",
@@ -54,6 +55,8 @@ class PartitionState:
         group, which is known by its offsets only."""
         self.offsets = OffsetTable()
         self.transactions = Transactions()
+        self.behind: set[int] = set()
+        """The partitions of the cluster's of which it is not known what was written there while nobody read."""
         self.commits = ParkedCommits()
         self.committers: dict[Producer, dict[str, Committer]] = {}
         """By group, who has made its offsets pending, as far as this process knows: for the history."""
@@ -124,7 +127,7 @@ class PartitionState:
         """Apply a record of a transaction."""
         self._make_group(key.group)
         self.transactions.taken_over(position)
-        self.transactions.add(producer, key, value)
+        self.transactions.add(producer, key, value, position)
 
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
         """Apply a marker. Gives what it has put in force."""

@@ -12,14 +12,14 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
-from protocol.followed import Position
+from protocol.followed import UNKNOWN_EPOCH, Position
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
 from shim.coordinator.dump_reader import DumpReader
 from shim.coordinator.outcome import Producer
 
 _COUNTS: Final = Struct("<IIQ")
-_POSITION: Final = Struct("<iq")
-_PRODUCER: Final = Struct("<iqI")
+_POSITION: Final = Struct("<iqiq16s")
+_PRODUCER: Final = Struct("<iqI?")
 _ENTRY: Final = Struct("<QII")
 
 
@@ -45,13 +45,13 @@ class Transactions:
     __slots__ = ("_groups", "_open", "_written", "pending", "positions")
 
     def __init__(self) -> None:
-        self.positions: dict[int, int] = {}
-        """By partition of the cluster's `__consumer_offsets`: the next offset to be taken over."""
+        self.positions: dict[int, Position] = {}
+        """By partition of the cluster's `__consumer_offsets`: how far it has been taken over."""
         self.pending: dict[Producer, dict[OffsetCommitKey, Pending]] = {}
         """To be looked at, not changed, from outside."""
         # Whose records are in the log with no marker behind them, in their order: more than have anything pending, as
-        # tombstones take that.
-        self._open: dict[Producer, None] = {}
+        # tombstones take that. And the position behind the first.
+        self._open: dict[Producer, Position | None] = {}
         # Whose offsets are pending: by group, topic and partition.
         self._groups: dict[str, dict[tuple[str, int], set[Producer]]] = {}
         self._written = 0
@@ -60,11 +60,13 @@ class Transactions:
 
     def taken_over(self, position: Position | None) -> None:
         if position is not None:
-            self.positions[position.partition] = max(position.next_offset, self.positions.get(position.partition, 0))
+            self.positions[position.partition] = position
 
-    def add(self, producer: Producer, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+    def add(
+        self, producer: Producer, key: OffsetCommitKey, value: OffsetCommitValue, position: Position | None = None
+    ) -> None:
         self._written += 1
-        self._open[producer] = None
+        self._open.setdefault(producer, position)
         offsets = self.pending.setdefault(producer, {})
         if key not in offsets:
             self._groups.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
@@ -122,6 +124,16 @@ class Transactions:
     def is_left_open(self, producer: Producer) -> bool:
         return producer in self._open and producer not in self.pending and producer.followed in self.positions
 
+    def lost_behind(self, position: Position) -> list[Producer]:
+        """Whose transactions began with what the cluster's log has no more, where it is the one that was read up to
+        ``position`` only. Of one that began before it has the rest, or knows at least how it ends.
+        """
+        return [
+            producer
+            for producer, begun in self._open.items()
+            if producer.followed == position.partition and begun is not None and _is_gone(begun, position)
+        ]
+
     def __contains__(self, key: OffsetCommitKey) -> bool:
         return bool(self._producers(key))
 
@@ -139,13 +151,15 @@ class Transactions:
 
     def dump(self) -> bytes:
         """All of it, as :meth:`restore` reads it, little-endian: numbers of positions and producers, and of records
-        written; the positions; the producers whose transactions are open, with their entries, keys and values as in the
-        log."""
+        written; the positions; the producers whose transactions are open, with the position where they began, if that
+        is known, and their entries, keys and values as in the log."""
         pieces = [_COUNTS.pack(len(self.positions), len(self._open), self._written)]
-        pieces += [_POSITION.pack(*each) for each in self.positions.items()]
-        for producer in self._open:
+        pieces += [_POSITION.pack(*each) for each in self.positions.values()]
+        for producer, begun in self._open.items():
             offsets = self.pending.get(producer, {})
-            pieces.append(_PRODUCER.pack(*producer, len(offsets)))
+            pieces.append(_PRODUCER.pack(*producer, len(offsets), begun is not None))
+            if begun is not None:
+                pieces.append(_POSITION.pack(*begun))
             for key, pending in offsets.items():
                 raw_key = encode_key(key)
                 raw_value = encode_value(pending.value) if pending.value is not None else b""
@@ -161,8 +175,9 @@ class Transactions:
         for _ in range(positions):
             self.taken_over(Position(*dump.unpack(_POSITION)))
         for _ in range(producers):
-            followed, producer_id, count = dump.unpack(_PRODUCER)
-            self._open[Producer(followed, producer_id)] = None
+            followed, producer_id, count, has_begun = dump.unpack(_PRODUCER)
+            begun = Position(*dump.unpack(_POSITION)) if has_begun else None
+            self._open[Producer(followed, producer_id)] = begun
             for _ in range(count):
                 order, key_size, value_size = dump.unpack(_ENTRY)
                 key, value = _entry(bytes(dump.take(key_size)), bytes(dump.take(value_size)))
@@ -173,6 +188,15 @@ class Transactions:
         self._written = written
         dump.end()
         return self
+
+
+def _is_gone(begun: Position, position: Position) -> bool:
+    """Whether a batch that ended there is in no log that was ``agreed`` upon up to ``position``."""
+    return (
+        begun.next_offset > position.next_offset
+        or begun.is_of_another_topic(position.topic_id)
+        or begun.leader_epoch > position.leader_epoch > UNKNOWN_EPOCH
+    )
 
 
 def _entry(raw_key: bytes, raw_value: bytes) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from protocol.errors import ErrorCode
+from protocol.followed import Position
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -25,15 +26,23 @@ from shim.coordinator.parked_commits import Committer, ParkedCommit, TopicPartit
 
 
 def txn_offset_commit(
-    decision: Decision, caller: Caller, request: TxnOffsetCommitRequest, ticket: Ticket
+    decision: Decision,
+    caller: Caller,
+    request: TxnOffsetCommitRequest,
+    ticket: Ticket,
+    not_before: Position | None = None,
 ) -> TxnOffsetCommitRequest | None:
     """Answer it, or park it and give what is to be sent on: with no member, and without what is refused here.
+
+    Its batch is told by its offsets. A batch of the producer's last transaction may say the same, where the client has
+    been told that nobody knows what became of that: so then its own is behind ``not_before``, where the cluster's log
+    ends.
 
     That its topics exist, and that the producer is in a transaction, is left to the cluster, which is asked anyway.
     """
     state = decision.state
     group = state.groups.get(request.group_id)
-    error = _check(group, request)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if state.behind else _check(group, request)
     if error is ErrorCode.NONE and group is None and not state.has_room_for_group(request.group_id):
         error = ErrorCode.POLICY_VIOLATION
     errors: dict[TopicPartition, int] = {}
@@ -54,7 +63,7 @@ def txn_offset_commit(
         return None
     sent_on = request._replace(generation_id=-1, member_id="", group_instance_id=None, topics=tuple(topics))
     committer = Committer(caller, request.generation_id, request.member_id, request.group_instance_id)
-    parked = ParkedCommit(ticket, committer, request, sent_on, errors)
+    parked = ParkedCommit(ticket, committer, request, sent_on, errors, not_before)
     if group is None:  # it is made when that is read, whatever else was made by then
         parked.room = group_size(request.group_id)
         state.reserve(parked.room)
@@ -72,6 +81,8 @@ def txn_offset_commit_told(decision: Decision, ticket: Ticket, errors: Iterable[
         parked.errors[topic, partition] = error
     parked.told = True
     refused = all(parked.errors[key.topic, key.partition] for key in parked.keys)
+    if refused and not parked.is_written:
+        decision.state.commits.give_up(parked)  # it may have been written, and not replicated in time
     if parked.is_written or refused:
         answer_parked(decision, parked)
 
@@ -82,6 +93,8 @@ def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorC
     if parked is not None:
         for key in parked.keys:
             parked.errors[key.topic, key.partition] = error
+        if not parked.is_written:
+            decision.state.commits.give_up(parked)
         answer_parked(decision, parked)
 
 

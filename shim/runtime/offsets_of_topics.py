@@ -38,8 +38,8 @@ class OffsetsOfTopics:
     async def delete(self, topic: str) -> int:
         """Delete all offsets for a topic; gives how many there were. They are gone, durably, when this returns.
 
-        It waits for partitions that are being loaded. One that cannot be served is left out, until a restart, as it
-        is itself.
+        It waits for partitions that are being loaded, or catch up with the cluster's log. One that cannot be served is
+        left out, until a restart, as it is itself.
         """
         deleted = 0
         for number in range(self._runtime.num_partitions):
@@ -50,6 +50,11 @@ class OffsetsOfTopics:
         deletion = _Deletion(topic)
         offsets = 0
         while True:
+            coordinator = self._runtime.coordinator(number)
+            if coordinator is not None and coordinator.is_behind:
+                # What is yet to be read of the cluster's log may be offsets of that topic.
+                await asyncio.sleep(_RETRY_S)
+                continue
             step: Step[TopicDeletionStep] = Step()
             begun = time.perf_counter()
             self._runtime.submit(number, deletion.step, step)

@@ -22,8 +22,10 @@ Response = TypeVar("Response", bound=tuple[Any, ...])
 class BrokerConnection:
     """Versions are negotiated when it opens (KIP-35); every wait is bounded by ``request.timeout.ms``."""
 
-    def __init__(self, address: HostPort, settings: Settings) -> None:
+    def __init__(self, address: HostPort, settings: Settings, patience_seconds: float | None = None) -> None:
+        """``patience_seconds``: for the connection, and for the beginning of each answer, where that is less."""
         self.address = address
+        self._patience_seconds = patience_seconds
         self._settings = settings
         self._correlation_id = 0
         self._ranges: dict[int, tuple[int, int]] = {}
@@ -33,7 +35,7 @@ class BrokerConnection:
     async def open(self) -> None:
         """Raises :class:`UpstreamError`; nothing is left open then."""
         try:
-            async with asyncio.timeout(self._settings.socket_connection_setup_timeout_ms / 1000):
+            async with self._timeout(self._settings.socket_connection_setup_timeout_ms):
                 self._reader, self._writer = await asyncio.open_connection(*self.address)
         except (OSError, ValueError, OverflowError) as error:  # the last two: an address that cannot be one
             raise UpstreamError(f"{self.address}: {reason_of(error)}") from error
@@ -66,9 +68,10 @@ class BrokerConnection:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
-                self._writer.write(api.request_frame(version, self._correlation_id, CLIENT_ID, request))
-                await self._writer.drain()
-                (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+                async with self._timeout(self._settings.request_timeout_ms):
+                    self._writer.write(api.request_frame(version, self._correlation_id, CLIENT_ID, request))
+                    await self._writer.drain()
+                    (size,) = struct.unpack(">i", await self._reader.readexactly(4))
                 if not 4 <= size <= MAX_RESPONSE_BYTES:
                     raise UpstreamError(f"{self.address}: a response of {size} bytes to {api.name}")
                 body = await self._reader.readexactly(size)
@@ -83,6 +86,14 @@ class BrokerConnection:
         if correlation_id != self._correlation_id:
             raise UpstreamError(f"{self.address}: answered {correlation_id} instead of {self._correlation_id}")
         return response
+
+    def offers(self, api: Api[Any, Any], version: int) -> bool:
+        low, high = self._ranges.get(api.key, (0, -1))
+        return low <= version <= high
+
+    def _timeout(self, milliseconds: int) -> asyncio.Timeout:
+        seconds = milliseconds / 1000
+        return asyncio.timeout(seconds if self._patience_seconds is None else min(seconds, self._patience_seconds))
 
     def _newest(self, api: Api[Any, Any], at_least: int, at_most: int) -> int:
         low, high = self._ranges.get(api.key, (0, -1))

@@ -1,4 +1,8 @@
-"""Reads a topic of the cluster's as a consumer of its partitions does, but raw: batches, transactions and markers."""
+"""Reads a topic of the cluster's as a consumer of its partitions does, but raw: batches, transactions and markers.
+
+Whether the log is still the one that was read up to a position is asked of the leader whenever there may be another
+one (KIP-320): under one leader epoch a log only grows, and requests that name the epoch are refused under any other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from typing import Final, NamedTuple
 from protocol.batches import BatchError, BatchHeader, Record, TruncatedBatch
 from protocol.errors import ErrorCode
 from protocol.fetched import decode_fetched
-from protocol.messages import fetch, list_offsets, metadata
+from protocol.followed import UNKNOWN_EPOCH, Position
+from protocol.messages import fetch, list_offsets, metadata, offset_for_leader_epoch
+from protocol.wire import ZERO_UUID
 from shim.config import HostPort, Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
@@ -18,26 +24,77 @@ from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)
 
-# Newer ones name topics by id, and new leaders by address.
-_NEWEST_FETCH: Final = 12
+# From 13 on topics are named by id alone; from 16 on new leaders are named by address.
+_NEWEST_FETCH: Final = 15
+_NEWEST_FETCH_BY_NAME: Final = 12
 _NEWEST_LIST_OFFSETS: Final = 8
-_OLDEST_WITH_BATCHES: Final = 4
+# The first that a consumer may send, and that is refused under another leader epoch.
+_OLDEST_FOR_LEADER_EPOCH: Final = 2
 
 _RETRY_S: Final = 0.2
+_GONE_RETRY_S: Final = 5.0
 _MAX_WAIT_MS: Final = 2_000
 _MAX_BYTES: Final = 1 << 20
 _EARLIEST, _LATEST = -2, -1
+
+_PATIENCE_S: Final = 3.0
+"""A broker that hangs holds up for so long; a slow one is waited for longer once it was too slow a few times."""
+_IMPATIENT_TIMES: Final = 4
+_NEXT_BROKER_S: Final = 0.3
+"""When a broker has not said by then who the leaders are, the next one is asked, too."""
 
 
 class TopicUnknown(UpstreamError):
     """The cluster has no such topic (yet)."""
 
 
-class Read(NamedTuple):
-    """What one fetch has brought; there may be nothing in it. ``next_offset``: behind the last batch."""
+class _OutOfRange(Exception):
+    """The log does not have that offset."""
 
+
+class Read(NamedTuple):
+    """What one fetch has brought, from ``start`` on; there may be nothing in it.
+
+    ``is_reset``: the log is the one that was read only up to ``start``, which is before where it was read last.
+    ``end_offset``: where the log ended when the leader was found.
+    """
+
+    start: Position
     batches: list[tuple[BatchHeader, list[Record]]]
-    next_offset: int
+    end_offset: int
+    is_reset: bool = False
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch."""
+        position = self.start
+        for header, _ in self.batches:
+            position = position.behind(header)
+        return position
+
+
+class _Place(NamedTuple):
+    """A partition's leader, as a broker has named it, and since when it is: its epoch."""
+
+    leader: HostPort | None
+    leader_epoch: int
+
+
+class _Topic(NamedTuple):
+    topic_id: bytes
+    places: dict[int, _Place]
+
+    def leader_epoch(self, partition: int) -> int:
+        return self.places[partition].leader_epoch if partition in self.places else UNKNOWN_EPOCH
+
+
+def _is_surprising(topic: _Topic, position: Position) -> bool:
+    """Whether it is another topic than the one that was read, or one put back to an earlier time; or the broker's
+    knowledge is old."""
+    return position.is_of_another_topic(topic.topic_id) or (
+        position.partition in topic.places
+        and UNKNOWN_EPOCH < topic.leader_epoch(position.partition) < position.leader_epoch
+    )
 
 
 class TopicReader:
@@ -50,59 +107,194 @@ class TopicReader:
 
     async def partition_count(self) -> int:
         """Raises TopicUnknown, UpstreamError."""
-        return len(await self._leaders())
+        return len((await self._look_up(_PATIENCE_S)).places)
 
-    async def end_offset(self, partition: int) -> int:
+    async def end_of(self, partition: int) -> Position:
         """The high watermark: everything that is written from now on is at or above it. Raises UpstreamError."""
-        connection = await self._to_leader(partition)
+        topic = await self._look_up(_PATIENCE_S)
+        connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
         try:
-            return await self._offset(connection, partition, _LATEST)
+            found = await leading.offset(_LATEST)
         finally:
             connection.close()
+        return Position(partition, found.offset, found.leader_epoch, found.offset, topic.topic_id)
 
-    async def read(self, partition: int, offset: int) -> AsyncIterator[Read]:
-        """The partition from ``offset`` on, up to the high watermark, for ever; whatever keeps it from reading is tried
-        again.
+    async def read(self, position: Position) -> AsyncIterator[Read]:
+        """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
+        again. The first one comes at once, also where there is nothing to be read.
 
-        Where the offset is not there any more, or not yet (records were deleted, or the log was truncated), it goes on
-        at the nearer end, and says so in the log.
+        Where the log is not the one that was read up to there, and where the offset is not there any more, it goes on
+        where it still is, or is again, and says so in the log.
         """
         told = ""
+        failures = 0
         while True:
-            connection = None
+            connection, retry_s = None, _RETRY_S
+            patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
             try:
-                connection = await self._to_leader(partition)
+                topic = await self._look_up(patience)
+                if _is_surprising(topic, position):
+                    topic = await self._look_up_at_most_brokers(position.partition, patience)
+                if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
+                    start = Position(position.partition, 0, topic_id=topic.topic_id)
+                    self._tell_of(start, position)
+                    yield Read(start, [], 0, is_reset=True)
+                    position = start
+                if position.partition not in topic.places:
+                    retry_s = _GONE_RETRY_S
+                connection, leading = await self._to_leader(topic, position.partition, patience)
+                end_offset = (await leading.offset(_LATEST)).offset
+                start = await leading.standing(position)
+                max_wait_ms = 0
                 while True:
-                    read = await self._fetch(connection, partition, offset)
+                    try:
+                        batches = await leading.fetch(start.next_offset, max_wait_ms)
+                    except _OutOfRange:
+                        start = await leading.nearer_end(start)
+                        continue
                     if told:
-                        log.info("%s-%d is read again from offset %d on", self._topic, partition, offset)
-                        told = ""
-                    offset = read.next_offset
+                        log.info("%s-%d is read again from offset %d on", self._topic, *start[:2])
+                    told, failures = "", 0
+                    # Before the first answer it is not known whether who has answered is the leader of this topic.
+                    is_reset = start.next_offset < position.next_offset or position.is_of_another_topic(start.topic_id)
+                    if is_reset or start.next_offset > position.next_offset:
+                        self._tell_of(start, position)
+                    read = Read(start, batches, end_offset, is_reset)
                     yield read
+                    position = start = read.position
+                    max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
             except (UpstreamError, BatchError) as error:
+                failures += 1
                 if str(error) != told:
                     told = str(error)
-                    log.warning("%s-%d at offset %d, trying again: %s", self._topic, partition, offset, error)
+                    log.warning("%s-%d at offset %d, trying again: %s", self._topic, *position[:2], error)
             finally:
                 if connection is not None:
                     connection.close()
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(retry_s)
 
-    async def _fetch(self, connection: BrokerConnection, partition: int, offset: int) -> Read:
-        wanted = fetch.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_MAX_BYTES)
-        request = fetch.FetchRequest(
-            max_wait_ms=min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2),
-            min_bytes=1,
-            topics=(fetch.FetchTopic(self._topic, partitions=(wanted,)),),
+    def _tell_of(self, start: Position, position: Position) -> None:
+        why = (
+            "the topic was made anew"
+            if position.is_of_another_topic(start.topic_id)
+            else (
+                "the cluster has lost the end of its log"
+                if start.next_offset < position.next_offset
+                else "what stood there was deleted, and is not known"
+            )
         )
-        answer = await connection.ask(fetch.API, request, at_most=_NEWEST_FETCH)
-        self._raise_for(answer.error_code, partition)
+        log.error(
+            "%s-%d was read up to offset %d, and is read on from %d: %s",
+            *(self._topic, position.partition, position.next_offset, start.next_offset, why),
+        )
+
+    async def _to_leader(self, topic: _Topic, partition: int, patience: float) -> tuple[BrokerConnection, _Leading]:
+        place = topic.places.get(partition)
+        if place is None or place.leader is None:
+            raise UpstreamError(f"{self._topic}-{partition} " + ("has no leader" if place else "is not there"))
+        connection = BrokerConnection(place.leader, self._settings, patience)
+        await connection.open()
+        return connection, _Leading(connection, self._topic, topic.topic_id, partition, place.leader_epoch)
+
+    # -- who leads
+
+    async def _look_up(self, patience: float) -> _Topic:
+        """As the first broker says that answers. Raises TopicUnknown, UpstreamError."""
+        failures = []
+        addresses = list(self._cluster.any_address())
+        asked: set[asyncio.Task[_Topic]] = set()
+        try:
+            while addresses or asked:
+                if addresses:
+                    asked.add(asyncio.get_running_loop().create_task(self._ask_for_leaders(addresses.pop(0), patience)))
+                done, asked = await asyncio.wait(
+                    asked, timeout=_NEXT_BROKER_S if addresses else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for answered in done:
+                    try:
+                        return answered.result()
+                    except TopicUnknown:
+                        raise
+                    except UpstreamError as error:
+                        failures.append(str(error))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise UpstreamError("; ".join(failures) or "no broker is known")
+
+    async def _look_up_at_most_brokers(self, partition: int, patience: float) -> _Topic:
+        """What most brokers say, by the newest leader: one alone may be cut off from the others, and not know it.
+
+        Raises UpstreamError, also where not enough of them answer, or agree.
+        """
+        addresses = list(self._cluster.brokers.values()) or list(self._cluster.any_address())
+        asked = (self._ask_for_leaders(address, patience) for address in addresses)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        topics = [answer for answer in answers if isinstance(answer, _Topic)]
+        for topic_id in {topic.topic_id for topic in topics}:
+            agreeing = [topic for topic in topics if topic.topic_id == topic_id]
+            if 2 * len(agreeing) > len(addresses):
+                return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
+        raise UpstreamError(f"{self._topic} seems to be another one, and not enough brokers say so yet")
+
+    async def _ask_for_leaders(self, address: HostPort, patience: float) -> _Topic:
+        # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.
+        request = metadata.MetadataRequest(
+            (metadata.MetadataRequestTopic(name=self._topic),), allow_auto_topic_creation=False
+        )
+        connection = BrokerConnection(address, self._settings, patience)
+        try:
+            await connection.open()
+            answer = await connection.ask(metadata.API, request)
+        finally:
+            connection.close()
+        (topic,) = answer.topics
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise TopicUnknown(f"{address}: there is no topic {self._topic}")
+        _raise_for(topic.error_code, self._topic)
+        brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
+        return _Topic(
+            topic.topic_id,
+            {each.partition_index: _Place(brokers.get(each.leader_id), each.leader_epoch) for each in topic.partitions},
+        )
+
+
+class _Leading:
+    """A partition, at the broker that is said to lead it: one that does not, or under another epoch, refuses."""
+
+    def __init__(
+        self, connection: BrokerConnection, topic: str, topic_id: bytes, partition: int, leader_epoch: int
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._topic_id = topic_id
+        self._partition = partition
+        self._leader_epoch = leader_epoch
+        self._name = f"{topic}-{partition}"
+
+    async def fetch(self, offset: int, max_wait_ms: int) -> list[tuple[BatchHeader, list[Record]]]:
+        """Raises _OutOfRange, UpstreamError, BatchError."""
+        wanted = fetch.FetchPartition(
+            self._partition,
+            current_leader_epoch=self._leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=_MAX_BYTES,
+        )
+        request = fetch.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            topics=(fetch.FetchTopic(self._topic, self._topic_id, (wanted,)),),
+        )
+        newest = _NEWEST_FETCH if self._topic_id != ZERO_UUID else _NEWEST_FETCH_BY_NAME
+        answer = await self._connection.ask(fetch.API, request, at_most=newest)
+        _raise_for(answer.error_code, self._name)
         found = next((each for topic in answer.responses for each in topic.partitions), None)
         if found is None:
-            raise UpstreamError(f"{connection.address}: Fetch of {self._topic}-{partition} was answered with nothing")
+            raise UpstreamError(f"{self._connection.address}: Fetch of {self._name} was answered with nothing")
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return Read([], await self._nearer_end(connection, partition, offset))
-        self._raise_for(found.error_code, partition)
+            raise _OutOfRange
+        _raise_for(found.error_code, self._name)
         batches = []
         try:
             for header, records in decode_fetched(found.records or b""):
@@ -110,62 +302,53 @@ class TopicReader:
                     batches.append((header, records))
         except TruncatedBatch:
             pass  # a response may end in the middle of a batch
-        return Read(batches, batches[-1][0].next_offset if batches else offset)
+        return batches
 
-    async def _nearer_end(self, connection: BrokerConnection, partition: int, offset: int) -> int:
-        earliest = await self._offset(connection, partition, _EARLIEST)
-        latest = await self._offset(connection, partition, _LATEST)
-        nearer = min(max(offset, earliest), latest)
-        if nearer != offset:
-            log.error(
-                "%s-%d has offsets %d to %d, and was read up to %d: what stood there is not known; it goes on at %d",
-                *(self._topic, partition, earliest, latest, offset, nearer),
-            )
-        return nearer
+    async def standing(self, position: Position) -> Position:
+        """How far this is the log that was read up to ``position``. Raises UpstreamError."""
+        if position.is_of_another_topic(self._topic_id):
+            earliest = (await self.offset(_EARLIEST)).offset
+            return Position(self._partition, earliest, epoch_offset=earliest, topic_id=self._topic_id)
+        if self._topic_id != ZERO_UUID:
+            position = position._replace(topic_id=self._topic_id)
+        epoch = position.leader_epoch
+        if UNKNOWN_EPOCH in (epoch, self._leader_epoch) or not self._connection.offers(
+            offset_for_leader_epoch.API, _OLDEST_FOR_LEADER_EPOCH
+        ):
+            return position
+        wanted = offset_for_leader_epoch.OffsetForLeaderPartition(self._partition, self._leader_epoch, epoch)
+        request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=(offset_for_leader_epoch.OffsetForLeaderTopic(self._topic, (wanted,)),)
+        )
+        answer = await self._connection.ask(offset_for_leader_epoch.API, request, at_least=_OLDEST_FOR_LEADER_EPOCH)
+        ((found,),) = (topic.partitions for topic in answer.topics)
+        _raise_for(found.error_code, self._name)
+        if found.leader_epoch != UNKNOWN_EPOCH:
+            return position.agreed(found.leader_epoch, found.end_offset)
+        # The leader knows of no epoch up to that one, or of none as new as that one.
+        return position.agreed(UNKNOWN_EPOCH, (await self.offset(_LATEST)).offset)
 
-    async def _offset(self, connection: BrokerConnection, partition: int, timestamp: int) -> int:
-        wanted = list_offsets.ListOffsetsPartition(partition, timestamp=timestamp)
+    async def nearer_end(self, position: Position) -> Position:
+        """Where to go on in place of an offset that is not there. Raises UpstreamError."""
+        earliest = (await self.offset(_EARLIEST)).offset
+        latest = (await self.offset(_LATEST)).offset
+        nearer = min(max(position.next_offset, earliest), latest)
+        if nearer == position.next_offset:
+            raise UpstreamError(f"{self._name} has offsets {earliest} to {latest}, and yet not {nearer}")
+        return position._replace(next_offset=nearer, leader_epoch=UNKNOWN_EPOCH, epoch_offset=nearer)
+
+    async def offset(self, timestamp: int) -> list_offsets.ListOffsetsPartitionResponse:
+        """Raises UpstreamError."""
+        wanted = list_offsets.ListOffsetsPartition(self._partition, self._leader_epoch, timestamp)
         request = list_offsets.ListOffsetsRequest(
             replica_id=-1, topics=(list_offsets.ListOffsetsTopic(self._topic, (wanted,)),)
         )
-        answer = await connection.ask(list_offsets.API, request, at_most=_NEWEST_LIST_OFFSETS)
+        answer = await self._connection.ask(list_offsets.API, request, at_most=_NEWEST_LIST_OFFSETS)
         ((found,),) = (topic.partitions for topic in answer.topics)
-        self._raise_for(found.error_code, partition)
-        return found.offset
+        _raise_for(found.error_code, self._name)
+        return found
 
-    async def _to_leader(self, partition: int) -> BrokerConnection:
-        address = (await self._leaders()).get(partition)
-        if address is None:
-            raise UpstreamError(f"{self._topic}-{partition} has no leader")
-        connection = BrokerConnection(address, self._settings)
-        await connection.open()
-        return connection
 
-    async def _leaders(self) -> dict[int, HostPort | None]:
-        failures = []
-        # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.
-        request = metadata.MetadataRequest(
-            (metadata.MetadataRequestTopic(name=self._topic),), allow_auto_topic_creation=False
-        )
-        for address in self._cluster.any_address():
-            connection = BrokerConnection(address, self._settings)
-            try:
-                await connection.open()
-                answer = await connection.ask(metadata.API, request)
-            except UpstreamError as error:
-                failures.append(str(error))
-                continue
-            finally:
-                connection.close()
-            (topic,) = answer.topics
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise TopicUnknown(f"{address}: there is no topic {self._topic}")
-            self._raise_for(topic.error_code, -1)
-            brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
-            return {each.partition_index: brokers.get(each.leader_id) for each in topic.partitions}
-        raise UpstreamError("; ".join(failures) or "no broker is known")
-
-    def _raise_for(self, error_code: int, partition: int) -> None:
-        if error_code != ErrorCode.NONE:
-            error = ErrorCode.for_code(error_code)
-            raise UpstreamError(f"{self._topic}-{partition}: {error.name}")
+def _raise_for(error_code: int, what: str) -> None:
+    if error_code != ErrorCode.NONE:
+        raise UpstreamError(f"{what}: {ErrorCode.for_code(error_code).name}")

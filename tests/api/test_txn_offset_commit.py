@@ -21,7 +21,8 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from shim.api import Call, Services, txn_offset_commit
-from tests.runtime.cluster_log import UNSTABLE, Cluster, fetched, follows, ready, until
+from tests.runtime.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
+from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import TOPIC, Running, running
 from tests.upstream.believed import any_topic
 
@@ -44,11 +45,13 @@ class Client:
         self.asked.append(frame)
         return self.broker
 
+    held: bool | None = None
+
     def hold(self) -> None:
-        raise AssertionError("nothing has to wait")
+        self.held = True
 
     def go_on(self) -> None:
-        raise AssertionError("nothing has to wait")
+        self.held = False
 
     def give_up(self, reason: str) -> None:
         raise AssertionError(reason)
@@ -76,6 +79,11 @@ class At:
         self.services = services
         self.client = Client()
 
+    def followed_to(self) -> int:
+        coordinator = self.shim.runtime.coordinator(self.shim.runtime.partition_of(GROUP))
+        assert coordinator is not None
+        return coordinator.followed[self.cluster.home(GROUP)].next_offset
+
     def send(self, offset: int = 5) -> Any:
         """The coroutine that waits for the broker, None where nobody was asked."""
         partition = TxnOffsetCommitRequestPartition(0, offset, -1, "")
@@ -99,6 +107,7 @@ async def at_work(tmp_path: Path, timeout_seconds: float = 10.0, *, is_ready: bo
 async def test_it_is_answered_when_the_broker_has_said_yes_and_it_was_read(tmp_path: Path) -> None:
     async with at_work(tmp_path) as at:
         waiting = asyncio.create_task(at.send())
+        assert at.client.held is None
         (frame,) = at.client.asked
         _, sent_on = API.parse_request(VERSION, frame, 4)
         assert (sent_on.generation_id, sent_on.member_id) == (-1, "")
@@ -161,3 +170,31 @@ async def test_it_is_not_read_in_time(tmp_path: Path) -> None:
         at.cluster.commit(GROUP, 5)
         await ready(at.services.following, GROUP)
         await until(at.shim, GROUP, UNSTABLE)
+
+
+async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_path: Path) -> None:
+    async with at_work(tmp_path, 0.05) as at:
+        at.cluster.readable.clear()
+        waiting = asyncio.create_task(at.send())
+        at.client.broker_says(ErrorCode.NONE)
+        await waiting
+        assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        at.services.following.timeout_seconds = 10.0
+        at.cluster.commit(GROUP, 5)
+        at.cluster.end(GROUP, committed=False)
+        await ready(at.services.following, GROUP)
+        at.client = Client()
+        waiting = asyncio.create_task(at.send())
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not at.client.asked:
+                assert at.client.held, "what the client sends behind it comes behind it"
+                await asyncio.sleep(0)
+        assert at.client.held is False
+        at.client.broker_says(ErrorCode.NONE)
+        await waiting
+        at.cluster.readable.set()
+        await eventually(lambda: at.followed_to() == 2)
+        assert not at.client.answer.done()
+        assert await fetched(at.shim, GROUP) == UNSTABLE
+        at.cluster.commit(GROUP, 5)
+        assert await at.client.told() == 0

@@ -10,12 +10,16 @@ from protocol.followed import Position
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey
-from shim.coordinator import CoordinatorSettings, Transaction
+from shim.coordinator import CoordinatorSettings, Transaction, parked_commits
 
 from .driving import new_coordinator
 from .transacting import FOLLOWED, KafkaRule, Transacting, Written, replayed
 
 UNSTABLE = -ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def at_position(next_offset: int) -> dict[int, Position]:
+    return {FOLLOWED: Position(FOLLOWED, next_offset)}
 
 
 def committed(d: Transacting, offset: int, *, at: int, producer: int = 1, epoch: int = 0) -> None:
@@ -174,7 +178,7 @@ class TestTheWay:
         committed(d, 5, at=11)
         outcome = d.coordinator.follow(d.now, Position(9, 100))
         d.take(outcome)
-        assert dict(d.coordinator.followed) == {FOLLOWED: 11, 9: 100}
+        assert dict(d.coordinator.followed) == {FOLLOWED: Position(FOLLOWED, 11), 9: Position(9, 100)}
         assert d.fetch_stable("orders", 0) == UNSTABLE
 
     def test_a_later_commit_wins(self) -> None:
@@ -224,6 +228,151 @@ class TestTheWay:
         d.read(12, (1, 0, False))
         d.check_retention()
         assert d.coordinator.list_groups() == ()
+
+    def test_metadata_is_the_brokers(self) -> None:
+        """Of what is no UTF-8 a broker writes U+FFFD."""
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], metadata="\udcff\udcfe")
+        assert sent_on is not None
+        d.tell(ticket, sent_on)
+        (topic,) = sent_on.topics
+        written = topic.partitions[0]._replace(committed_metadata="\ufffd\ufffd")
+        d.read(11, sent_on._replace(topics=(topic._replace(partitions=(written,)),)))
+        assert d.errors(ticket) == {0}
+        d.read(12, (1, 0, True))
+        assert d.fetch("orders", 0).metadata == "\ufffd\ufffd"
+
+
+class TestGivenUp:
+    """A commit that was answered with an error before it was read may have been written all the same."""
+
+    def given_up(self, d: Transacting) -> TxnOffsetCommitRequest:
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return sent_on
+
+    def test_its_batch_does_not_answer_the_same_commit_of_the_next_transaction(self) -> None:
+        d = Transacting()
+        first = self.given_up(d)
+        assert d.coordinator.was_given_up(1, "g")
+        ticket, second = d.ask_txn_commit([("orders", 0, 5)], not_before=Position(FOLLOWED, 11))
+        assert second is not None
+        d.tell(ticket, second)
+        d.read(10, first)
+        assert ticket not in d.answers
+        d.read(11, (1, 0, False))
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        d.read(12, second)
+        assert d.errors(ticket) == {0}
+        assert not d.coordinator.was_given_up(1, "g")
+
+    def test_nobody_else_has_to_look_where_the_log_ends(self) -> None:
+        d = Transacting()
+        assert not d.coordinator.was_given_up(1, "g")
+        self.given_up(d)
+        assert [d.coordinator.was_given_up(*who) for who in ((1, "g"), (2, "g"), (1, "h"))] == [True, False, False]
+
+    def test_what_the_broker_refuses_may_be_written_too(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        d.tell(ticket, sent_on, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert d.coordinator.was_given_up(1, "g")
+
+    def test_beyond_a_number_all_have_to_look(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(parked_commits, "_MOST_GIVEN_UP", 1)
+        d = Transacting()
+        self.given_up(d)
+        assert not d.coordinator.was_given_up(2, "g")
+        for producer in (1, 3):
+            ticket, _ = d.ask_txn_commit([("orders", 0, 5)], producer=producer)
+            d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        assert d.coordinator.was_given_up(2, "g")
+
+
+class TestReset:
+    """The cluster's log is the one that was read up to a position only."""
+
+    def reset(self, d: Transacting, position: Position, steps: int | None = None) -> None:
+        for step in d.coordinator.steps_of_reset(position)[:steps]:
+            d.take(d.coordinator.follow(d.now, step))
+
+    def test_what_began_before_stays_pending_with_all_that_was_added(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        committed(d, 6, at=13)
+        self.reset(d, Position(FOLLOWED, 12))
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        d.read(13, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 6, "it is the same transaction, and it is committed"
+
+    def test_what_began_behind_is_dropped(self) -> None:
+        d = Transacting()
+        committed(d, 1, at=10)
+        d.read(11, (1, 0, True))
+        committed(d, 5, at=13)
+        self.reset(d, Position(FOLLOWED, 12))
+        assert d.fetch_stable("orders", 0) == 1
+        d.read(13, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 1
+
+    def test_of_another_topic_and_another_epoch_nothing_is_left(self) -> None:
+        for position in (Position(FOLLOWED, 20, 3, 0, b"2" * 16), Position(FOLLOWED, 20, 2, 0, b"1" * 16)):
+            d = Transacting()
+            d.read_at = Position(FOLLOWED, 0, 3, 0, b"1" * 16)
+            committed(d, 5, at=11)
+            self.reset(d, position)
+            assert d.fetch_stable("orders", 0) == -1
+
+    def test_in_another_partition_nothing_happens(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        self.reset(d, Position(9, 3))
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+
+    def test_what_was_read_and_is_lost_is_not_answered_with_yes(self) -> None:
+        d = Transacting()
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_on is not None
+        d.read(11, sent_on)
+        self.reset(d, Position(FOLLOWED, 10))
+        d.tell(ticket, sent_on)
+        assert ticket not in d.answers
+        d.read(11, sent_on)
+        assert d.errors(ticket) == {0}
+
+    @pytest.mark.parametrize("steps", range(4))
+    def test_a_crash_in_between(self, steps: int) -> None:
+        d = Transacting()
+        committed(d, 5, at=11, producer=1)
+        committed(d, 6, at=12, producer=2)
+        committed(d, 7, at=13, producer=3)
+        self.reset(d, Position(FOLLOWED, 11), steps)
+        d.restart()
+        if steps < 3:
+            assert dict(d.coordinator.followed) == at_position(13), "so that it is found out again"
+            self.reset(d, Position(FOLLOWED, 11))
+            d.restart()
+        assert dict(d.coordinator.followed) == at_position(11)
+        d.read(12, (2, 0, True))
+        d.read(13, (3, 0, True))
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        d.read(14, (1, 0, True))
+        assert d.fetch_stable("orders", 0) == 5
+
+    def test_a_dump_has_where_transactions_began(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        committed(d, 6, at=13)
+        d.delete_offset_errors(("orders", [0]))
+        committed(d, 7, at=14, producer=2)
+        restored = new_coordinator()
+        restored.restore(d.coordinator.dump())
+        assert restored.dump() == d.coordinator.dump() == replayed(d.written).dump()
+        d.coordinator = restored
+        self.reset(d, Position(FOLLOWED, 12))
+        assert [transaction.producer_id for _, transaction in d.written[-2:] if transaction] == [2, 2**63 - 1]
 
 
 def delete_group(d: Transacting) -> None:
@@ -297,14 +446,27 @@ class TestDeletedWhilePending:
 
 
 class TestRecovery:
+    def test_offsets_wait_until_the_clusters_log_was_read(self) -> None:
+        d = Transacting()
+        committed(d, 5, at=11)
+        d.coordinator = replayed(d.written)
+        d.coordinator.loaded(d.now)
+        assert d.coordinator.is_behind
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 6)])
+        assert sent_on is None
+        assert d.errors(ticket) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert d.commit_error("", -1, [("orders", 0, 6)]) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        d.coordinator.caught_up(FOLLOWED)
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+
     def test_pending_survives(self) -> None:
         d = Transacting()
         committed(d, 5, at=11)
         d.restart()
-        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (UNSTABLE, {FOLLOWED: 11})
+        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (UNSTABLE, at_position(11))
         d.read(12, (1, 0, True))
         d.restart()
-        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (5, {FOLLOWED: 12})
+        assert (d.fetch_stable("orders", 0), dict(d.coordinator.followed)) == (5, at_position(12))
 
     def test_a_position_alone(self) -> None:
         d = Transacting()
@@ -312,7 +474,7 @@ class TestRecovery:
         d.take(d.coordinator.follow(d.now, Position(FOLLOWED, 76)))
         assert len(d.written) == 1
         d.restart()
-        assert dict(d.coordinator.followed) == {FOLLOWED: 77}
+        assert dict(d.coordinator.followed) == at_position(77)
 
     def test_a_snapshot_has_it_all(self) -> None:
         d = Transacting()
@@ -371,7 +533,7 @@ def test_any_schedule_is_as_kafka_replays_it(seed: int) -> None:
             case "crash":
                 d.restart(lost=rng.randrange(len(d.written) - durable + 1))
                 durable = len(d.written)
-                read = d.coordinator.followed.get(FOLLOWED, 0)
+                read = d.coordinator.followed[FOLLOWED].next_offset if d.coordinator.followed else 0
             case "dump":
                 restored = new_coordinator()
                 restored.restore(d.coordinator.dump())

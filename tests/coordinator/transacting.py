@@ -75,6 +75,7 @@ class Transacting(Driven):
         super().__init__(settings)
         self.written: list[Written] = []
         self.history: list[HistoryRecord] = []
+        self.read_at = Position(FOLLOWED, 0)
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
@@ -87,6 +88,8 @@ class Transacting(Driven):
         del self.written[len(self.written) - lost :]
         self.coordinator = replayed(self.written)
         self.coordinator.loaded(self.now)
+        for followed in self.coordinator.followed:
+            self.coordinator.caught_up(followed)
 
     # -- requests
 
@@ -101,6 +104,7 @@ class Transacting(Driven):
         generation: int = -1,
         instance: str | None = None,
         metadata: str | None = "",
+        not_before: Position | None = None,
     ) -> tuple[int, TxnOffsetCommitRequest | None]:
         """The ticket, and what is to be sent on."""
         ticket = self.ticket()
@@ -117,7 +121,7 @@ class Transacting(Driven):
             instance,
             tuple(TxnOffsetCommitRequestTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
         )
-        outcome, sent_on = self.coordinator.txn_offset_commit(self.now, CALLER, request, ticket)
+        outcome, sent_on = self.coordinator.txn_offset_commit(self.now, CALLER, request, ticket, not_before)
         self.take(outcome)
         return ticket, sent_on
 
@@ -134,7 +138,7 @@ class Transacting(Driven):
 
     def read(self, at: int, entry: TxnOffsetCommitRequest | tuple[int, int, bool]) -> None:
         """An entry that ends at that offset: what was sent on, or (producer, epoch, committed)."""
-        position = Position(FOLLOWED, at)
+        position = self.read_at._replace(next_offset=at)
         if isinstance(entry, TxnOffsetCommitRequest):
             batch = FollowedBatch(entry.producer_id, entry.producer_epoch, position, records_of(entry, self.now))
             self.take(self.coordinator.follow(self.now, batch))

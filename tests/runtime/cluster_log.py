@@ -17,6 +17,7 @@ from protocol.batches import (
     read_header,
 )
 from protocol.errors import ErrorCode
+from protocol.followed import Position
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.partition import partition_for
@@ -38,17 +39,29 @@ class NotThere(Unreachable):
 
 
 class Brought(NamedTuple):
+    start: Position
     batches: list[tuple[BatchHeader, list[Record]]]
-    next_offset: int
+    end_offset: int
+    is_reset: bool = False
 
 
 class Cluster:
-    """The cluster's `__consumer_offsets`, in memory."""
+    """The cluster's `__consumer_offsets`, in memory; each batch takes one offset."""
 
     def __init__(self) -> None:
         self.logs: list[list[bytes]] = [[] for _ in range(UPSTREAM_PARTITIONS)]
         self.read_from: list[tuple[int, int]] = []
         self.trouble: type[Exception] | None = None
+        self.topic_id = b"\1" * 16
+        self.leader_epoch = 0
+        self.counted = self.ends_asked = 0
+        self.readable = asyncio.Event()
+        """While it is not set, nothing is read."""
+        self.readable.set()
+        self.answering = asyncio.Event()
+        """While it is not set, nobody is told how many partitions there are."""
+        self.answering.set()
+        self._generation = 0
         self._changed = asyncio.Event()
 
     def home(self, group: str) -> int:
@@ -65,36 +78,86 @@ class Cluster:
         *,
         producer: int = 1,
         transactional: bool = True,
+        topic: str = TOPIC,
         partition: int = 0,
         metadata: str = "",
     ) -> None:
-        key, value = OffsetCommitKey(group, TOPIC, partition), OffsetCommitValue(offset, metadata=metadata)
+        key, value = OffsetCommitKey(group, topic, partition), OffsetCommitValue(offset, metadata=metadata)
         record = (encode_key(key), encode_value(value))
         at = len(self.logs[self.home(group)])
         attributes, producer = (0x10, producer) if transactional else (0, -1)
-        self._append(self.home(group), encode_batch(at, [record], NOW, attributes=attributes, producer_id=producer))
+        batch = encode_batch(
+            at, [record], NOW, attributes=attributes, producer_id=producer, leader_epoch=self.leader_epoch
+        )
+        self._append(self.home(group), batch)
 
     def end(self, group: str, *, committed: bool, producer: int = 1) -> None:
         marker = EndTransactionMarker(ControlRecordType.COMMIT if committed else ControlRecordType.ABORT, 3)
         at = len(self.logs[self.home(group)])
-        self._append(self.home(group), encode_end_transaction(at, marker, NOW, producer_id=producer, producer_epoch=0))
+        batch = encode_end_transaction(
+            at, marker, NOW, producer_id=producer, producer_epoch=0, leader_epoch=self.leader_epoch
+        )
+        self._append(self.home(group), batch)
+
+    def lose(self, group: str, end_offset: int) -> None:
+        """What the group's partition has from there on is lost, and it has another leader."""
+        del self.logs[self.home(group)][end_offset:]
+        self.leader_epoch += 1
+        self._begin_anew()
+
+    def make_anew(self) -> None:
+        """All of it is lost, and its topic is another one."""
+        self.logs = [[] for _ in self.logs]
+        self.topic_id = bytes([self.topic_id[0] + 1]) * 16
+        self.leader_epoch = 0
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._generation += 1
+        self._changed.set()
 
     async def partition_count(self) -> int:
+        self.counted += 1
+        await self.answering.wait()
         if self.trouble is not None:
             raise self.trouble
         return UPSTREAM_PARTITIONS
 
-    async def end_offset(self, partition: int) -> int:
-        return len(self.logs[partition])
+    async def end_of(self, partition: int) -> Position:
+        self.ends_asked += 1
+        at = len(self.logs[partition])
+        return Position(partition, at, self.leader_epoch, at, self.topic_id)
 
-    async def read(self, partition: int, offset: int) -> AsyncIterator[Brought]:
-        self.read_from.append((partition, offset))
+    def _standing(self, position: Position) -> Position:
+        """As a leader and a follower of it find out together."""
+        if position.is_of_another_topic(self.topic_id):
+            return Position(position.partition, 0, topic_id=self.topic_id)
+        epochs = [read_header(raw).partition_leader_epoch for raw in self.logs[position.partition]]
+        if position.leader_epoch == self.leader_epoch:
+            return position.agreed(self.leader_epoch, len(epochs))
+        known = [epoch for epoch in epochs if epoch <= position.leader_epoch]
+        return position.agreed(max(known, default=-1), len(known))
+
+    async def read(self, position: Position) -> AsyncIterator[Brought]:
+        self.read_from.append(position[:2])
+        first = True
+        generation = -1
+        partition = position.partition
         while True:
+            await self.readable.wait()
             self._changed.clear()
-            found = self.logs[partition][offset:]
-            if found:
-                offset += len(found)
-                yield Brought([(read_header(raw), decode_records(raw)) for raw in found], offset)
+            start = position
+            if generation != self._generation:
+                generation, end_offset = self._generation, len(self.logs[partition])
+                start = self._standing(position)
+            is_reset = start.next_offset < position.next_offset or start.topic_id != position.topic_id
+            found = [(read_header(raw), decode_records(raw)) for raw in self.logs[partition][start.next_offset :]]
+            position = start
+            for header, _ in found:
+                position = position.behind(header)
+            if found or first or is_reset:
+                first = False
+                yield Brought(start, found, end_offset, is_reset)
             else:
                 await self._changed.wait()
 
@@ -126,6 +189,8 @@ async def fetched(shim: Running, group: str, *, stable: bool = True) -> tuple[in
     answer = await ticket.result()
     if isinstance(answer, ErrorCode):
         return answer, -1
+    if answer.error_code:
+        return answer.error_code, -1
     (found,) = answer.topics[0].partitions
     return found.error_code, found.committed_offset
 

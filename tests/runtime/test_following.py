@@ -132,7 +132,37 @@ async def test_a_position_is_noted_where_there_is_nothing_of_ours(
             cluster.commit("g", offset, transactional=False)
         coordinator = shim.runtime.coordinator(shim.runtime.partition_of("g"))
         assert coordinator is not None
-        await eventually(lambda: coordinator.followed[cluster.home("g")] >= 10)
+        await eventually(lambda: coordinator.followed[cluster.home("g")].next_offset >= 10)
+        await following.stop()
+
+
+async def test_however_many_groups_ask_the_cluster_is_asked_once_for_each_pair(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    groups = [f"g{number}" for number in range(300)]
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster)
+        cluster.trouble = Unreachable
+        for group in groups:
+            following.ready(group)
+        await eventually(lambda: following.ready("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert len([each for each in caplog.records if "cannot be found out" in each.message]) == 1
+        cluster.trouble, cluster.counted = None, 0
+        cluster.answering.clear()
+        for group in groups:
+            following.ready(group)
+        await eventually(lambda: cluster.counted == 1)
+        cluster.answering.set()
+        await ready(following, groups[0])
+        assert cluster.counted == 1
+        for _ in range(2):
+            for group in groups:
+                following.ready(group)
+        for group in groups:
+            await ready(following, group)
+        pairs = {(shim.runtime.partition_of(group), cluster.home(group)) for group in groups}
+        assert cluster.ends_asked == len(pairs)
         await following.stop()
 
 

@@ -168,6 +168,7 @@ def test_what_ends_while_the_shim_is_away(own_broker: Broker, tmp_path: Path, co
             assert settled(past, group, topic) == (5 if committed else -1)
         shim.start()
         with Place(port, own_broker.release) as place:
+            assert fetched(place, group, topic, stable=False) == (0, 5 if committed else -1), "nothing older is served"
             assert settled(place, group, topic) == (5 if committed else -1)
             commit(place, made, group, topic, 6)
             shim.restart()

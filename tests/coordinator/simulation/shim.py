@@ -164,6 +164,7 @@ class Shim:
         self._clock_is_off_by = 0
         self._timer_at: int | None = None
         self._cursor = 0
+        self._end_at_load = 0
         self._following = False
         self._dump: tuple[int, StateDump] | None = None
         self._dump_is_over = False
@@ -214,7 +215,9 @@ class Shim:
             case DeleteTopic(deletion):
                 return deletion.step(now, call)
             case TxnOffsetCommitRequest() as request:
-                outcome, sent_on = coordinator.txn_offset_commit(now, caller, request, call)
+                given_up = coordinator.was_given_up(request.producer_id, request.group_id)
+                not_before = Position(FOLLOWED, len(self.cluster)) if given_up else None
+                outcome, sent_on = coordinator.txn_offset_commit(now, caller, request, call, not_before)
                 if sent_on is not None:
                     self._send_on(call, sent_on)
                 return outcome
@@ -358,7 +361,8 @@ class Shim:
         if FOLLOWED not in coordinator.followed:
             self.decide(lambda coordinator, now: coordinator.follow(now, Position(FOLLOWED, 0)))
         # Whoever follows may begin where it likes: what was taken over is not taken over again.
-        self._cursor = max(0, coordinator.followed[FOLLOWED] - self.events.random.choice((0, 0, 4)))
+        self._cursor = max(0, coordinator.followed[FOLLOWED].next_offset - self.events.random.choice((0, 0, 4)))
+        self._end_at_load = len(self.cluster)
         self._following = False
         self.follow()
 
@@ -420,6 +424,8 @@ class Shim:
         if life != self._life or self.coordinator is None:
             return
         self._following = False
+        if self._cursor >= self._end_at_load:
+            self.coordinator.caught_up(FOLLOWED)
         if self._cursor == len(self.cluster):
             return
         entry = self.cluster[self._cursor]

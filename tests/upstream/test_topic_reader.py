@@ -1,0 +1,279 @@
+"""A partition is read on where it is, or is again: whoever hangs, leads, or has lost what was read."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from protocol.api import Api
+from protocol.batches import encode_batch
+from protocol.errors import ErrorCode
+from protocol.followed import Position
+from protocol.messages import api_versions, fetch, list_offsets, metadata, offset_for_leader_epoch
+from shim.config import HostPort, Settings
+from shim.upstream import Cluster, TopicReader, UpstreamError, topic_reader
+from shim.upstream.connection import BrokerConnection
+from shim.upstream.topic_reader import Read
+
+TOPIC: Final = "__consumer_offsets"
+WAIT_SECONDS: Final = 20.0
+APIS: Final[tuple[Api[Any, Any], ...]] = (
+    api_versions.API,
+    metadata.API,
+    list_offsets.API,
+    offset_for_leader_epoch.API,
+    fetch.API,
+)
+
+
+class Partition:
+    """One partition with one leader; each batch takes one offset."""
+
+    def __init__(self) -> None:
+        self.topic_id = b"\1" * 16
+        self.leader = 1
+        self.number = 0
+        self.epochs: list[int] = []
+        self.first = 0
+        self.refusing: ErrorCode = ErrorCode.NONE
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """As a broker tells it (Kafka 4.3, `LeaderEpochFileCache`)."""
+        known = [each for each in self.epochs if each <= epoch]
+        return (known[-1], len(known)) if known and epoch <= self.epochs[-1] else (-1, -1)
+
+
+class Broker:
+    """Of two. While it hangs, it takes connections and says nothing."""
+
+    def __init__(self, partition: Partition, addresses: dict[int, HostPort]) -> None:
+        self.partition = partition
+        self.addresses = addresses
+        self.hangs = False
+        self.believes: Partition | None = None
+        """What this broker takes for so, where that is something else."""
+        self.asked: list[int] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                frame = await reader.readexactly(size)
+                key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                self.asked.append(key)
+                if self.hangs:
+                    await reader.read()
+                    return
+                api = next(each for each in APIS if each.key == key)
+                _, request = api.parse_request(version, frame)
+                writer.write(api.response_frame(version, correlation_id, await self._answer(key, request)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the other side has had enough
+        finally:
+            writer.close()
+
+    async def _answer(self, key: int, request: Any) -> Any:
+        here = self.believes or self.partition
+        if key == api_versions.API.key:
+            offered = tuple(api_versions.ApiVersion(each.key, *each.versions) for each in APIS)
+            return api_versions.ApiVersionsResponse(ErrorCode.NONE, offered)
+        if key == metadata.API.key:
+            brokers = tuple(metadata.MetadataResponseBroker(node_id, *at) for node_id, at in self.addresses.items())
+            epoch = here.epochs[-1] if here.epochs else 0
+            partitions = (metadata.MetadataResponsePartition(0, here.number, here.leader, epoch),)
+            topic = metadata.MetadataResponseTopic(0, TOPIC, here.topic_id, partitions=partitions)
+            return metadata.MetadataResponse(brokers=brokers, topics=(topic,))
+        (asked,) = request.topics[0].partitions
+        if key == list_offsets.API.key:
+            offset = here.first if asked.timestamp == -2 else len(here.epochs)
+            found = list_offsets.ListOffsetsPartitionResponse(0, 0, offset=offset, leader_epoch=here.epochs[-1])
+            return list_offsets.ListOffsetsResponse(topics=(list_offsets.ListOffsetsTopicResponse(TOPIC, (found,)),))
+        if key == offset_for_leader_epoch.API.key:
+            end = offset_for_leader_epoch.EpochEndOffset(0, 0, *here.end_of_epoch(asked.leader_epoch))
+            result = offset_for_leader_epoch.OffsetForLeaderTopicResult(TOPIC, (end,))
+            return offset_for_leader_epoch.OffsetForLeaderEpochResponse(topics=(result,))
+        assert (request.topics[0].topic_id, asked.current_leader_epoch) == (here.topic_id, here.epochs[-1])
+        error = here.refusing
+        if not here.first <= asked.fetch_offset <= len(here.epochs):
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
+        data = b""
+        if error is ErrorCode.NONE:
+            for offset in range(asked.fetch_offset, len(here.epochs)):
+                data += encode_batch(offset, [(b"k", b"v")], 0, leader_epoch=here.epochs[offset])
+            if not data:
+                await asyncio.sleep(request.max_wait_ms / 1000)
+        answered = fetch.PartitionData(0, error, len(here.epochs), records=data)
+        return fetch.FetchResponse(
+            responses=(fetch.FetchableTopicResponse(topic_id=here.topic_id, partitions=(answered,)),)
+        )
+
+
+class Two:
+    """Brokers 1 and 2, and what reads at them."""
+
+    def __init__(self) -> None:
+        self.partition = Partition()
+        self.addresses: dict[int, HostPort] = {}
+        self.brokers = {node_id: Broker(self.partition, self.addresses) for node_id in (1, 2)}
+        self.reading: AsyncIterator[Read] | None = None
+
+    async def reader(self) -> TopicReader:
+        settings = Settings(request_timeout_ms=3_600_000, socket_connection_setup_timeout_ms=3_600_000)
+        cluster = Cluster(list(self.addresses.values()), settings)
+        await cluster.learn(self.addresses, whole=True)
+        return TopicReader(cluster, settings, TOPIC)
+
+    async def next(self, position: Position | None = None) -> Read:
+        """What the next fetch brings; the first one begins at ``position``."""
+        if self.reading is None:
+            assert position is not None
+            self.reading = (await self.reader()).read(position)
+        async with asyncio.timeout(WAIT_SECONDS):
+            return await anext(self.reading)
+
+    async def next_with_records(self) -> Read:
+        while not (read := await self.next()).batches:
+            pass
+        return read
+
+
+@asynccontextmanager
+async def two_brokers(epochs: list[int]) -> AsyncIterator[Two]:
+    two = Two()
+    two.partition.epochs = epochs
+    servers = []
+    for node_id, broker in two.brokers.items():
+        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+        two.addresses[node_id] = HostPort("127.0.0.1", server.sockets[0].getsockname()[1])
+        servers.append(server)
+    try:
+        yield two
+    finally:
+        if two.reading is not None:
+            await two.reading.aclose()  # type: ignore[attr-defined]
+        for server in servers:
+            server.close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_reader, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(topic_reader, "_MAX_WAIT_MS", 10)
+    monkeypatch.setattr(topic_reader, "_NEXT_BROKER_S", 0.01)
+
+
+def at(next_offset: int, leader_epoch: int, epoch_offset: int, topic: int = 1) -> Position:
+    return Position(0, next_offset, leader_epoch, epoch_offset, bytes([topic]) * 16)
+
+
+async def test_it_is_read_from_the_position_on_and_the_first_answer_comes_at_once() -> None:
+    async with two_brokers([3, 3, 4]) as two:
+        end = await (await two.reader()).end_of(0)
+        assert end == at(3, 4, 3)
+        read = await two.next(end)
+        assert (read.start, read.batches, read.end_offset, read.is_reset) == (end, [], 3, False)
+        two.partition.epochs.append(4)
+        assert (await two.next_with_records()).position == at(4, 4, 3)
+
+
+async def test_a_broker_that_hangs_is_not_waited_for() -> None:
+    async with two_brokers([3]) as two:
+        two.brokers[1].hangs = True
+        two.partition.leader = 2
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await (await two.reader()).partition_count() == 1
+        assert (await two.next(at(0, -1, 0))).position.next_offset == 1
+        two.brokers[1].hangs, two.brokers[2].hangs = False, True
+        two.partition.leader = 1
+        two.partition.epochs.append(4)
+        assert (await two.next_with_records()).position == at(2, 4, 1)
+
+
+async def test_a_connection_is_no_more_patient_than_it_is_told() -> None:
+    async with two_brokers([3]) as two:
+        two.brokers[1].hangs = True
+        connection = BrokerConnection(two.addresses[1], Settings(request_timeout_ms=3_600_000), 0.01)
+        with pytest.raises(UpstreamError, match="timed out"):
+            async with asyncio.timeout(WAIT_SECONDS):
+                await connection.open()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "position", "expected"),
+    [
+        ([1, 1, 2], at(3, 2, 2), None),
+        ([1, 1, 1, 2], at(3, 1, 0), None),  # the next leader has taken over behind it
+        ([1, 1, 3, 3, 3], at(4, 1, 0), at(2, 1, 0)),  # lost, and grown again
+        ([1, 1, 3, 3, 3], at(4, 2, 3), at(2, 1, 2)),  # lost with the whole of an epoch
+        ([1, 1, 1, 1, 3], at(4, 2, 2), at(2, 1, 2)),  # the former leader has something of its own
+        ([1, 1, 1], at(4, 7, 2), at(2, -1, 2)),  # nobody knows of that epoch
+        ([1, 1], at(2, 2, 2), None),  # of that epoch nothing was read
+    ],
+)
+async def test_a_log_that_is_not_the_one_that_was_read(
+    epochs: list[int], position: Position, expected: Position | None
+) -> None:
+    async with two_brokers(epochs) as two:
+        read = await two.next(position)
+        assert read.is_reset == (expected is not None)
+        assert read.start == expected if expected is not None else read.start.next_offset == position.next_offset
+        assert read.position.next_offset == len(epochs)
+
+
+async def test_a_topic_made_anew_is_believed_once_its_leader_answers() -> None:
+    async with two_brokers([0, 0, 0, 0]) as two:
+        assert not (await two.next(at(4, 0, 0))).is_reset
+        two.partition.topic_id = b"\2" * 16
+        two.partition.refusing = ErrorCode.UNKNOWN_TOPIC_ID
+        two.partition.epochs = [0]
+        waiting = asyncio.create_task(two.next())
+        await until(lambda: two.brokers[1].asked.count(metadata.API.key) > 3)
+        assert not waiting.done()
+        two.partition.refusing = ErrorCode.NONE
+        read = await waiting
+        assert (read.start, read.is_reset) == (Position(0, 0, topic_id=b"\2" * 16), True)
+        assert read.position == at(1, 0, 0, topic=2)._replace(epoch_offset=0)
+
+
+@pytest.mark.parametrize("topic", [1, 2])
+async def test_a_broker_that_is_cut_off_from_the_others_is_not_believed_alone(topic: int) -> None:
+    """It takes itself for the leader, under an older epoch or of a former topic."""
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader = 2
+        alone = two.brokers[1].believes = Partition()
+        alone.topic_id, alone.epochs = bytes([topic]) * 16, [3]
+        two.brokers[1].asked.clear()
+        waiting = asyncio.create_task(two.next(at(2, 4, 1)))
+        await until(lambda: waiting.done() or two.brokers[1].asked.count(metadata.API.key) > 2)
+        two.brokers[1].believes = None
+        read = await waiting
+        assert (read.start, read.is_reset) == (at(2, 4, 1), False)
+
+
+async def test_a_partition_that_the_new_topic_does_not_have() -> None:
+    async with two_brokers([0]) as two:
+        two.partition.number, two.partition.topic_id = 1, b"\2" * 16
+        read = await two.next(at(4, 0, 0))
+        assert (read.start.next_offset, read.start.topic_id, read.end_offset, read.is_reset) == (0, b"\2" * 16, 0, True)
+
+
+@pytest.mark.parametrize(("first", "offset", "start", "is_reset"), [(2, 1, 2, False), (0, 9, 3, True)])
+async def test_an_offset_that_is_not_there(first: int, offset: int, start: int, is_reset: bool) -> None:
+    """Of a log without leader epochs, as far as is known."""
+    async with two_brokers([1, 1, 1]) as two:
+        two.partition.first = first
+        read = await two.next(at(offset, -1, 0))
+        assert (read.start.next_offset, read.is_reset, read.position.next_offset) == (start, is_reset, 3)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.001)
