@@ -548,13 +548,15 @@ class Witness:
             there = [(m.member_id, m.group_instance_id, m.member_assignment) for m in described.members]
             recorded = [(m.member_id, m.group_instance_id, m.assignment) for m in group.recorded.members]
             hold(there == recorded, "RECOVERY", f"{there} instead of {recorded}")
+        restored = GroupCoordinator()  # one that need not read the cluster's log first
+        restored.restore(coordinator.dump())
         for key in seen:
             wanted = OffsetFetchRequestGroup(
                 key.group, topics=(OffsetFetchRequestTopics(key.topic, partition_indexes=(key.partition,)),)
             )
-            found = coordinator.offset_fetch(wanted).topics[0].partitions[0].committed_offset
+            found = restored.offset_fetch(wanted).topics[0].partitions[0].committed_offset
             hold(found == self.table.offset(key), "RECOVERY", f"{key}: {found} instead of {self.table.offset(key)}")
-            stable = not coordinator.offset_fetch(wanted, require_stable=True).topics[0].partitions[0].error_code
+            stable = not restored.offset_fetch(wanted, require_stable=True).topics[0].partitions[0].error_code
             hold(stable == (key not in self.table.unstable()), "RECOVERY", f"{key}: pending or not")
         hold(coordinator.offset_count == len(self.table.offsets), "RECOVERY", "more offsets than the log has")
         again = GroupCoordinator()

@@ -146,7 +146,9 @@ class World:
         )
 
         def read(response: Any) -> None:
-            if isinstance(response, OffsetFetchResponseGroup) and not response.topics[0].partitions[0].error_code:
+            if not isinstance(response, OffsetFetchResponseGroup) or response.error_code:
+                return
+            if not response.topics[0].partitions[0].error_code:
                 expected = response.topics[0].partitions[0].committed_offset
                 request = commit_of("simple", {f"{topic}-{partition}": self.next_offset()}, -1, "", None)
                 (of_topic,) = request.topics
