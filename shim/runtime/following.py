@@ -198,7 +198,7 @@ class Following:
                     await self._take(pair, coordinator, read)
             except Exception:
                 # What cannot be understood is not passed over: it may be the end of a transaction.
-                log.exception("__consumer_offsets-%d of the cluster cannot be followed", pair.followed)
+                log.exception("the cluster's __consumer_offsets-%d cannot be followed", pair.followed)
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self, pair: Pair, coordinator: GroupCoordinator, read: Read) -> None:
@@ -207,7 +207,7 @@ class Following:
             for step in coordinator.steps_of_reset(position):
                 if isinstance(step, LostTransaction):
                     log.error(
-                        "__consumer_offsets-%d of the cluster has lost offsets in a transaction of producer %d: "
+                        "the cluster's __consumer_offsets-%d has lost offsets in a transaction of producer %d: "
                         "they are not committed here either",
                         *step.producer,
                     )

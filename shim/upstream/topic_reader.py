@@ -153,7 +153,7 @@ class TopicReader:
                         start = await leading.nearer_end(start)
                         continue
                     if told:
-                        log.info("%s-%d is read again from offset %d on", self._topic, *start[:2])
+                        log.info("the cluster's %s-%d is read again from offset %d on", self._topic, *start[:2])
                     told, failures = "", 0
                     # Before the first answer it is not known whether who has answered is the leader of this topic.
                     is_reset = start.next_offset < position.next_offset or position.is_of_another_topic(start.topic_id)
@@ -167,7 +167,7 @@ class TopicReader:
                 failures += 1
                 if str(error) != told:
                     told = str(error)
-                    log.warning("%s-%d at offset %d, trying again: %s", self._topic, *position[:2], error)
+                    log.warning("the cluster's %s-%d at offset %d, trying again: %s", self._topic, *position[:2], error)
             finally:
                 if connection is not None:
                     connection.close()
@@ -184,7 +184,7 @@ class TopicReader:
             )
         )
         log.error(
-            "%s-%d was read up to offset %d, and is read on from %d: %s",
+            "the cluster's %s-%d was read up to offset %d, and is read on from %d: %s",
             *(self._topic, position.partition, position.next_offset, start.next_offset, why),
         )
 
