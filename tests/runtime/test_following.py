@@ -206,10 +206,13 @@ async def test_what_was_left_open_ends_when_its_partition_is_served(tmp_path: Pa
     async with running(tmp_path, admitted=False) as shim:
         shim.log.release(1_000)
         assert shim.log.writes == [], "the data may be of another cluster, for all that is known"
+        following = await follows(shim, cluster)
         shim.runtime.admit()
-        await shim.commit("g", 1).result()
+        await until(shim, "g", UNSTABLE)
         assert transactions_in(shim, number) == [(1, None), (2, None), (2, None), (1, False)]
+        await shim.commit("g", 1).result()
         assert await fetched(shim, "g") == UNSTABLE
+        await following.stop()
     cluster.end("g", committed=True, producer=2)
     async with running(tmp_path, admitted=False) as shim:
         following = await follows(shim, cluster)
