@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from protocol.batches import Record
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -21,6 +21,7 @@ from shim.coordinator.offsets import CommittedOffset, OffsetTable
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
+from shim.runtime.loading import check_place
 
 Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
@@ -53,17 +54,12 @@ class GroupOffsets:
     def __len__(self) -> int:
         return len(self._table)
 
-    def replay(self, records: Iterable[Record]) -> None:
-        """Records of the shim's own log, in its order. Raises DecodeError."""
-        for record in records:
-            assert record.key is not None
-            self.replay_one(record.key, record.value)
-
-    def replay_one(self, raw_key: bytes, raw_value: bytes | None) -> None:
-        """Raises DecodeError."""
+    def replay(self, raw_key: bytes, raw_value: bytes | None, home: Home) -> None:
+        """A record of the shim's own log, in its order. Raises DecodeError; LogError for one of another partition."""
         key, value = self._decode(raw_key, raw_value)
         if isinstance(key, UnknownKey):
             return
+        home.check(key.group)
         if isinstance(key, GroupMetadataKey):
             if isinstance(value, GroupMetadataValue) and value.members:
                 self.with_members.add(key.group)
@@ -73,6 +69,22 @@ class GroupOffsets:
             self.set(key, committed_offset(value))
         else:
             self.delete(key)
+
+
+class Home:
+    """A partition, of which each group that is found there has to be."""
+
+    def __init__(self, number: int, num_partitions: int, folder: Path) -> None:
+        self._number = number
+        self._num_partitions = num_partitions
+        self._folder = folder
+        self._checked: set[str] = set()
+
+    def check(self, group: str) -> None:
+        """Raises LogError."""
+        if group not in self._checked:
+            check_place(group, self._number, self._num_partitions, self._folder)
+            self._checked.add(group)
 
 
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
@@ -91,8 +103,8 @@ def read_offsets(
 ) -> GroupOffsets:
     """What a data directory at rest holds, with progress under the name ``what``; by default all partitions.
 
-    Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError,
-    OSError.
+    Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError where
+    files are another partition's; OSError.
     """
     missing = held.missing()
     if missing:
@@ -105,11 +117,15 @@ def read_offsets(
         if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
     }
     offsets = GroupOffsets()
+    num_partitions = 1 + max((at.partition for at in held.partitions), default=-1)
     with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
+            home = Home(at.partition, num_partitions, folder)
             for found in walk(files, folder, held.known(at), fault_of_offsets):
                 if isinstance(found, Located):
-                    offsets.replay(found.batch.records)
+                    for record in found.batch.records:
+                        assert record.key is not None
+                        offsets.replay(record.key, record.value, home)
                     ongoing.advance(found.batch.end - found.batch.position)
                 elif isinstance(found, Damage):
                     raise CorruptLog(found.path, found.position, found.reason)
