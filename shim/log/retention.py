@@ -11,12 +11,13 @@ another.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.checkpoint import TopicPartition
+from shim.log.cleaning import CleaningStopped
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.index import starting_point
@@ -34,10 +35,18 @@ class Retention:
     One thread calls :meth:`step`.
     """
 
-    def __init__(self, partitions: Sequence[PartitionLog], retention_ms: int, *, files: Files | None = None) -> None:
+    def __init__(
+        self,
+        partitions: Sequence[PartitionLog],
+        retention_ms: int,
+        *,
+        files: Files | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._partitions = partitions
         self._retention_ms = retention_ms
         self._files = files or Files()
+        self._stopped = stopped
         self._newest: dict[Segment, int] = {}
         self._broke_off: set[TopicPartition] = set()
         self.damaged: dict[TopicPartition, LogError] = {}
@@ -45,11 +54,14 @@ class Retention:
 
     def step(self, now_ms: int) -> int:
         """Drops what is too old, from every partition; how many segments. Never fails: a partition that does is logged,
-        and left, for good when it is damaged, until the next step when a call failed.
+        and left, for good when it is damaged, until the next step when a call failed. Raises CleaningStopped at the
+        next batch once it is ``stopped``, and nothing is half done then.
         """
         dropped = 0
         for partition in self._partitions:
             at = partition.topic_partition
+            if self._stopped():
+                raise CleaningStopped
             if at in self.damaged:
                 continue
             try:
@@ -99,9 +111,14 @@ class Retention:
             newest = self._last_batch(segment).max_timestamp
             if newest < oldest_ms:
                 with self._batches(segment) as batches:
-                    newest = max(batch.header.max_timestamp for batch in batches)
+                    newest = max(self._unless_stopped(batch).header.max_timestamp for batch in batches)
                 self._newest[segment] = newest
         return newest < oldest_ms
+
+    def _unless_stopped(self, batch: SoundBatch) -> SoundBatch:
+        if self._stopped():
+            raise CleaningStopped
+        return batch
 
     def _last_batch(self, segment: Segment) -> BatchHeader:
         with self._batches(segment, segment.next_offset - 1) as batches:

@@ -44,15 +44,16 @@ class CleaningThread:
                 CleanerSettings.of(settings),
                 files=files,
             )
+        self._stopped = threading.Event()
         self._retention = Retention(
             [partition for partition in partitions if partition.topic_partition.topic == HISTORY_TOPIC],
             settings.offsets_history_retention_minutes * _MINUTE_MS,
             files=files,
+            stopped=self._stopped.is_set,
         )
         self._backoff_s = min(settings.log_cleaner_backoff_ms / 1000, _MOST_SECONDS)
         self._clock = clock
         self._cleaned = cleaned
-        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -72,6 +73,12 @@ class CleaningThread:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._clean()
+        except CleaningStopped:
+            return
+
+    def _clean(self) -> None:
         retention_due = time.monotonic()
         while not self._stopped.is_set():
             compacted = self._tried(self._compact)
@@ -83,10 +90,11 @@ class CleaningThread:
                 self._stopped.wait(self._backoff_s)
 
     def _tried(self, work: Callable[[], bool]) -> bool:
+        """Raises CleaningStopped."""
         try:
             return work()
         except CleaningStopped:
-            return False
+            raise
         except Exception as error:
             unforeseen = None if isinstance(error, OSError) else error
             log.error("cleaning failed, it will be tried again: %s", error, exc_info=unforeseen)

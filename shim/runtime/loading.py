@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from protocol.errors import DecodeError
@@ -119,7 +121,9 @@ class Loader:
             return loaded._replace(has_history=False)
         try:
             self._read_over_history(number)
-        except LogError as error:
+        except (LogError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EIO:  # a disk says so of what is damaged
+                raise
             # Nothing that is served is in there.
             log.error("%s; no history is kept of __consumer_offsets-%d until that is repaired", error, number)
             return loaded._replace(has_history=False)
@@ -163,12 +167,13 @@ class Loader:
             return None
         # Some stand for all: files change their place together.
         for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
-            self._check_place(group, partition.topic_partition.partition)
+            check_place(group, partition.topic_partition.partition, self._num_partitions, partition.folder)
         return coordinator
 
     def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
         replay, replay_end, decode = coordinator.replay, coordinator.replay_end, RecordDecoder().decode
         groups: set[str] = set()
+        folder = self._log.partition_log(number).folder
         count = told = 0
         for offset, _, raw_key, raw_value, transaction in records:
             if count - told >= _LOOK_EVERY or not count:
@@ -191,7 +196,7 @@ class Loader:
                 log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, offset, key.version)
                 continue
             if key.group not in groups:
-                self._check_place(key.group, number)
+                check_place(key.group, number, self._num_partitions, folder)
                 groups.add(key.group)
             if transaction is None:
                 replay(key, cast(Value | None, value))
@@ -202,16 +207,6 @@ class Loader:
         self.progress.replayed(count - told)
         return count
 
-    def _check_place(self, group: str, number: int) -> None:
-        """That these are not another partition's files: of its groups, nobody would be served an offset."""
-        belongs = partition_for(group, self._num_partitions)
-        if belongs != number:
-            folder = self._log.partition_log(number).folder
-            raise LogError(
-                f"{folder} holds group {group!r}, which belongs into partition {belongs} of {self._num_partitions}: "
-                "these files are another partition's"
-            )
-
     def _read_over_history(self, number: int) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""
         snapshot = self._log.partition_log(number, topic=HISTORY_TOPIC).snapshots.newest()
@@ -219,6 +214,18 @@ class Loader:
         for _ in self._log.recover(number, topic=HISTORY_TOPIC, start_offset=start, anchor=anchor):
             if self._stopped():
                 return
+
+
+def check_place(group: str, number: int, num_partitions: int, folder: Path) -> None:
+    """That the files are not another partition's: of its groups nobody would be served an offset, and the offsets may
+    be older than those where they belong. Raises LogError.
+    """
+    belongs = partition_for(group, num_partitions)
+    if belongs != number:
+        raise LogError(
+            f"{folder} holds group {group!r}, which belongs into partition {belongs} of {num_partitions}: "
+            "these files are another partition's"
+        )
 
 
 _NO_RECORD: Final = 2**63 - 1

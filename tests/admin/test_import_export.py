@@ -482,3 +482,27 @@ def test_an_import_does_not_overtake_a_transaction_that_has_not_ended(transactin
     assert log("import", "--data-dir", transacting, "--from-folder", exported, "--replace").status == 0
     in_transaction(transacting, ended(7, committed=True))
     assert served(transacting)["new"][TopicPartition("t", 0)].offset == 5
+
+
+@pytest.mark.parametrize("command", ["export", "import", "backup"])
+def test_offsets_in_another_partitions_files_are_not_taken(tmp_path: Path, command: str) -> None:
+    """They may be older than those of the same group where it belongs, as the shim serves them."""
+    old, data_dir = tmp_path / "old", tmp_path / "data"
+    write_log(old, [("g", commit_record("g", "t", 0, 3))], partitions=3)
+    write_log(data_dir, [("g", commit_record("g", "t", 0, 7))], partitions=3)
+    home = partition_for("g", 3)
+    other = data_dir / f"__consumer_offsets-{(home + 1) % 3}"
+    shutil.rmtree(other)
+    shutil.copytree(old / f"__consumer_offsets-{home}", other)
+    write_log(tmp_path / "from", [("h", commit_record("h", "t", 0, 3))])
+    assert log("export", "--data-dir", tmp_path / "from", "--to-folder", tmp_path / "exported").status == 0
+    commands: dict[str, list[str | Path]] = {
+        "export": ["export", "--data-dir", data_dir, "--to-folder", tmp_path / "out"],
+        "import": ["import", "--data-dir", data_dir, "--from-folder", tmp_path / "exported"],
+        "backup": ["backup", "--data-dir", data_dir, tmp_path / "backup"],
+    }
+    result = log(*commands[command])
+    assert result.status not in (0, 1), result.stdout
+    assert "another partition" in result.stderr
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "backup").exists()

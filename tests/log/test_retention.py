@@ -10,6 +10,7 @@ import pytest
 
 from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from shim.log.cleaning import CleaningStopped
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.retention import Retention
@@ -296,3 +297,22 @@ def test_a_crash_at_any_call_of_a_roll_and_what_follows_loses_nothing_new() -> N
             assert log.log_end_offset(0) >= (3 if rolled or killed else 0)
             log.close()
     raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("batches", range(4))
+def test_once_it_is_stopped_it_looks_at_no_further_batch(tmp_path: Path, batches: int) -> None:
+    log = aged(tmp_path, [OLD - 1] * 3)
+    before = closed(log)
+    asked = 0
+
+    def stopped() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > batches
+
+    with pytest.raises(CleaningStopped):
+        Retention(log.partition_logs(), KEPT_MS, stopped=stopped).step(NOW)
+    assert asked == batches + 1
+    assert closed(log) == before
+    assert retention(log).step(NOW) == 3
+    log.close()

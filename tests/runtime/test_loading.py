@@ -10,8 +10,10 @@ import pytest
 
 from protocol.errors import ErrorCode
 from shim.config import Settings
-from shim.log import LogError
+from shim.coordinator import CoordinatorSettings
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.data_dir import segment_name
+from shim.log.files import Files
 from shim.runtime import Clock, Runtime, loading, open_log
 from shim.runtime.loading import Loader, Progress
 from tests.runtime.running import PARTITIONS, offset_in, running
@@ -186,3 +188,26 @@ async def test_a_damaged_history_stops_nothing(tmp_path: Path, caplog: pytest.Lo
         assert line.startswith(f"{history} is damaged at byte 0: ")
         caplog.clear()
     assert history.read_bytes() == damaged
+
+
+async def test_a_history_that_the_disk_cannot_read_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(offsets_topic_num_partitions=PARTITIONS)
+    async with running(tmp_path) as shim:
+        shim.log.release(100)
+        await shim.commit(shim.group_in(1), 7).result()
+    unreadable = tmp_path / "__offset_shim_history-1" / segment_name(0)
+
+    class BadSector(Files):
+        def pread(self, fd: int, size: int, position: int) -> bytes:
+            if Path(f"/proc/self/fd/{fd}").readlink() == unreadable:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().pread(fd, size, position)
+
+    topics = (OFFSETS_TOPIC, "__offset_shim_history")
+    log = OffsetsLog.open(tmp_path, PARTITIONS, topics=topics, files=BadSector())
+    loader = Loader(log, CoordinatorSettings.of(settings), lambda: False)
+    assert [loader.load(number).has_history for number in range(PARTITIONS)] == [n != 1 for n in range(PARTITIONS)]
+    assert "Input/output error; no history is kept of __consumer_offsets-1" in caplog.text
+    log.close()

@@ -22,7 +22,7 @@ from shim.admin.errors import BrokenOff
 from shim.admin.progress import Progress
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
 from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
-from shim.log.errors import CorruptLog
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
@@ -91,6 +91,9 @@ def _finish(files: Files, unfinished: Path, progress: Progress) -> Examination:
     examination = examine(files, copy, "verifying", progress)
     for damage in examination.all_damages:
         raise CorruptLog(damage.path, damage.position, damage.reason)
+    for examined in examination.partitions:
+        if examined.misplaced:
+            raise LogError(f"{examined.partition} holds groups of another partition: see log verify")
     ends = {examined.partition: examined.end_offset for examined in examination.partitions}
     write_checkpoint(files, unfinished / RECOVERY_POINT_CHECKPOINT, ends)
     leave_clean(files, unfinished)

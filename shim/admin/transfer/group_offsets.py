@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -22,8 +23,8 @@ from shim.coordinator.transactions import Transactions
 from shim.log import OFFSETS_TOPIC, CorruptLog, InTransaction
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.segment import SoundBatch
 from shim.log.transactions import transaction_of
+from shim.runtime.loading import check_place
 
 Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
@@ -66,15 +67,12 @@ class GroupOffsets:
     def __len__(self) -> int:
         return len(self._table)
 
-    def replay(self, batch: SoundBatch) -> None:
-        """A batch of the shim's own log; in its order. Raises DecodeError."""
-        transaction = transaction_of(batch)
-        for record in batch.records:
-            assert record.key is not None
-            self.replay_one(record.key, record.value, transaction)
-
-    def replay_one(self, raw_key: bytes, raw_value: bytes | None, transaction: InTransaction | None = None) -> None:
-        """What a transaction commits counts when it is committed. Raises DecodeError."""
+    def replay(
+        self, raw_key: bytes, raw_value: bytes | None, home: Home, transaction: InTransaction | None = None
+    ) -> None:
+        """A record of the shim's own log, in its order; what a transaction commits counts when it is committed. Raises
+        DecodeError; LogError for one of another partition.
+        """
         if transaction is not None and transaction.committed is not None:
             for settled in self._transactions.end(_producer(transaction), committed=transaction.committed):
                 self.set(settled.key, committed_offset(settled.value))
@@ -82,6 +80,7 @@ class GroupOffsets:
         key, value = self._decode(raw_key, raw_value)
         if isinstance(key, UnknownKey):
             return
+        home.check(key.group)
         if isinstance(key, GroupMetadataKey):
             if isinstance(value, GroupMetadataValue) and value.members:
                 self.with_members.add(key.group)
@@ -101,6 +100,22 @@ def _producer(transaction: InTransaction) -> Producer:
     return Producer(transaction.key.followed, transaction.key.producer_id)
 
 
+class Home:
+    """A partition, of which each group that is found there has to be."""
+
+    def __init__(self, number: int, num_partitions: int, folder: Path) -> None:
+        self._number = number
+        self._num_partitions = num_partitions
+        self._folder = folder
+        self._checked: set[str] = set()
+
+    def check(self, group: str) -> None:
+        """Raises LogError."""
+        if group not in self._checked:
+            check_place(group, self._number, self._num_partitions, self._folder)
+            self._checked.add(group)
+
+
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
     return CommittedOffset(
         value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
@@ -117,8 +132,8 @@ def read_offsets(
 ) -> GroupOffsets:
     """What a data directory at rest holds, with progress under the name ``what``; by default all partitions.
 
-    Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError,
-    OSError.
+    Raises CorruptLog where it is damaged: no offset is taken from a log that may have lost a newer one; LogError where
+    files are another partition's; OSError.
     """
     missing = held.missing()
     if missing:
@@ -131,11 +146,16 @@ def read_offsets(
         if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
     }
     offsets = GroupOffsets()
+    num_partitions = 1 + max((at.partition for at in held.partitions), default=-1)
     with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
+            home = Home(at.partition, num_partitions, folder)
             for found in walk(files, folder, held.known(at), fault_of_offsets):
                 if isinstance(found, Located):
-                    offsets.replay(found.batch)
+                    transaction = transaction_of(found.batch)
+                    for record in found.batch.records:
+                        assert record.key is not None
+                        offsets.replay(record.key, record.value, home, transaction)
                     ongoing.advance(found.batch.end - found.batch.position)
                 elif isinstance(found, Damage):
                     raise CorruptLog(found.path, found.position, found.reason)

@@ -16,6 +16,7 @@ from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import (
     Committed,
     GroupOffsets,
+    Home,
     differences,
     offset_commit_value,
     read_offsets,
@@ -139,9 +140,10 @@ def _recovered(log: OffsetsLog, progress: Progress) -> GroupOffsets:
     here = GroupOffsets()
     with progress("reading what is here", log.num_partitions) as ongoing:
         for partition in range(log.num_partitions):
+            home = Home(partition, log.num_partitions, log.partition_log(partition).folder)
             for record in log.recover(partition):
                 try:
-                    here.replay_one(record.key, record.value, record.transaction)
+                    here.replay(record.key, record.value, home, record.transaction)
                 except DecodeError as error:
                     where = f"__consumer_offsets-{partition} offset {record.offset}"
                     raise LogError(f"{where}: the record cannot be decoded: {error}") from error
