@@ -31,7 +31,8 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
     TARGET can be opened as a data directory, and then serves what was acknowledged before the backup began, and perhaps
     some of what came later. On the same file system closed segments are linked, which takes no room; a backup against
     the loss of a disk belongs on another. What was copied is read back and checked before TARGET gets its name. A
-    damaged log is not backed up: copy the directory of a stopped shim as it is before you repair it.
+    damaged log, or one that holds another partition's files, is not backed up: copy the directory of a stopped shim as
+    it is before you repair it.
 
     \b
     offset-shim log backup --data-dir /var/lib/offset-shim /backup/offset-shim-2026-11-21
