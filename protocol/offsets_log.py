@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from protocol.codec import Codec, codec
 from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
 from protocol.errors import DecodeError, EncodeError
-from protocol.record_runs import Run, runs
-from protocol.varints import zigzag
+from protocol.records.record_runs import Run, runs
+from protocol.records.varints import zigzag
 from protocol.wire import (
     ZERO_UUID,
     Bytes,

@@ -142,7 +142,7 @@ OpaqueString = Annotated[str, Text("surrogateescape")]
 NullableOpaqueString = Annotated[str | None, Text("surrogateescape")]
 Bytes = Annotated[bytes, Blob()]
 NullableBytes = Annotated[bytes | None, Blob()]
-# Record batches: on the wire they are nullable bytes, opened by protocol.batches only where somebody wants them.
+# Record batches: on the wire they are nullable bytes, which protocol.records opens where somebody wants them.
 Records = NullableBytes
 TaggedFields = Annotated[tuple[tuple[int, bytes], ...], Unknown()]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import encode_batch, read_header, rewrite_batch
+from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
 from shim.log.compaction import group_segments
 from shim.log.segment import Segment

@@ -27,7 +27,7 @@ import kio.records.writers
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from benchmarks.codec.sides import Column, Line, Side
-from protocol.batches import Record, decode_records, encode_batch, encode_records
+from protocol.records.batches import Record, decode_records, encode_batch, encode_records
 
 COUNT = 1_000
 LARGE_COUNT = 10_000

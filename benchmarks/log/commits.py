@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.history_log import HISTORY_TOPIC
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.log import OFFSETS_TOPIC

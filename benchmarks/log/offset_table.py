@@ -22,7 +22,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final, NamedTuple
 
-from shim.coordinator.offsets import CommittedOffset, OffsetTable
+from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
 
 GROUPS: Final = 1_000
 MILLION: Final = 1_000_000

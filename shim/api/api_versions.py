@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from protocol import conditional_commit
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from protocol.own import conditional_commit
 from shim.api import offset_commit
 from shim.api.call import SIZE_FIELD, Call, Services
 

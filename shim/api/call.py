@@ -8,8 +8,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.runtime import Following, Runtime
-from shim.upstream import Cluster, PortMap, Topics
+from shim.following import Following, Topics
+from shim.runtime import Runtime
+from shim.upstream import Cluster, PortMap
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])

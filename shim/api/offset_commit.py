@@ -10,7 +10,6 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from protocol.commit_rows import API, AllCommitted
-from protocol.conditional_commit import NOT_ATTEMPTED, is_conditional
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -19,10 +18,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
 from shim.api.call import Call, Part, Services
-from shim.api.existing import are_known, merged, split
+from shim.api.known_topics import are_known, merged, split
 from shim.coordinator import GroupCoordinator
-from shim.upstream import TopicInDoubt
+from shim.following import TopicInDoubt
 
 VERSIONS = (2, 9)
 

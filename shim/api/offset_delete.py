@@ -19,9 +19,9 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from shim.api.call import Call, Part, Services
-from shim.api.existing import are_known, merged, split
+from shim.api.known_topics import are_known, merged, split
 from shim.coordinator import GroupCoordinator
-from shim.upstream import TopicInDoubt
+from shim.following import TopicInDoubt
 
 VERSIONS = (0, 0)
 

@@ -24,7 +24,7 @@ from protocol.repeated import Repeated
 from shim.api.call import Call, Services
 from shim.api.many_groups import Question, ask_each
 from shim.coordinator import GroupCoordinator
-from shim.upstream import TopicInDoubt
+from shim.following import TopicInDoubt
 
 API = Repeated(offset_fetch.API)
 VERSIONS = (1, 9)

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages.txn_offset_commit import (
     API,
     TxnOffsetCommitRequest,
@@ -20,9 +19,10 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.own.position import Position
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.coordinator import GroupCoordinator, Outcome, Ticket
-from shim.upstream import TopicInDoubt
+from shim.following import TopicInDoubt
 
 VERSIONS = (0, 5)
 

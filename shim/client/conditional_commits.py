@@ -1,4 +1,4 @@
-"""Commit an offset if and only if another one is committed now (`protocol.conditional_commit`)."""
+"""Commit an offset if and only if another one is committed now (`protocol.own.conditional_commit`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from protocol import conditional_commit
 from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import api_versions, find_coordinator, offset_commit
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -17,6 +16,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.own import conditional_commit
 from shim.client.connection import Connection
 
 TopicPartition = tuple[str, int]

@@ -1,8 +1,6 @@
 """The group coordinator and the offset table: a pure state machine, driven with requests and the time."""
 
 from shim.coordinator.coordinator import GroupCoordinator
-from shim.coordinator.followed import FollowedBatch, FollowedEnd, LostTransaction, Reset
-from shim.coordinator.group_memory import GroupMemory
 from shim.coordinator.outcome import (
     Caller,
     Key,
@@ -18,8 +16,10 @@ from shim.coordinator.outcome import (
     Value,
 )
 from shim.coordinator.settings import CoordinatorSettings
-from shim.coordinator.snapshot import StateDump
-from shim.coordinator.topic_deletion import TopicDeletion
+from shim.coordinator.state.dump import StateDump
+from shim.coordinator.state.group_memory import GroupMemory
+from shim.coordinator.upkeep.followed import FollowedBatch, FollowedEnd, LostTransaction, Reset
+from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 
 __all__ = [
     "Caller",

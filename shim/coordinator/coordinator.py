@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
@@ -16,10 +15,30 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from shim.coordinator import listing
+from protocol.own.position import Position
 from shim.coordinator.decision import Decision
-from shim.coordinator.delete_groups import delete_group
-from shim.coordinator.followed import (
+from shim.coordinator.outcome import Caller, Key, Outcome, Producer, Ticket, Value
+from shim.coordinator.requests import listing
+from shim.coordinator.requests.delete_groups import delete_group
+from shim.coordinator.requests.heartbeat import heartbeat
+from shim.coordinator.requests.join_group import join_group
+from shim.coordinator.requests.leave_group import leave_group
+from shim.coordinator.requests.offset_commit import offset_commit
+from shim.coordinator.requests.offset_delete import offset_delete
+from shim.coordinator.requests.offset_fetch import offset_fetch
+from shim.coordinator.requests.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
+from shim.coordinator.requests.sync_group import sync_group
+from shim.coordinator.requests.txn_offset_commit import (
+    txn_offset_commit,
+    txn_offset_commit_given_up,
+    txn_offset_commit_told,
+)
+from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.state.dump import StateDump, restore_state
+from shim.coordinator.state.group import Deadline, DeadlineKind, Group
+from shim.coordinator.state.group_memory import GroupMemory
+from shim.coordinator.state.partition_state import PartitionState
+from shim.coordinator.upkeep.followed import (
     FollowedBatch,
     FollowedEnd,
     LostTransaction,
@@ -32,27 +51,8 @@ from shim.coordinator.followed import (
     follow_reset,
     steps_of_reset,
 )
-from shim.coordinator.group import Deadline, DeadlineKind, Group
-from shim.coordinator.group_memory import GroupMemory
-from shim.coordinator.heartbeat import heartbeat
-from shim.coordinator.join_group import join_group
-from shim.coordinator.leave_group import leave_group
-from shim.coordinator.offset_commit import offset_commit
-from shim.coordinator.offset_delete import offset_delete
-from shim.coordinator.offset_fetch import offset_fetch
-from shim.coordinator.offsets_retention import RetentionCheck
-from shim.coordinator.outcome import Caller, Key, Outcome, Producer, Ticket, Value
-from shim.coordinator.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
-from shim.coordinator.settings import CoordinatorSettings
-from shim.coordinator.snapshot import StateDump, restore_state
-from shim.coordinator.state import PartitionState
-from shim.coordinator.sync_group import sync_group
-from shim.coordinator.topic_deletion import TopicDeletion
-from shim.coordinator.txn_offset_commit import (
-    txn_offset_commit,
-    txn_offset_commit_given_up,
-    txn_offset_commit_told,
-)
+from shim.coordinator.upkeep.retention_check import RetentionCheck
+from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 
 
 def _session_due(decision: Decision, group: Group, deadline: Deadline) -> None:

@@ -4,14 +4,14 @@ from typing import Any
 
 from protocol.commit_rows import CommitRows
 from protocol.errors import ErrorCode
-from protocol.history_log import HistoryRecord, Who
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from shim.coordinator.group import Group, Member, Parked
+from protocol.own.history_log import HistoryRecord, Who
 from shim.coordinator.outcome import Key, Outcome, Producer, Response, RowsOfTopic, Ticket, Transaction, Value
-from shim.coordinator.state import PartitionState
-from shim.coordinator.transactions import Settled
+from shim.coordinator.state.group import Group, Member, Parked
+from shim.coordinator.state.partition_state import PartitionState
+from shim.coordinator.state.transactions import Settled
 
 _new: Any = tuple.__new__  # it skips the constructors of named tuples
 

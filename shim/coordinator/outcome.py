@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from protocol.commit_rows import AllCommitted, CommitRows
-from protocol.followed import Position
-from protocol.history_log import HistoryRecord, Who
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -15,6 +13,8 @@ from protocol.messages.offset_delete import OffsetDeleteResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import HistoryRecord, Who
+from protocol.own.position import Position
 
 Ticket: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from protocol.batches import BatchHeader
+from protocol.records.batches import BatchHeader
 from shim.log.batching import PreparedBatch
 from shim.log.data_dir import index_name, segment_name
 from shim.log.files import Files

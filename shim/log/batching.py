@@ -6,7 +6,8 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from protocol.batches import (
+from protocol.own.position import Header
+from protocol.records.batches import (
     BatchHeader,
     ControlRecordType,
     EndTransactionMarker,
@@ -18,8 +19,7 @@ from protocol.batches import (
     frame_records,
     read_header,
 )
-from protocol.followed import Header
-from protocol.record_runs import Run, frame_runs, runs_size
+from protocol.records.record_runs import Run, frame_runs, runs_size
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
-from protocol.batches import BatchHeader
+from protocol.records.batches import BatchHeader
 from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
 from shim.log.compaction import (

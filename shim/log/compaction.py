@@ -9,7 +9,8 @@ segment that is missing is always found to be missing.
 Transactions, as in Kafka: nothing is touched from the first one on of which the end is not known. Up to there, the
 records of an aborted one go at once, and stand for nothing; those of a committed one are records like others. The
 marker that ended it stays until nothing is left of its records, and then for as long as a tombstone does. One thing is
-our own: of the markers that say how far another log has been taken over (:mod:`protocol.followed`), the newest stays.
+our own: of the markers that say how far another log has been taken over (:mod:`protocol.own.position`), the newest
+stays.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Final, NamedTuple
 
-from protocol.batches import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, rewrite_batch
+from protocol.records.batches import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
 from shim.log.segment import Segment, SoundBatch
 from shim.log.transactions import TransactionKey, transaction_of

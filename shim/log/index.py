@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from protocol.batches import UnsupportedBatch
+from protocol.records.batches import UnsupportedBatch
 from shim.log.data_dir import index_name
 from shim.log.files import Files
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.batches import UnsupportedBatch
+from protocol.records.batches import UnsupportedBatch
 from shim.log.active import ActiveSegment, LogEnd
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError, SyncFailed

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from protocol.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
+from protocol.records.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.checkpoint import TopicPartition
 from shim.log.cleaning import CleaningStopped
 from shim.log.errors import CorruptLog, LogError

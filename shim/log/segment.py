@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.batches import (
+from protocol.records.batches import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,

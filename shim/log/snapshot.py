@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 import google_crc32c
 
-from protocol.batches import CorruptBatch, check_crc, read_header
+from protocol.records.batches import CorruptBatch, check_crc, read_header
 from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.data_dir import segment_name

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.batches import ControlRecordType, CorruptBatch, Record, control_record_type, end_transaction_marker
-from protocol.followed import Position, position_of
+from protocol.own.position import Position, position_of
+from protocol.records.batches import (
+    ControlRecordType,
+    CorruptBatch,
+    Record,
+    control_record_type,
+    end_transaction_marker,
+)
 from shim.log.segment import SoundBatch
 
 NO_PARTITION = -1
@@ -21,7 +27,7 @@ class TransactionKey(NamedTuple):
 class InTransaction(NamedTuple):
     """A record is one of an open transaction (``committed`` None), or the marker that ends it.
 
-    ``position``: see :mod:`protocol.followed`; of a batch each record says it.
+    ``position``: see :mod:`protocol.own.position`; of a batch each record says it.
     """
 
     key: TransactionKey

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from protocol.errors import DecodeError
-from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
+from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from protocol.replay import RecordDecoder
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, Producer, Value

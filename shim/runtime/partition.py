@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.followed import position_header
-from protocol.history_log import encode_history, history_runs
 from protocol.offsets_log import commit_runs, encode_key, encode_value
-from protocol.record_runs import Run
+from protocol.own.history_log import encode_history, history_runs
+from protocol.own.position import position_header
+from protocol.records.record_runs import Run
 from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, Transaction
 from shim.log import EndOfTransaction, Runs, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket

@@ -26,7 +26,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory,
 from shim.log import LogError, OffsetsLog
 from shim.log.cleaning import CleanerStats
 from shim.log.files import Files
-from shim.runtime.cleaning import CleaningThread
+from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
 from shim.runtime.loading import Loader
@@ -51,7 +51,7 @@ class Runtime:
     def __init__(
         self, offsets_log: OffsetsLog, settings: Settings, clock: Clock, *, files: Files | None = None
     ) -> None:
-        """The log has the topics that the settings ask for: :func:`shim.runtime.topics.open_log` opens it so.
+        """The log has the topics that the settings ask for: :func:`shim.runtime.opening.open_log` opens it so.
 
         ``files``: the log's own, if they are not the usual ones.
         """

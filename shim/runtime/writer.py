@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import Maintained, OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket

@@ -5,19 +5,13 @@ from shim.upstream.errors import UpstreamError, reason_of
 from shim.upstream.link import BrokerLink
 from shim.upstream.ports import PortMap, stable_choice
 from shim.upstream.topic_reader import TopicReader, TopicUnknown
-from shim.upstream.topic_source import ClusterTopics
-from shim.upstream.topics import Topic, TopicInDoubt, Topics
 
 __all__ = [
     "BrokerLink",
     "Cluster",
-    "ClusterTopics",
     "PortMap",
-    "Topic",
-    "TopicInDoubt",
     "TopicReader",
     "TopicUnknown",
-    "Topics",
     "UpstreamError",
     "reason_of",
     "stable_choice",

@@ -11,11 +11,11 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from protocol.batches import BatchError, BatchHeader, Record, TruncatedBatch
 from protocol.errors import ErrorCode
-from protocol.fetched import decode_fetched
-from protocol.followed import UNKNOWN_EPOCH, Position
 from protocol.messages import fetch, list_offsets, metadata, offset_for_leader_epoch
+from protocol.own.position import UNKNOWN_EPOCH, Position
+from protocol.records.batches import BatchError, BatchHeader, Record, TruncatedBatch
+from protocol.records.fetched import decode_fetched
 from protocol.wire import ZERO_UUID
 from shim.config import HostPort, Settings
 from shim.upstream.cluster import Cluster

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.batches import batches, records_of
+from protocol.records.batches import batches, records_of
 from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.repair_plan import PartitionPlan, plan_repair

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import Record, encode_batch
-from protocol.compression import Compression
-from protocol.message_sets import encode_message_set
+from protocol.records.batches import Record, encode_batch
+from protocol.records.compression import Compression
+from protocol.records.message_sets import encode_message_set
 from shim.admin.transfer import broker_files
 from shim.log.files import Files
 from shim.log.segment import find_sound_batch

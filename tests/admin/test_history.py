@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
 from protocol.partition import partition_for
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.admin.running import TIMESTAMP, Result, commit_record, log

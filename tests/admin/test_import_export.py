@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from protocol.batches import encode_batch
-from protocol.followed import Position, position_header
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -21,12 +19,14 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.own.position import Position, position_header
 from protocol.partition import partition_for
+from protocol.records.batches import encode_batch
 from shim.admin.transfer import exporting, importing
 from shim.admin.transfer.broker_offsets import read_broker
 from shim.admin.transfer.exporting import export_to_folders, verify_export
 from shim.admin.transfer.group_offsets import GroupOffsets, offset_commit_value
-from shim.coordinator.offsets import CommittedOffset
+from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log import EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.batches import encode_batch
+from protocol.records.batches import encode_batch
 from shim.log import LogSettings
 from shim.log.files import Files
 from shim.log.swap import finish_swap

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import encode_batch
-from protocol.compression import Compression
 from protocol.partition import partition_for
+from protocol.records.batches import encode_batch
+from protocol.records.compression import Compression
 from shim.log import LogSettings
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log

@@ -11,9 +11,10 @@ from protocol.errors import ErrorCode
 from shim.api import OFFERED, ROUTES, Call, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
-from shim.runtime import Following, Runtime, Ticket
-from shim.upstream import Cluster, PortMap, Topics
-from tests.upstream.believed import any_topic
+from shim.following import Following, Topics
+from shim.runtime import Runtime, Ticket
+from shim.upstream import Cluster, PortMap
+from tests.following.believed import any_topic
 
 BOOTSTRAP = 19092
 HOST = "shim.example.org"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.history_log import HISTORY_TOPIC
 from protocol.messages import offset_commit, offset_fetch
 from protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import (
@@ -16,6 +15,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log import OFFSETS_TOPIC

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from protocol import conditional_commit
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import (
@@ -28,6 +27,7 @@ from protocol.messages import (
     produce,
     sync_group,
 )
+from protocol.own import conditional_commit
 from shim.api import ROUTES, Rewritten
 from shim.config import HostPort
 from shim.coordinator import Outcome

@@ -28,7 +28,7 @@ from protocol.messages.offset_fetch import (
 )
 from shim.api import Services, many_groups
 from shim.coordinator import GroupCoordinator
-from shim.upstream import TopicInDoubt, Topics
+from shim.following import TopicInDoubt, Topics
 from tests.api.driving import Client, answer, services
 from tests.coordinator.driving import CALLER, START
 

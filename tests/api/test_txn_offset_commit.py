@@ -21,10 +21,10 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from shim.api import Call, Services, txn_offset_commit
-from tests.runtime.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
+from tests.following.believed import any_topic
+from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import TOPIC, Running, running
-from tests.upstream.believed import any_topic
 
 VERSION = 3
 GROUP = "g"

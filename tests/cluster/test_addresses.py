@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from protocol.api import Api
-from protocol.batches import encode_batch
 from protocol.errors import ErrorCode
 from protocol.messages import describe_cluster, find_coordinator, metadata, produce
+from protocol.records.batches import encode_batch
 from shim.demo.parts import Cluster
 from tests.cluster.asking import cluster_metadata
 from tests.conftest import TopicFactory

@@ -4,7 +4,7 @@ from typing import Any
 
 from protocol.offsets_log import UnknownKey, decode_key, decode_value, encode_key, encode_value
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, Record
-from shim.coordinator.group import Group, GroupState
+from shim.coordinator.state.group import Group, GroupState
 
 from .driving import new_coordinator
 

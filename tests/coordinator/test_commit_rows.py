@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import decode_records
 from protocol.commit_rows import API, AllCommitted, rows_in
-from protocol.conditional_commit import expecting
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages.offset_commit import API as CODEC
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,6 +24,9 @@ from protocol.messages.offset_delete import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
+from protocol.own.conditional_commit import expecting
+from protocol.own.position import Position
+from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, FollowedEnd, GroupCoordinator, Outcome
 from shim.log.batching import Appended, prepare_batches
 from shim.runtime.partition import Partition, decided

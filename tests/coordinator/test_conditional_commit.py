@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from protocol.conditional_commit import TAG, expecting
 from protocol.errors import ErrorCode as E
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -15,6 +14,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from protocol.own.conditional_commit import TAG, expecting
 
 from .driving import CALLER, Driven
 from .transacting import Transacting

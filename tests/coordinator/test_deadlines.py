@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shim.coordinator.deadlines import Deadlines
+from shim.coordinator.state.deadlines import Deadlines
 
 
 def test_a_later_deadline_moves_the_heap_entry_only_when_it_comes_up() -> None:

@@ -13,7 +13,7 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory
-from shim.coordinator.group_memory import GROUP_BYTES
+from shim.coordinator.state.group_memory import GROUP_BYTES
 
 from .driving import START, Driven
 from .transacting import Transacting, replayed

@@ -12,7 +12,8 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from shim.coordinator import GroupCoordinator, deadlines
+from shim.coordinator import GroupCoordinator
+from shim.coordinator.state import deadlines
 
 from .driving import CALLER, START, SUBSCRIPTION
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from shim.coordinator.offsets import CommittedOffset, OffsetTable
-from shim.coordinator.topic_offsets import TopicOffsets
+from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from shim.coordinator.state.topic_offsets import TopicOffsets
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
-from shim.coordinator.offsets import CommittedOffset, OffsetTable
+from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
 
 OFFSET = CommittedOffset(5, 6, "", 7)
 

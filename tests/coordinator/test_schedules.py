@@ -17,7 +17,7 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.sync_group import SyncGroupResponse
 from shim.coordinator import CoordinatorSettings
-from shim.coordinator.group import GroupState
+from shim.coordinator.state.group import GroupState
 
 from .driving import SUBSCRIPTION, Driven, subscription
 from .durable import assert_same, reloaded

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from protocol.offsets_log import OffsetCommitKey
-from shim.coordinator import GroupCoordinator, coordinator, offsets_retention
+from shim.coordinator import GroupCoordinator, coordinator
 from shim.coordinator.decision import Decision
-from shim.coordinator.group import Group
-from shim.coordinator.state import PartitionState
-from shim.coordinator.transactions import Transactions
+from shim.coordinator.state.group import Group
+from shim.coordinator.state.partition_state import PartitionState
+from shim.coordinator.state.transactions import Transactions
+from shim.coordinator.upkeep import retention_check
 
 from .simulation.witness import Broken
 from .simulation.world import MINUTE_MS, run
@@ -41,7 +42,7 @@ def sessions_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
 
 
 def members_that_read_lose_their_offsets(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(offsets_retention, "_may_expire", lambda group, topic: True)
+    patch.setattr(retention_check, "_may_expire", lambda group, topic: True)
 
 
 def what_aborts_is_committed(patch: pytest.MonkeyPatch) -> None:

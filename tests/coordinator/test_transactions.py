@@ -6,11 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey
-from shim.coordinator import CoordinatorSettings, Transaction, parked_commits
+from protocol.own.position import Position
+from shim.coordinator import CoordinatorSettings, Transaction
+from shim.coordinator.state import parked_commits
 
 from .driving import new_coordinator
 from .transacting import FOLLOWED, KafkaRule, Transacting, Written, replayed

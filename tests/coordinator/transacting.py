@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from protocol.followed import Position
-from protocol.history_log import HistoryRecord
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -13,6 +11,8 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import HistoryRecord
+from protocol.own.position import Position
 from shim.coordinator import (
     CoordinatorSettings,
     FollowedBatch,

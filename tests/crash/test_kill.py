@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from protocol.batches import batches
+from protocol.records.batches import batches
 from shim.demo.parts import Broker
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.journal import JOURNAL_NAME

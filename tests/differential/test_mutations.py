@@ -12,7 +12,7 @@ SEQUENCES = 150
 
 MUTATIONS = {
     "a heartbeat does not tell of the rebalance": """
-import shim.coordinator.heartbeat as changed
+import shim.coordinator.requests.heartbeat as changed
 from protocol.errors import ErrorCode
 beat = changed._beat
 def beats(decision, request):
@@ -21,25 +21,25 @@ def beats(decision, request):
 changed._beat = beats
 """,
     "the join phase does not wait for pending members": """
-from shim.coordinator.group import Group
+from shim.coordinator.state.group import Group
 Group.all_joined = lambda group: group.parked_joins == len(group.members)
 """,
     "a follower with other metadata does not rebalance": """
-from shim.coordinator.join_group import _Join
-from shim.coordinator.group import GroupState
+from shim.coordinator.requests.join_group import _Join
+from shim.coordinator.state.group import GroupState
 _Join._needs_no_rebalance = lambda join, group, member: (
     group.state is not GroupState.PREPARING_REBALANCE and group.leader != member.member_id
 )
 """,
     "an instance id is not held against its owner": """
 from protocol.errors import ErrorCode
-from shim.coordinator.group import Group
+from shim.coordinator.state.group import Group
 Group.validate = lambda group, member_id, instance_id: (
     ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 )
 """,
     "the assignment of a static member is lost when it comes back": """
-from shim.coordinator.group import Group
+from shim.coordinator.state.group import Group
 replace = Group.replace_static_member
 def replaces(group, member, member_id):
     new = replace(group, member, member_id)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
 from tests.crash.load import served

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from protocol.batches import CorruptBatch, batches
+from protocol.records.batches import CorruptBatch, batches
 from shim.log import batching, flush, index, journal
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, segment_name

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from protocol.batches import BatchHeader, Record, records_of
+from protocol.records.batches import BatchHeader, Record, records_of
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, Throttler
 from shim.log.closed import ClosedSegments

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import NO_TIMESTAMP, BatchHeader, Record, batches, encode_batch, records_of
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -26,6 +25,7 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.records.batches import NO_TIMESTAMP, BatchHeader, Record, batches, encode_batch, records_of
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningStopped, Throttler

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.batches import batches, read_header, records_of
+from protocol.records.batches import batches, read_header, records_of
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import encode_batch
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.records.batches import encode_batch
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings

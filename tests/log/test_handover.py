@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH
 from tests.log.rolled import NOW

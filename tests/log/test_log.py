@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import HEADER_SIZE, batches, decode_records, encode_batch
+from protocol.records.batches import HEADER_SIZE, batches, decode_records, encode_batch
 from shim.log.batching import MAX_BATCH_BYTES
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.journal import JOURNAL_NAME

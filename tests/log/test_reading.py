@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import batches
+from protocol.records.batches import batches
 from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
 from shim.log import index
 from shim.log.active import LogEnd

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import Compression, encode_batch
+from protocol.records.batches import Compression, encode_batch
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.errors import CorruptLog, LogError
 from shim.log.handover import CLEAN_SHUTDOWN

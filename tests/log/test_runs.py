@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from protocol.batches import decode_records
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
+from protocol.records.batches import decode_records
 from shim.log import batching
 from shim.log.batching import Appended, RecordSet, Runs, TransactionalSet, prepare_batches
 

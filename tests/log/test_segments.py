@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import batches
+from protocol.records.batches import batches
 from shim.config import INT64_MAX, Settings
 from shim.log import active
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT

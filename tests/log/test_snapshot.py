@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import batches, encode_batch
+from protocol.records.batches import batches, encode_batch
 from shim.log import OFFSETS_TOPIC, CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
 from shim.log.active import LastBatch
 from shim.log.checkpoint import TopicPartition

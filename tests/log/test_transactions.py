@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.batches import BatchHeader, batches, encode_batch
-from protocol.followed import Position, position_header
+from protocol.own.position import Position, position_header
+from protocol.records.batches import BatchHeader, batches, encode_batch
 from shim.log import Appended, EndOfTransaction, InTransaction, LogError, OffsetsLog, TransactionalSet, TransactionKey
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from protocol.batches import BatchHeader, batches, records_of
 from protocol.consumer import TopicPartition, decode_assignment, decode_subscription
 from protocol.offsets_log import (
     GroupMetadataKey,
@@ -22,6 +21,7 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
+from protocol.records.batches import BatchHeader, batches, records_of
 from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.tools import DUMP_LOG_SEGMENTS, java_tool
 from tests.legacy.parts import KAFKA_3

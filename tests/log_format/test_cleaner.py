@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from protocol.batches import batches, encode_batch
+from protocol.records.batches import batches, encode_batch
 from shim.demo.parts import Broker
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.cleaning import CleanerSettings

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from shim.api import Services
 from shim.config import HostPort, Settings
 from shim.net.session import ClientSession, Sessions
-from tests.upstream.believed import any_topic
+from tests.following.believed import any_topic
 
 HOST = "127.0.0.1"
 WAIT_SECONDS = 5.0

@@ -19,12 +19,12 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from shim.config import HostPort
+from shim.following.topics import View
 from shim.net import session as session_module
 from shim.net.broker_side import BrokerSide
 from shim.net.session import MAX_PENDING
-from shim.upstream.topics import View
+from tests.following.believed import QUICK, Brokers, topics_of
 from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle, until
-from tests.upstream.believed import QUICK, Brokers, topics_of
 
 BIG = 100_000
 NOT_THERE = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from protocol.batches import Record, encode_records
 from protocol.messages import list_offsets
+from protocol.records.batches import Record, encode_records
 from shim.demo.parts import Broker, Cluster, StartFailed
 from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.metadata import cluster_view

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from protocol.message_sets import decode_message_set, encode_message_set
 from protocol.messages import fetch
+from protocol.records.message_sets import decode_message_set, encode_message_set
 from shim.demo.parts import StartFailed
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, LegacyBroker
 from tests.protocol_live.place import Place, some_records

@@ -10,8 +10,8 @@ from pathlib import Path
 import cramjam
 import lz4.frame
 
-from protocol.batch_errors import BatchError
-from protocol.compression import Compression, decompress
+from protocol.records.batch_errors import BatchError
+from protocol.records.compression import Compression, decompress
 
 GIGABYTE = 1 << 30
 _MIB = bytes(1 << 20)

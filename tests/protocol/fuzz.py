@@ -27,16 +27,7 @@ import google_crc32c
 import zstandard
 
 from protocol.apis import APIS
-from protocol.batches import (
-    HEADER_SIZE,
-    ControlRecordType,
-    EndTransactionMarker,
-    Record,
-    encode_end_transaction,
-    encode_records,
-)
 from protocol.codec import codec
-from protocol.compression import Compression, compress, with_kafka_checksum
 from protocol.consumer import (
     NEWEST_VERSION,
     ConsumerProtocolAssignment,
@@ -44,7 +35,6 @@ from protocol.consumer import (
     encode_assignment,
     encode_subscription,
 )
-from protocol.message_sets import encode_message_set
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -53,6 +43,16 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.records.batches import (
+    HEADER_SIZE,
+    ControlRecordType,
+    EndTransactionMarker,
+    Record,
+    encode_end_transaction,
+    encode_records,
+)
+from protocol.records.compression import Compression, compress, with_kafka_checksum
+from protocol.records.message_sets import encode_message_set
 from tests.protocol import verdicts
 from tests.protocol.parts import varint, zigzag
 from tests.protocol.schemas import CASES

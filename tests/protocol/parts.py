@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from protocol.batches import Record
+from protocol.records.batches import Record
 from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, table
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol.schemas import Case

@@ -15,8 +15,8 @@ from aiokafka.record import default_records as aiokafka_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol import batches
-from protocol.batches import (
+from protocol.records import batches
+from protocol.records.batches import (
     HEADER_SIZE,
     SKIM_ABOVE,
     BatchError,
@@ -40,7 +40,7 @@ from protocol.batches import (
     records_of,
     rewrite_batch,
 )
-from protocol.compression import compress, decompress
+from protocol.records.compression import compress, decompress
 from tests.protocol.parts import zigzag
 
 with warnings.catch_warnings():

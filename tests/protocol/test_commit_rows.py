@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from protocol.commit_rows import API, AllCommitted, CommitRows, rows_in
 from protocol.errors import DecodeError
-from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue, Who, encode_history, history_runs
 from protocol.messages import heartbeat, offset_fetch
 from protocol.messages.offset_commit import API as CODEC
 from protocol.messages.offset_commit import (
@@ -19,6 +18,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
+from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, Who, encode_history, history_runs
 from protocol.repeated import Repeated
 from shim.log.batching import RecordSet, Runs, prepare_batches
 

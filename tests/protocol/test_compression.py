@@ -22,8 +22,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batch_errors import BatchError, CorruptBatch, DecompressedTooLarge, UnsupportedBatch
-from protocol.compression import (
+from protocol.records.batch_errors import BatchError, CorruptBatch, DecompressedTooLarge, UnsupportedBatch
+from protocol.records.compression import (
     Compression,
     _short_xxh32,
     compress,

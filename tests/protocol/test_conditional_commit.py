@@ -2,8 +2,6 @@
 
 import pytest
 
-from protocol import conditional_commit
-from protocol.conditional_commit import FEATURE, TAG, announced, expected_offset, expecting, is_conditional
 from protocol.errors import EncodeError
 from protocol.messages.api_versions import API as API_VERSIONS
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
@@ -13,6 +11,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.own import conditional_commit
+from protocol.own.conditional_commit import FEATURE, TAG, announced, expected_offset, expecting, is_conditional
 from protocol.schema import table
 
 PLAIN = OffsetCommitRequestPartition(3, 9, 2, committed_metadata="m")

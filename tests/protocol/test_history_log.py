@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import DecodeError
-from protocol.history_log import OffsetHistoryKey, OffsetHistoryValue, decode_history, encode_history
+from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, decode_history, encode_history
 
 START = 1_767_225_600_123
 KEY = OffsetHistoryKey("group", "topic", 3, START)

@@ -16,14 +16,14 @@ import pytest
 
 from protocol.api import Api
 from protocol.apis import APIS
-from protocol.batch_errors import CorruptBatch, DecompressedTooLarge, TruncatedBatch
-from protocol.batches import HEADER_SIZE, Record, decode_records, encode_records
 from protocol.codec import SKIM_ABOVE, codec
-from protocol.compression import Compression
 from protocol.consumer import encode_subscription
 from protocol.errors import DecodeError
-from protocol.message_sets import decode_message_set
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.records.batch_errors import CorruptBatch, DecompressedTooLarge, TruncatedBatch
+from protocol.records.batches import HEADER_SIZE, Record, decode_records, encode_records
+from protocol.records.compression import Compression
+from protocol.records.message_sets import decode_message_set
 from tests.protocol import fuzz, verdicts
 from tests.protocol.parts import Part, joined, parts_of, parts_of_records, varint, zigzag
 from tests.protocol.schemas import CASES, Case

@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from protocol import batches as batches_module
 from protocol import reference
-from protocol.batch_errors import BatchError
-from protocol.batches import (
+from protocol.codec import SKIM_ABOVE, codec
+from protocol.errors import DecodeError
+from protocol.frames import BadFrame, FrameParser
+from protocol.records import batches as batches_module
+from protocol.records.batch_errors import BatchError
+from protocol.records.batches import (
     MIN_OBJECT_SIZE,
     Record,
     batches,
@@ -29,11 +32,8 @@ from protocol.batches import (
     encode_batch,
     encode_records,
 )
-from protocol.codec import SKIM_ABOVE, codec
-from protocol.compression import Compression, compress
-from protocol.errors import DecodeError
-from protocol.frames import BadFrame, FrameParser
-from protocol.message_sets import decode_message_set, encode_message_set, read_messages
+from protocol.records.compression import Compression, compress
+from protocol.records.message_sets import decode_message_set, encode_message_set, read_messages
 from protocol.schema import ArrayOf, Field, Kind, StructOf, Table, smallest, table
 from protocol.wire import Blob, Fixed, Text
 from tests.protocol import fuzz

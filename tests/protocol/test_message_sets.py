@@ -13,7 +13,7 @@ from aiokafka.record import legacy_records as aiokafka_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.batches import (
+from protocol.records.batches import (
     HEADER_SIZE,
     SKIM_ABOVE,
     BatchError,
@@ -25,9 +25,9 @@ from protocol.batches import (
     batches,
     encode_records,
 )
-from protocol.compression import Compression, compress, with_kafka_checksum
-from protocol.fetched import decode_fetched
-from protocol.message_sets import Message, decode_message_set, encode_message_set, read_messages
+from protocol.records.compression import Compression, compress, with_kafka_checksum
+from protocol.records.fetched import decode_fetched
+from protocol.records.message_sets import Message, decode_message_set, encode_message_set, read_messages
 
 with warnings.catch_warnings():
     # kafka-python 3.0 reads its schemas by functions that Python 3.11 and 3.12 call deprecated.

@@ -14,28 +14,15 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from protocol import batches, message_sets, reference
+from protocol import reference
 from protocol.api import Api
-from protocol.batch_errors import BatchError, CorruptBatch, TruncatedBatch
-from protocol.batches import (
-    MIN_OBJECT_SIZE,
-    Record,
-    control_record_type,
-    decode_records,
-    end_transaction_marker,
-    read_header,
-    rewrite_batch,
-)
 from protocol.codec import check, codec
-from protocol.compression import Compression, decompress
 from protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.consumer import decode_assignment as _decode_assignment
 from protocol.consumer import decode_subscription as _decode_subscription
 from protocol.errors import DecodeError
-from protocol.fetched import decode_fetched
 from protocol.frames import BadFrame, FrameParser
 from protocol.headers import RequestHeader, ResponseHeader
-from protocol.message_sets import decode_message_set, read_messages
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -47,6 +34,20 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.records import batches, message_sets
+from protocol.records.batch_errors import BatchError, CorruptBatch, TruncatedBatch
+from protocol.records.batches import (
+    MIN_OBJECT_SIZE,
+    Record,
+    control_record_type,
+    decode_records,
+    end_transaction_marker,
+    read_header,
+    rewrite_batch,
+)
+from protocol.records.compression import Compression, decompress
+from protocol.records.fetched import decode_fetched
+from protocol.records.message_sets import decode_message_set, read_messages
 from protocol.schema import ArrayOf, Kind, Struct, StructOf, declared, table
 from tests.protocol.schemas import Case
 

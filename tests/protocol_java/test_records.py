@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 import lz4.frame
 import pytest
 
-from protocol import batches, compression, message_sets
-from protocol.batch_errors import BatchError, TruncatedBatch
-from protocol.batches import HEADER_SIZE, MAGIC, MAGIC_POSITION, Record, encode_batch
-from protocol.compression import Compression, compress, with_right_checksum
-from protocol.fetched import decode_fetched
-from protocol.message_sets import encode_message_set
+from protocol.records import batches, compression, message_sets
+from protocol.records.batch_errors import BatchError, TruncatedBatch
+from protocol.records.batches import HEADER_SIZE, MAGIC, MAGIC_POSITION, Record, encode_batch
+from protocol.records.compression import Compression, compress, with_right_checksum
+from protocol.records.fetched import decode_fetched
+from protocol.records.message_sets import encode_message_set
 from shim.demo.parts.tools import java_tool
 from tests.protocol import fuzz, verdicts
 from tests.protocol.parts import zigzag

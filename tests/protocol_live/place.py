@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from protocol.api import Api
 from protocol.apis import APIS
-from protocol.batches import Record, encode_records
 from protocol.consumer import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -20,9 +19,7 @@ from protocol.consumer import (
     encode_subscription,
 )
 from protocol.errors import ErrorCode
-from protocol.fetched import decode_fetched
 from protocol.headers import decode_response_header
-from protocol.message_sets import encode_message_set
 from protocol.messages import (
     add_partitions_to_txn,
     api_versions,
@@ -33,6 +30,9 @@ from protocol.messages import (
     produce,
     sync_group,
 )
+from protocol.records.batches import Record, encode_records
+from protocol.records.fetched import decode_fetched
+from protocol.records.message_sets import encode_message_set
 from protocol.wire import ZERO_UUID
 from tests.wire import WireClient
 

@@ -10,8 +10,9 @@ import cramjam
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from protocol import batches
-from protocol.batches import (
+from protocol.messages import fetch
+from protocol.records import batches
+from protocol.records.batches import (
     HEADER_SIZE,
     BatchHeader,
     Compression,
@@ -22,7 +23,6 @@ from protocol.batches import (
     encode_records,
     end_transaction_marker,
 )
-from protocol.messages import fetch
 from shim.demo.parts import Broker
 from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.tools import console_consumer, console_producer

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from protocol.batches import Record
-from protocol.compression import Compression
-from protocol.message_sets import Message, decode_message_set, encode_message_set, read_messages
 from protocol.messages import fetch
+from protocol.records.batches import Record
+from protocol.records.compression import Compression
+from protocol.records.message_sets import Message, decode_message_set, encode_message_set, read_messages
 from shim.demo.parts.tools import java_tool
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, LegacyBroker
 from tests.protocol_live.place import Place

@@ -22,10 +22,10 @@ from confluent_kafka import (
 )
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE as NO_TIME
 
-from protocol.batches import Record
-from protocol.compression import Compression
-from protocol.message_sets import decode_message_set, encode_message_set, read_messages
 from protocol.messages import fetch
+from protocol.records.batches import Record
+from protocol.records.compression import Compression
+from protocol.records.message_sets import decode_message_set, encode_message_set, read_messages
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, LegacyBroker
 from tests.protocol_live.place import Place
 from tests.protocol_live.relay import Relay

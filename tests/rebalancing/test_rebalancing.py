@@ -141,7 +141,7 @@ def test_seven_members_of_four_libraries(broker: Broker, shim: Shim, make_topic:
 
 
 WRONG_BY = """
-import shim.coordinator.offset_fetch as module
+import shim.coordinator.requests.offset_fetch as module
 asked = module._asked
 def wrong(*arguments):
     topic = asked(*arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from protocol.errors import ErrorCode
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 

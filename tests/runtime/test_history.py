@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, OffsetsLog

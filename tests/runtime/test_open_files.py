@@ -12,7 +12,7 @@ from tests.admin.running import commit_record, write_log
 
 TIMEOUT_SECONDS = 60
 SERVE = """
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import open_log

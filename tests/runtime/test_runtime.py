@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import shim.runtime.runtime as runtime_module
-from protocol.batches import encode_batch
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.records.batches import encode_batch
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import PartitionWrite

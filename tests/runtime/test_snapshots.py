@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import OffsetCommitKey, UnknownKey, decode_key, decode_value, encode_key
+from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.coordinator.snapshot import StateDump
+from shim.coordinator.state.dump import StateDump
 from shim.log import OFFSETS_TOPIC, LogError, PartitionWrite
 from shim.log.active import LastBatch
 from shim.log.cleaner import Cleaner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from protocol.history_log import HISTORY_TOPIC
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import Clock
 from shim.runtime.snapshots import Snapshots

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from protocol.conditional_commit import expecting
 from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator, offset_commit, offset_fetch
 from protocol.messages.offset_commit import (
@@ -18,6 +17,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.own.conditional_commit import expecting
 from shim.client import (
     CommitRefused,
     ConditionalCommits,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.batches import read_header
 from protocol.partition import partition_for
+from protocol.records.batches import read_header
 from shim.demo.parts import Broker
 from tests.protocol_live.place import Place
 from tests.shim_process import Shim

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 from protocol.api import Api
-from protocol.batches import encode_batch
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages import api_versions, fetch, list_offsets, metadata, offset_for_leader_epoch
+from protocol.own.position import Position
+from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_reader
 from shim.upstream.connection import BrokerConnection

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import UnknownKey, decode_key
+from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.batches import BatchError, Record, check_crc, read_header, records_of
 from protocol.errors import DecodeError
 from protocol.offsets_log import UnknownKey, decode_key
+from protocol.records.batches import BatchError, Record, check_crc, read_header, records_of
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination, Examined
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk

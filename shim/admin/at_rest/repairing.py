@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from protocol.batches import encode_batch, read_header, rewrite_batch
+from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination
 from shim.admin.at_rest.repair_plan import Kept, PartitionPlan, SegmentPlan

@@ -6,10 +6,10 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from protocol.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from protocol.errors import DecodeError
-from protocol.history_log import HISTORY_TOPIC, decode_history
 from protocol.offsets_log import decode_key, decode_value
+from protocol.own.history_log import HISTORY_TOPIC, decode_history
+from protocol.records.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from shim.log import OFFSETS_TOPIC
 from shim.log.data_dir import segment_name
 from shim.log.files import Files

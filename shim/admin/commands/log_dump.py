@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import click
 
-from protocol.history_log import HISTORY_TOPIC, OffsetHistoryKey
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
+from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from protocol.batches import Record
-from protocol.history_log import HISTORY_TOPIC
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_value
+from protocol.own.history_log import HISTORY_TOPIC
+from protocol.records.batches import Record
 from shim.admin.at_rest.data_dir import data_dir_at_rest, read_data_dir
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.repair_plan import Doubt, PartitionPlan, plan_repair

@@ -7,9 +7,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from protocol.batches import Record
 from protocol.errors import DecodeError
-from protocol.history_log import HISTORY_TOPIC, HistoryRecord, decode_history
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -19,6 +17,8 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
+from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, decode_history
+from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
 from shim.admin.commands.console import shown

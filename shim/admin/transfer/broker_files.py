@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.batches import (
+from protocol.records.batches import (
     LENGTH_OVERHEAD,
     NO_PRODUCER_ID,
     BatchError,
@@ -22,8 +22,8 @@ from protocol.batches import (
     read_header,
     records_of,
 )
-from protocol.compression import MAX_DECOMPRESSED_SIZE
-from protocol.message_sets import PREFIX_SIZE, decode_message_set, read_messages
+from protocol.records.compression import MAX_DECOMPRESSED_SIZE
+from protocol.records.message_sets import PREFIX_SIZE, decode_message_set, read_messages
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.files import Files
 from shim.log.segment import find_sound_batch

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocol.batches import NO_PRODUCER_ID, Record
 from protocol.errors import DecodeError
 from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, OffsetCommitValue, UnknownKey, decode_key, decode_value
 from protocol.partition import partition_for
+from protocol.records.batches import NO_PRODUCER_ID, Record
 from shim.admin.progress import Advancing, Progress
 from shim.admin.transfer.broker_files import (
     Batch,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.batches import Record, encode_records
 from protocol.offsets_log import NO_TIMESTAMP, OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
+from protocol.records.batches import Record, encode_records
 from shim.admin.at_rest.data_dir import refuse_existing
 from shim.admin.progress import Advancing, Progress
 from shim.admin.transfer.broker_offsets import read_broker

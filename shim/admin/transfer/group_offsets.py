@@ -18,8 +18,8 @@ from shim.admin.at_rest.examine import size_of_segments
 from shim.admin.at_rest.walk import Damage, Located, fault_of_offsets, walk
 from shim.admin.progress import Progress
 from shim.coordinator import Producer
-from shim.coordinator.offsets import CommittedOffset, OffsetTable
-from shim.coordinator.transactions import Transactions
+from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from shim.coordinator.state.transactions import Transactions
 from shim.log import OFFSETS_TOPIC, CorruptLog, InTransaction
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files

@@ -18,7 +18,7 @@ from protocol.messages import (
 )
 from shim.admin.transfer.group_offsets import Committed
 from shim.admin.transfer.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
-from shim.coordinator.offsets import CommittedOffset
+from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
 
 NOBODY: Final = ("Empty", "Dead")

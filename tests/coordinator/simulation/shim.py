@@ -7,7 +7,6 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
-from protocol.followed import Position
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
@@ -25,6 +24,7 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
+from protocol.own.position import Position
 from shim.coordinator import (
     Caller,
     CoordinatorSettings,
@@ -459,8 +459,8 @@ class Shim:
         self.submit(Call("retention", 0, CheckRetention(), heard))
 
     def delete_topic(self, topic: str) -> None:
-        """As `shim.runtime.offsets_of_topics`: again from the beginning where it was broken off. Nobody commits for the
-        topic meanwhile."""
+        """As `shim.following.offsets_of_topics`: again from the beginning where it was broken off. Nobody commits for
+        the topic meanwhile."""
         self.topics_in_doubt.add(topic)
         coordinator = self.coordinator
         if coordinator is None:

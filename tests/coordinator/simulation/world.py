@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocol.conditional_commit import expecting
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.own.conditional_commit import expecting
 from shim.coordinator import CoordinatorSettings
 from tests.coordinator.driving import START
 

@@ -7,9 +7,9 @@ import uuid
 from typing import NamedTuple
 
 from protocol.api import Api
-from protocol.batches import Record
 from protocol.errors import ErrorCode
 from protocol.messages import fetch, list_offsets, offset_for_leader_epoch, produce, share_acknowledge, share_fetch
+from protocol.records.batches import Record
 from protocol.wire import Int16, Int32, NullableString, String, TaggedFields, Uuid
 from tests.protocol_live.place import Place, as_read, as_written, scenario, some_records
 

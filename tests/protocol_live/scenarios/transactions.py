@@ -1,6 +1,5 @@
 """Producers and transactions."""
 
-from protocol.batches import encode_records
 from protocol.errors import ErrorCode
 from protocol.messages import (
     add_offsets_to_txn,
@@ -13,6 +12,7 @@ from protocol.messages import (
     txn_offset_commit,
     write_txn_markers,
 )
+from protocol.records.batches import encode_records
 from tests.protocol_live.place import Place, Transaction, scenario, some_records
 
 

@@ -1,0 +1,1 @@
+"""Formats of this repository alone, which Kafka does not know."""

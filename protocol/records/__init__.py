@@ -1,0 +1,1 @@
+"""What a log holds and Fetch and Produce carry: record batches, older message sets, compression."""

@@ -1,0 +1,131 @@
+"""Records that are not made one by one, of commits that are rows, and their framing for a batch.
+
+A commit of a hundred partitions is a hundred records of one length: the same group, topic and time, and a partition,
+an offset and a leader epoch for each. Those come in rows, as in the request (:class:`protocol.commit_rows.CommitRows`),
+and are copied a column at a time: a slice with a step, which is a loop in C. Of few rows each record is put together by
+itself, which is faster then.
+
+What the bytes are is said by :mod:`protocol.records.batches`, which writes records of any kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
+from protocol.records.varints import SMALL, ZIGZAG, zigzag
+
+_NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
+_LARGEST_VARINT: Final = 5
+
+# From so many rows on, columns are faster than rows.
+_MANY: Final = 8
+
+# Offset deltas (zigzag, as varints) of one byte end below the first of these, those of two bytes below the second.
+_ONE_BYTE: Final = 1 << 6
+_TWO_BYTES: Final = 1 << 13
+_DELTAS: Final = bytes(range(0, 2 * _ONE_BYTE, 2))
+_LOW: Final = bytes(delta | 0x80 for delta in _DELTAS) * (_TWO_BYTES // _ONE_BYTE)
+_HIGH: Final = b"".join(bytes((high,)) * _ONE_BYTE for high in range(_TWO_BYTES // _ONE_BYTE))
+
+
+class RecordRun:
+    """One record for each of many rows: ``before``, the row's partition, ``middle``, its offset and leader epoch,
+    ``after``.
+
+    ``before`` begins with the key's length, ``middle`` has that of the value, ``after`` ends with the number of
+    headers: a record from behind its offset delta on.
+    """
+
+    __slots__ = ("after", "before", "middle", "rows")
+
+    def __init__(self, before: bytes, middle: bytes, after: bytes, rows: CommitRows) -> None:
+        self.before = before
+        self.middle = middle
+        self.after = after
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def body_size(self) -> int:
+        """Of each record, from behind its offset delta on."""
+        return len(self.before) + len(self.middle) + len(self.after) + ROW_SIZE
+
+    def frame(self, parts: list[bytes | bytearray], delta: int) -> None:
+        """Append the records as a batch has them, the first of them at that offset delta."""
+        done, count = 0, self.rows.size
+        while done < count and delta < _TWO_BYTES:
+            stop = min(count, done + (_ONE_BYTE if delta < _ONE_BYTE else _TWO_BYTES) - delta)
+            parts.append(self._columns(delta, done, stop))
+            delta, done = delta + stop - done, stop
+        frame_runs(bodies(self.before, self.middle, self.after, self.rows, done), parts, delta)
+
+    def _columns(self, delta: int, first: int, stop: int) -> bytearray:
+        """The records of these rows, whose offset deltas all have the same number of bytes, one or two."""
+        lanes = (_DELTAS,) if delta < _ONE_BYTE else (_LOW, _HIGH)
+        head = zigzag(len(_NO_DELTA) + len(lanes) + self.body_size) + _NO_DELTA
+        before_offset = b"".join((head, bytes(len(lanes)), self.before, bytes(OFFSET_AT), self.middle))
+        partition_at = len(head) + len(lanes) + len(self.before)
+        past_row = len(before_offset) - OFFSET_AT  # minus where a row's offset is
+        count = stop - first
+        framed = bytearray(b"".join((before_offset, bytes(ROW_SIZE - OFFSET_AT), self.after))) * count
+        size = len(framed) // count
+        for place, lane in enumerate(lanes, len(head)):
+            framed[place::size] = lane[delta : delta + count]
+        raw, stride = self.rows.raw, self.rows.stride
+        rows_at, rows_end = first * stride, stop * stride
+        for place in range(OFFSET_AT):
+            framed[partition_at + place :: size] = raw[rows_at + place : rows_end : stride]
+        for place in range(OFFSET_AT, ROW_SIZE):
+            framed[past_row + place :: size] = raw[rows_at + place : rows_end : stride]
+        return framed
+
+
+Run: TypeAlias = bytes | RecordRun
+"""Records: one, from behind its offset delta on; or many."""
+
+
+def runs(before: bytes, middle: bytes, after: bytes, rows: CommitRows) -> Sequence[Run]:
+    """One record for each row, as of :class:`RecordRun`."""
+    count = rows.size
+    if count == 1:
+        raw = rows.raw
+        return (b"".join((before, raw[:OFFSET_AT], middle, raw[OFFSET_AT:ROW_SIZE], after)),)
+    if count < _MANY:
+        return bodies(before, middle, after, rows)
+    return (RecordRun(before, middle, after, rows),)
+
+
+def bodies(before: bytes, middle: bytes, after: bytes, rows: CommitRows, first: int = 0) -> list[bytes]:
+    """The records of the rows from the first one on, each by itself."""
+    raw, stride = rows.raw, rows.stride
+    return [
+        b"".join((before, raw[at : at + OFFSET_AT], middle, raw[at + OFFSET_AT : at + ROW_SIZE], after))
+        for at in range(first * stride, rows.size * stride, stride)
+    ]
+
+
+def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) -> int:
+    """Append the records as a batch has them, the first of them at that offset delta; gives the delta after them."""
+    for run in each:
+        if isinstance(run, RecordRun):
+            run.frame(parts, delta)
+            delta += len(run)
+            continue
+        offset_delta = ZIGZAG[delta] if delta < SMALL else zigzag(delta)
+        size = len(_NO_DELTA) + len(offset_delta) + len(run)
+        length = ZIGZAG[size] if size < SMALL else zigzag(size)
+        parts += (length, _NO_DELTA, offset_delta, run)
+        delta += 1
+    return delta
+
+
+def runs_size(each: Sequence[Run]) -> int:
+    """An upper bound of the bytes that they take in a batch."""
+    overhead = 2 * _LARGEST_VARINT + len(_NO_DELTA)
+    return sum(
+        [len(run) * (run.body_size + overhead) if isinstance(run, RecordRun) else len(run) + overhead for run in each]
+    )

@@ -1,0 +1,43 @@
+"""DeleteGroups, versions 0-2, a group at a time (Kafka 4.3, KIP-229)."""
+
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult
+from protocol.offsets_log import GroupMetadataKey
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Ticket
+from shim.coordinator.requests.tombstones import Tombstones
+from shim.coordinator.state.group import Group, GroupState
+
+
+def delete_group(decision: Decision, group_id: str, ticket: Ticket) -> None:
+    """Delete an empty group and all its offsets, those of transactions that are not settled among them.
+
+    The group's own tombstone is the last. So where the tombstones take more than one batch, and a crash leaves only the
+    first of them, the group is there with what is left of its offsets, to be deleted again: nobody was told that it
+    was deleted.
+    """
+    group = decision.state.groups.get(group_id)
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group)
+    if error is ErrorCode.NONE:
+        _delete_offsets(decision, group_id)
+        decision.write(GroupMetadataKey(group_id), None)
+    decision.answer(ticket, DeletableGroupResult(group_id, error))
+
+
+def _check(group: Group | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def _delete_offsets(decision: Decision, group_id: str) -> None:
+    state = decision.state
+    doomed = {
+        topic: dict.fromkeys(state.offsets.partitions(group_id, topic)) for topic in state.offsets.topics(group_id)
+    }
+    for topic, partition in state.pending_offsets(group_id):
+        doomed.setdefault(topic, {})[partition] = None
+    tombstones = Tombstones(decision, group_id)
+    for topic, partitions in doomed.items():
+        for partition in partitions:
+            tombstones.write(topic, partition)

@@ -1,0 +1,151 @@
+"""The rebalance: from PreparingRebalance, through the join phase, to the next generation (Kafka 4.3)."""
+
+from protocol.errors import ErrorCode
+from protocol.offsets_log import GroupMetadataKey
+from shim.coordinator.decision import Decision, joined_response
+from shim.coordinator.state.group import NEXT_STATES, Group, GroupState, InitialDelay, Member
+from shim.coordinator.state.partition_state import group_metadata
+from shim.coordinator.state.subscription import topics_of_generation
+
+# Clients may ask for a rebalance timeout of 0; waiting for somebody to join must not turn into a busy loop.
+_NOBODY_JOINED_WAIT_MS = 1_000
+
+
+def rebalance_or_complete_join(decision: Decision, group: Group) -> None:
+    """Start a rebalance, or, where one is being prepared, end its join phase if this was the last one missing."""
+    if GroupState.PREPARING_REBALANCE in NEXT_STATES[group.state]:
+        prepare_rebalance(decision, group)
+    else:
+        maybe_complete_join(decision, group)
+
+
+def prepare_rebalance(decision: Decision, group: Group) -> None:
+    """Have all members rejoin. An empty group waits for the initial rebalance delay, so that members come together."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _cancel_syncs(decision, group)
+    group.nobody_syncs()
+    deadlines = decision.state.deadlines
+    deadlines.cancel(group.sync_deadline)
+    is_initial = group.state is GroupState.EMPTY
+    group.transition(GroupState.PREPARING_REBALANCE, decision.now)
+    if is_initial:
+        delay_ms = decision.state.settings.group_initial_rebalance_delay_ms
+        group.initial_delay = InitialDelay(delay_ms, max(group.rebalance_timeout_ms() - delay_ms, 0))
+        group.new_member_added = False
+        deadlines.set(group.join_deadline, decision.now + delay_ms)
+    elif group.all_joined():
+        complete_join(decision, group)
+    else:
+        deadlines.set(group.join_deadline, decision.now + group.rebalance_timeout_ms())
+
+
+def maybe_complete_join(decision: Decision, group: Group) -> None:
+    """End the join phase if everybody has joined; the initial rebalance delay runs to its end all the same."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.all_joined():
+        complete_join(decision, group)
+
+
+def join_deadline_due(decision: Decision, group: Group) -> None:
+    """The rebalance timeout is over, or a stretch of the initial rebalance delay is.
+
+    The delay goes on for another stretch while members keep arriving, as far as the rebalance timeout allows.
+    """
+    delay = group.initial_delay
+    if delay is None or not group.new_member_added or delay.remaining_ms == 0:
+        complete_join(decision, group)
+        return
+    group.new_member_added = False
+    next_ms = min(decision.state.settings.group_initial_rebalance_delay_ms, delay.remaining_ms)
+    group.initial_delay = InitialDelay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
+    decision.state.deadlines.set(group.join_deadline, decision.now + next_ms)
+
+
+def complete_join(decision: Decision, group: Group) -> None:
+    """End the join phase: dynamic members that have not joined go, the others get the next generation.
+
+    If there are members but none has joined, the phase goes on for another rebalance timeout; session timeouts will
+    take those members. Without members the group becomes Empty.
+    """
+    deadlines = decision.state.deadlines
+    deadlines.cancel(group.join_deadline)
+    group.initial_delay = None
+    absent = [m for m in group.members.values() if m.join is None and m.group_instance_id is None]
+    for member in absent:
+        remove_member(decision, group, member)
+    if not group.members:
+        _become_empty(decision, group)
+    elif not group.elect_joined_leader():
+        deadlines.set(group.join_deadline, decision.now + max(group.rebalance_timeout_ms(), _NOBODY_JOINED_WAIT_MS))
+    else:
+        _next_generation(decision, group)
+
+
+def _become_empty(decision: Decision, group: Group) -> None:
+    group.check_transition(GroupState.EMPTY)
+    empty = group_metadata(group, decision.now, {})
+    decision.write(
+        GroupMetadataKey(group.group_id),
+        empty._replace(generation=group.next_generation_id(), protocol=None, leader=None),
+    )
+
+
+def _next_generation(decision: Decision, group: Group) -> None:
+    group.generation_id = group.next_generation_id()
+    group.protocol_name = group.select_protocol()
+    group.subscribed_topics = topics_of_generation(group)
+    group.transition(GroupState.COMPLETING_REBALANCE, decision.now)
+    for member in group.members.values():
+        parked = group.take_join(member)
+        if parked is not None:
+            decision.answer(parked.ticket, joined_response(parked.version, group, member))
+        decision.renew_session(member)
+        member.is_new = False
+    group.everybody_syncs()
+    decision.state.deadlines.set(group.sync_deadline, decision.now + group.rebalance_timeout_ms())
+
+
+def sync_deadline_due(decision: Decision, group: Group) -> None:
+    """Members that have been given the generation but have not synced within the rebalance timeout are removed."""
+    if not group.pending_syncs:
+        return
+    for member_id in list(group.pending_syncs):
+        remove_member(decision, group, group.members[member_id])
+    prepare_rebalance(decision, group)
+
+
+def remove_member(decision: Decision, group: Group, member: Member) -> None:
+    """Remove a member and its session deadline; requests of it that are parked get UNKNOWN_MEMBER_ID."""
+    group.remove(member.member_id)
+    decision.state.deadlines.cancel(member.session_deadline)
+    decision.refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    decision.refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def session_due(decision: Decision, group: Group, member_id: str) -> None:
+    """A member or pending member has not been heard of for its session timeout.
+
+    A member whose JoinGroup or SyncGroup is parked is alive, unless it is new: a new member's first join is parked for
+    so long only that its client must be gone (it cannot heartbeat before it knows its id).
+    """
+    if member_id in group.pending_joins:
+        group.remove(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
+            complete_join(decision, group)
+        return
+    member = group.members.get(member_id)
+    if member is None or (not member.is_new and (member.join is not None or member.sync is not None)):
+        return
+    remove_member(decision, group, member)
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        prepare_rebalance(decision, group)
+    elif group.all_joined():
+        complete_join(decision, group)
+
+
+def _cancel_syncs(decision: Decision, group: Group) -> None:
+    for member in group.members.values():
+        member.assignment = b""
+        parked, member.sync = member.sync, None
+        if parked is not None:
+            decision.refuse_sync(parked, ErrorCode.REBALANCE_IN_PROGRESS)
+            decision.renew_session(member)

@@ -1,0 +1,1 @@
+"""What is known of one offsets partition, and the one function that changes it with a record."""

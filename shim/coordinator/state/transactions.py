@@ -1,0 +1,207 @@
+"""Offsets of transactions that have not ended, and how far the cluster's log, where they stand, has been taken over.
+
+As in Kafka 4.3 (`OffsetMetadataManager`): what is pending takes the place of the committed offset when its
+transaction is committed, unless a later record has done so already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.errors import DecodeError
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
+from protocol.own.position import UNKNOWN_EPOCH, Position
+from shim.coordinator.outcome import Producer
+from shim.coordinator.state.dump_reader import DumpReader
+
+_COUNTS: Final = Struct("<IIQ")
+_POSITION: Final = Struct("<iqiq16s")
+_PRODUCER: Final = Struct("<iqI?")
+_ENTRY: Final = Struct("<QII")
+
+
+@dataclass(slots=True)
+class Pending:
+    """``written``: rises from record to record. ``value`` None: a later record has overtaken it, however its
+    transaction ends."""
+
+    written: int
+    value: OffsetCommitValue | None
+
+
+class Settled(NamedTuple):
+    """An offset that is committed with its transaction."""
+
+    key: OffsetCommitKey
+    value: OffsetCommitValue
+
+
+class Transactions:
+    """Of one offsets partition."""
+
+    __slots__ = ("_groups", "_open", "_written", "pending", "positions")
+
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
+        """By partition of the cluster's `__consumer_offsets`: how far it has been taken over."""
+        self.pending: dict[Producer, dict[OffsetCommitKey, Pending]] = {}
+        """To be looked at, not changed, from outside."""
+        # Whose records are in the log with no marker behind them, in their order: more than have anything pending, as
+        # tombstones take that. And the position behind the first.
+        self._open: dict[Producer, Position | None] = {}
+        # Whose offsets are pending: by group, topic and partition.
+        self._groups: dict[str, dict[tuple[str, int], set[Producer]]] = {}
+        self._written = 0
+
+    # -- records
+
+    def taken_over(self, position: Position | None) -> None:
+        if position is not None:
+            self.positions[position.partition] = position
+
+    def add(
+        self, producer: Producer, key: OffsetCommitKey, value: OffsetCommitValue, position: Position | None = None
+    ) -> None:
+        self._written += 1
+        self._open.setdefault(producer, position)
+        offsets = self.pending.setdefault(producer, {})
+        if key not in offsets:
+            self._groups.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
+        offsets[key] = Pending(self._written, value)
+
+    def overtake(self, key: OffsetCommitKey, before: int | None = None) -> None:
+        """An offset was committed by a later record than those that are pending, or than those written before that."""
+        for producer in self._producers(key):
+            pending = self.pending[producer][key]
+            if before is None or pending.written < before:
+                pending.value = None
+
+    def forget(self, key: OffsetCommitKey) -> None:
+        """A tombstone: it takes what is pending, too."""
+        for producer in list(self._producers(key)):
+            self._drop(producer, key)
+
+    def end(self, producer: Producer, *, committed: bool) -> list[Settled]:
+        """Nothing of that producer is pending any more. Gives what its commit puts in force."""
+        settled = []
+        self._open.pop(producer, None)
+        for key, pending in list(self.pending.get(producer, {}).items()):
+            self._drop(producer, key)
+            if committed and pending.value is not None:
+                settled.append(Settled(key, pending.value))
+                self.overtake(key, pending.written)
+        return settled
+
+    def _drop(self, producer: Producer, key: OffsetCommitKey) -> None:
+        offsets = self.pending[producer]
+        del offsets[key]
+        if not offsets:
+            del self.pending[producer]
+        of_group = self._groups[key.group]
+        producers = of_group[key.topic, key.partition]
+        producers.discard(producer)
+        if not producers:
+            del of_group[key.topic, key.partition]
+        if not of_group:
+            del self._groups[key.group]
+
+    def _producers(self, key: OffsetCommitKey) -> Collection[Producer]:
+        return self._groups.get(key.group, {}).get((key.topic, key.partition), ())
+
+    # -- what is open, and what is pending
+
+    def is_open(self, producer: Producer) -> bool:
+        """Whether the log has records of a transaction of that producer, and not its end."""
+        return producer in self._open
+
+    def left_open(self) -> list[Producer]:
+        """Those of which the log has records and no end, and of which nothing is pending any more."""
+        return [producer for producer in self._open if self.is_left_open(producer)]
+
+    def is_left_open(self, producer: Producer) -> bool:
+        return producer in self._open and producer not in self.pending and producer.followed in self.positions
+
+    def lost_behind(self, position: Position) -> list[Producer]:
+        """Whose transactions began with what the cluster's log has no more, where it is the one that was read up to
+        ``position`` only. Of one that began before it has the rest, or knows at least how it ends.
+        """
+        return [
+            producer
+            for producer, begun in self._open.items()
+            if producer.followed == position.partition and begun is not None and _is_gone(begun, position)
+        ]
+
+    def __contains__(self, key: OffsetCommitKey) -> bool:
+        return bool(self._producers(key))
+
+    def has_group(self, group: str) -> bool:
+        return group in self._groups
+
+    def groups(self) -> Collection[str]:
+        return self._groups.keys()
+
+    def of_group(self, group: str) -> Collection[tuple[str, int]]:
+        """Every (topic, partition) of which an offset of the group is pending."""
+        return self._groups.get(group, {}).keys()
+
+    # -- dump and restore
+
+    def dump(self) -> bytes:
+        """All of it, as :meth:`restore` reads it, little-endian: numbers of positions and producers, and of records
+        written; the positions; the producers whose transactions are open, with the position where they began, if that
+        is known, and their entries, keys and values as in the log."""
+        pieces = [_COUNTS.pack(len(self.positions), len(self._open), self._written)]
+        pieces += [_POSITION.pack(*each) for each in self.positions.values()]
+        for producer, begun in self._open.items():
+            offsets = self.pending.get(producer, {})
+            pieces.append(_PRODUCER.pack(*producer, len(offsets), begun is not None))
+            if begun is not None:
+                pieces.append(_POSITION.pack(*begun))
+            for key, pending in offsets.items():
+                raw_key = encode_key(key)
+                raw_value = encode_value(pending.value) if pending.value is not None else b""
+                pieces += (_ENTRY.pack(pending.written, len(raw_key), len(raw_value)), raw_key, raw_value)
+        return b"".join(pieces)
+
+    @classmethod
+    def restore(cls, raw: bytes | bytearray | memoryview) -> Transactions:
+        """Raises DecodeError for anything that is no dump."""
+        dump = DumpReader(raw)
+        self = cls()
+        positions, producers, written = dump.unpack(_COUNTS)
+        for _ in range(positions):
+            self.taken_over(Position(*dump.unpack(_POSITION)))
+        for _ in range(producers):
+            followed, producer_id, count, has_begun = dump.unpack(_PRODUCER)
+            begun = Position(*dump.unpack(_POSITION)) if has_begun else None
+            self._open[Producer(followed, producer_id)] = begun
+            for _ in range(count):
+                order, key_size, value_size = dump.unpack(_ENTRY)
+                key, value = _entry(bytes(dump.take(key_size)), bytes(dump.take(value_size)))
+                self._written = order - 1
+                self.add(Producer(followed, producer_id), key, value or OffsetCommitValue(0))
+                if value is None:
+                    self.pending[Producer(followed, producer_id)][key].value = None
+        self._written = written
+        dump.end()
+        return self
+
+
+def _is_gone(begun: Position, position: Position) -> bool:
+    """Whether a batch that ended there is in no log that was ``agreed`` upon up to ``position``."""
+    return (
+        begun.next_offset > position.next_offset
+        or begun.is_of_another_topic(position.topic_id)
+        or begun.leader_epoch > position.leader_epoch > UNKNOWN_EPOCH
+    )
+
+
+def _entry(raw_key: bytes, raw_value: bytes) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+    key = decode_key(raw_key)
+    value = decode_value(key, raw_value) if raw_value else None
+    if not isinstance(key, OffsetCommitKey) or not isinstance(value, OffsetCommitValue | None):
+        raise DecodeError("no offset", 0, "Transactions")
+    return key, value

@@ -1,0 +1,171 @@
+"""What is read in the cluster's own `__consumer_offsets`, and becomes part of this log.
+
+A transactional batch makes offsets pending, a control batch settles them; each is taken over with how far the cluster's
+log has been read by that, so that it happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue
+from protocol.own.position import Position
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Caller, Producer, Transaction
+from shim.coordinator.requests.txn_offset_commit import answer_parked
+from shim.coordinator.state.parked_commits import Committer
+from shim.coordinator.state.partition_state import PartitionState
+from shim.coordinator.state.transactions import Settled
+
+NOBODY: Final = 2**63 - 1
+"""A producer id that no cluster gives out: a position by itself is said by an end of its transaction."""
+
+_UNKNOWN: Final = Committer(Caller("", ""), -1, "", None)
+
+
+class FollowedBatch(NamedTuple):
+    """Offsets that a producer commits in a transaction. ``position``: behind that batch."""
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    records: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]]
+
+
+class LostTransaction(NamedTuple):
+    """The cluster has lost what this producer's transaction began with, in that partition of its log."""
+
+    producer: Producer
+
+
+class Reset(NamedTuple):
+    """The cluster's log is the one that was read up to ``position`` only: it is read again from there on."""
+
+    position: Position
+
+
+class FollowedEnd(NamedTuple):
+    """The marker that ends a producer's transaction in the partition. ``position``: behind it."""
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    committed: bool
+    coordinator_epoch: int
+
+
+def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
+    """The offsets are pending from now on; who has sent them is answered, once they are durable."""
+    state = decision.state
+    if not batch.records or _is_behind(decision, batch.position):
+        return
+    producer = Producer(batch.position.partition, batch.producer_id)
+    decision.begin_transaction(Transaction(batch.producer_id, batch.producer_epoch, batch.position))
+    for key, value in batch.records:
+        decision.write_pending(key, value)
+    written = dict(batch.records)
+    for group in {key.group for key in written}:
+        of_group = {key: value for key, value in written.items() if key.group == group}
+        for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
+            if parked.wrote(of_group, batch.position):
+                parked.is_written = True
+                state.reserve(-parked.room)  # its group is there
+                parked.room = 0
+                state.commits.read(parked)
+                state.committers.setdefault(producer, {})[group] = parked.committer
+                if parked.told:
+                    answer_parked(decision, parked)
+
+
+def follow_end(decision: Decision, end: FollowedEnd) -> None:
+    """What of the producer is pending is committed, or dropped.
+
+    The marker is written wherever the log has a batch that it ends, also where tombstones have taken all that was
+    pending: compaction goes no further than to the first transaction that is open. Nothing is written otherwise.
+    """
+    if _is_behind(decision, end.position):
+        return
+    producer = Producer(end.position.partition, end.producer_id)
+    committers = decision.state.committers.pop(producer, {})
+    if not decision.state.transactions.is_open(producer):
+        return
+    settled = decision.end_transaction(
+        Transaction(end.producer_id, end.producer_epoch, end.position, end.committed, end.coordinator_epoch)
+    )
+    if decision.state.settings.offsets_history_retention_minutes > 0:
+        # Who has committed is repeated for every offset, and may be a hundred times as long as that.
+        room = decision.state.settings.commit_max_bytes
+        for each in settled:
+            committer = committers.get(each.key.group, _UNKNOWN)
+            room -= committer.size
+            _remember(decision, committer if room >= 0 else _UNKNOWN, each)
+
+
+def end_left_open(decision: Decision, producer: Producer) -> None:
+    """Nothing of that transaction is pending, and its marker may never be read again: so it ends here.
+
+    What the producer may yet add to it begins another one in this log, which the marker ends. Of no use to anybody is
+    the producer's epoch, and it is not kept.
+    """
+    transactions = decision.state.transactions
+    if transactions.is_left_open(producer):
+        position = transactions.positions[producer.followed]
+        decision.end_transaction(Transaction(producer.producer_id, 0, position, committed=False))
+
+
+def follow_position(decision: Decision, position: Position) -> None:
+    """The cluster's log has been read up to there, and what was read is no concern."""
+    if not _is_behind(decision, position):
+        decision.end_transaction(Transaction(NOBODY, 0, position, committed=False))
+
+
+def steps_of_reset(state: PartitionState, position: Position) -> list[LostTransaction | Reset]:
+    """What is to be taken over, each by itself, and in this order: with the position the reset is done. A crash before
+    leaves the old position, and it is found again that the cluster's log has changed.
+    """
+    lost = state.transactions.lost_behind(position)
+    return [*(LostTransaction(producer) for producer in lost), Reset(position)]
+
+
+def follow_lost(decision: Decision, lost: LostTransaction) -> None:
+    """What the cluster has lost it will not commit. The producer's next marker may be one of another transaction, so
+    nothing of this one may be pending by then.
+    """
+    followed, producer_id = lost.producer
+    state = decision.state
+    state.committers.pop(lost.producer, None)
+    state.commits.lost(producer_id)
+    decision.end_transaction(Transaction(producer_id, 0, state.transactions.positions[followed], committed=False))
+
+
+def follow_reset(decision: Decision, reset: Reset) -> None:
+    """The position goes back."""
+    if reset.position != decision.state.transactions.positions.get(reset.position.partition):
+        decision.end_transaction(Transaction(NOBODY, 0, reset.position, committed=False))
+
+
+def _is_behind(decision: Decision, position: Position) -> bool:
+    known = decision.state.transactions.positions.get(position.partition)
+    return known is not None and position.next_offset <= known.next_offset
+
+
+def _remember(decision: Decision, committer: Committer, settled: Settled) -> None:
+    key, value = settled
+    decision.history.append(
+        (
+            OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),
+            OffsetHistoryValue(
+                offset=value.offset,
+                leader_epoch=value.leader_epoch,
+                metadata=value.metadata,
+                commit_timestamp=value.commit_timestamp,
+                generation_id=committer.generation_id,
+                member_id=committer.member_id,
+                group_instance_id=committer.group_instance_id,
+                client_id=committer.caller.client_id,
+                client_host=committer.caller.client_host,
+            ),
+        )
+    )

@@ -1,0 +1,129 @@
+"""The end of offsets not used for `offsets.retention.minutes`, and of groups without any (Kafka 4.3, KIP-211)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Outcome, RetentionStep, Ticket
+from shim.coordinator.state.group import Group, GroupState
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.coordinator.state.partition_state import PartitionState
+
+_MINUTE_MS: Final = 60_000
+
+# A step ends when it has looked at so many offsets: a millisecond or two. To delete one takes as long as to look at so
+# many.
+_STEP: Final = 2_000
+_DELETED: Final = 8
+_AT_ONCE: Final = 250
+
+
+class RetentionCheck:
+    """One look at all groups and their offsets, in steps between which requests may be decided.
+
+    Each step goes by what is there at its own time. A group whose offsets are so many that they take several may so
+    lose some of those that have expired, and then be joined and keep the rest.
+    """
+
+    def __init__(self, state: PartitionState) -> None:
+        self._state = state
+        self._retention_ms = state.settings.offsets_retention_minutes * _MINUTE_MS
+        self._decision = Decision(state, 0)
+        self._offsets = self._groups = 0
+        self._costs = self._look(list(state.groups))
+        self.over = False
+
+    def step(self, now: int, ticket: Ticket) -> Outcome:
+        """The ticket is answered with a :class:`RetentionStep`."""
+        self._decision = Decision(self._state, now)
+        self._offsets = self._groups = 0
+        left = _STEP
+        for cost in self._costs:
+            left -= cost
+            if left <= 0:
+                break
+        else:
+            self.over = True
+        self._decision.answer(ticket, RetentionStep(self._offsets, self._groups, more=not self.over))
+        return self._decision.outcome
+
+    def _look(self, group_ids: list[str]) -> Iterator[int]:
+        """Gives after each bit of work what it cost; the next one may belong to another step."""
+        state = self._state
+        for group_id in group_ids:
+            for topic in state.offsets.topics(group_id):
+                yield 1
+                group = state.groups.get(group_id)
+                if group is not None and self._may_have_expired(group, topic):
+                    partitions = state.offsets.partitions(group_id, topic)
+                    for first in range(0, len(partitions), _AT_ONCE):
+                        yield self._delete_expired(group_id, topic, partitions[first : first + _AT_ONCE])
+            yield self._delete_unused_group(group_id)
+
+    def _may_have_expired(self, group: Group, topic: str) -> bool:
+        """False where no offset of the topic can have expired, as is soon said of most."""
+        if not _may_expire(group, topic):
+            return False
+        since = _unused_since(group)
+        return (
+            since is None
+            or self._decision.now - since >= self._retention_ms
+            or self._state.offsets.has_expire_timestamps(group.group_id, topic)
+        )
+
+    def _delete_expired(self, group_id: str, topic: str, partitions: list[int]) -> int:
+        state, now = self._state, self._decision.now
+        # Looked for anew: there may have been requests since the partitions were.
+        group = state.groups.get(group_id)
+        if group is None or not _may_expire(group, topic):
+            return 1
+        since = _unused_since(group)
+        expired = [
+            OffsetCommitKey(group_id, topic, partition)
+            for partition in partitions
+            if (committed := state.offsets.get(group_id, topic, partition)) is not None
+            and self._has_expired(committed, since, now)
+        ]
+        expired = [key for key in expired if not state.is_unstable(key)]
+        for key in expired:
+            self._decision.write(key, None)
+        self._offsets += len(expired)
+        return len(partitions) + _DELETED * len(expired)
+
+    def _has_expired(self, committed: CommittedOffset, since: int | None, now: int) -> bool:
+        if committed.expire_timestamp != -1:  # of a client that said how long, up to OffsetCommit v4
+            return now >= committed.expire_timestamp
+        return now - (committed.commit_timestamp if since is None else since) >= self._retention_ms
+
+    def _delete_unused_group(self, group_id: str) -> int:
+        state = self._state
+        group = state.groups.get(group_id)
+        if group is None or group.state is not GroupState.EMPTY:
+            return 1
+        if state.offsets.has_offsets(group_id) or state.pending_offsets(group_id):
+            return 1
+        self._decision.write(GroupMetadataKey(group_id), None)
+        self._groups += 1
+        return _DELETED
+
+
+def _may_expire(group: Group, topic: str) -> bool:
+    """Offsets expire of groups without members, and of consumers that are known not to read the topic (any more).
+
+    While consumers rebalance, and of other groups with members, none does.
+    """
+    if group.protocol_type is None or group.state is GroupState.EMPTY:
+        return True
+    return (
+        group.state is GroupState.STABLE and group.subscribed_topics is not None and not group.is_subscribed_to(topic)
+    )
+
+
+def _unused_since(group: Group) -> int | None:
+    """Since when none of its offsets is used; None when that is said of each by its commit: in groups that have no
+    members by nature, or still have some, or of which an old broker has recorded no time.
+    """
+    if group.protocol_type is None or group.state is not GroupState.EMPTY or group.state_timestamp == -1:
+        return None
+    return group.state_timestamp

@@ -1,0 +1,167 @@
+"""Asks the brokers for topics: by name, as a list of all leaves out those that the shim may not see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from protocol.errors import ErrorCode
+from protocol.messages import metadata
+from shim.config import HostPort, Settings
+from shim.following.topics import Topic, View
+from shim.upstream.cluster import Cluster
+from shim.upstream.connection import BrokerConnection
+from shim.upstream.errors import UpstreamError
+
+# An older Metadata request makes the topics that it asks for, where brokers do so.
+_WITHOUT_MAKING: Final = 4
+
+_IN_TIME: Final = 1.0
+"""Seconds that a client's Metadata response is kept back for at most."""
+
+_NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
+
+
+class ClusterTopics:
+    """Keeps a connection to each broker that it has asked, which takes one request at a time."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._connections: dict[HostPort, _Asked] = {}
+
+    async def one(self, names: Collection[str]) -> View:
+        """As the first broker says that answers. Raises :class:`UpstreamError`."""
+        failures = []
+        for address in self._cluster.any_address():
+            try:
+                return seen(await self._ask(address, names))
+            except UpstreamError as error:
+                failures.append(str(error))
+        raise UpstreamError("; ".join(failures) or "no broker is known")
+
+    async def all(self, names: Collection[str]) -> View:
+        """As all brokers say that each of them knows of. One that knows of other brokers may have lost touch: it is as
+        if it had not answered. Then the others say which topic it is, but not that there is none. Raises
+        :class:`UpstreamError` where no more than half of them answer.
+        """
+        brokers = dict(self._cluster.brokers)
+        if not brokers:
+            raise UpstreamError("no broker is known")
+        asked = [self._ask(address, names) for address in brokers.values()]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        views: list[View] = []
+        failures: list[UpstreamError] = []
+        for node_id, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, UpstreamError):
+                failures.append(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            elif {broker.node_id for broker in answer.brokers} != brokers.keys():
+                failures.append(UpstreamError(f"broker {node_id} knows of other brokers than {sorted(brokers)}"))
+            else:
+                views.append(seen(answer))
+        if 2 * len(views) <= len(brokers):
+            raise failures[0]
+        said = agreed(views)
+        return {name: topic for name, topic in said.items() if topic is not None} if failures else said
+
+    async def each(self, names: Collection[str]) -> list[View]:
+        """As each broker says that answers within a second."""
+        tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
+        if not tasks:
+            return []
+        done, late = await asyncio.wait(tasks, timeout=_IN_TIME)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        views: list[View] = []
+        for task in done:
+            try:
+                views.append(seen(task.result()))
+            except UpstreamError:
+                continue  # the look says so
+        return views
+
+    async def _ask(self, address: HostPort, names: Collection[str]) -> metadata.MetadataResponse:
+        self._close_others()
+        asked = self._connections.get(address)
+        if asked is None:
+            asked = self._connections[address] = _Asked(address, self._settings)
+        answer = await asked.ask(
+            metadata.MetadataRequest(
+                tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
+            )
+        )
+        # One that starts may know nothing yet, and at an address there may be another cluster by now.
+        if not answer.brokers or answer.cluster_id != self._cluster.cluster_id:
+            raise UpstreamError(f"{address}: knows no broker yet, or is of another cluster")
+        return answer
+
+    def _close_others(self) -> None:
+        for address in self._connections.keys() - set(self._cluster.any_address()):
+            self._connections.pop(address).close()
+
+    def close(self) -> None:
+        for asked in self._connections.values():
+            asked.close()
+
+
+class _Asked:
+    """A connection that is opened when it is needed, and again after a failure."""
+
+    def __init__(self, address: HostPort, settings: Settings) -> None:
+        self._address = address
+        self._settings = settings
+        self._turn = asyncio.Lock()
+        self._connection: BrokerConnection | None = None
+
+    async def ask(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+        async with self._turn:
+            # A connection that was idle may have been closed by the broker: that says nothing yet.
+            if self._connection is not None:
+                try:
+                    return await self._ask(self._connection, request)
+                except UpstreamError:
+                    pass
+            connection = BrokerConnection(self._address, self._settings)
+            await connection.open()
+            self._connection = connection
+            return await self._ask(connection, request)
+
+    async def _ask(self, connection: BrokerConnection, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+        try:
+            return await connection.ask(metadata.API, request, at_least=_WITHOUT_MAKING)
+        except BaseException:  # given up, too: what is read next would be the answer to this one
+            connection.close()
+            self._connection = None
+            raise
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def seen(answer: metadata.MetadataResponse) -> dict[str, Topic | None]:
+    """What a response says of topics: nothing of one with an error that may pass."""
+    view: dict[str, Topic | None] = {}
+    for topic in answer.topics:
+        if topic.name is None:
+            continue
+        if topic.error_code == ErrorCode.NONE and topic.partitions:
+            view[topic.name] = Topic(topic.topic_id, 1 + max(each.partition_index for each in topic.partitions))
+        elif topic.error_code in _NOT_THERE:
+            view[topic.name] = None
+    return view
+
+
+def agreed(views: Sequence[View]) -> dict[str, Topic | None]:
+    """What all say; of partitions there are as many as the one says who has heard of the most."""
+    all_say: dict[str, Topic | None] = {}
+    for name in views[0]:
+        said = [view[name] for view in views if name in view]
+        if len(said) == len(views) and len({topic and topic.topic_id for topic in said}) == 1:
+            all_say[name] = max(said, key=lambda topic: topic.partitions if topic is not None else 0)
+    return all_say

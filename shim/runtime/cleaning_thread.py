@@ -1,0 +1,119 @@
+"""The thread that keeps the log small: compaction of the offsets, and an end for the history that is too old."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from protocol.own.history_log import HISTORY_TOPIC
+from shim.config import Settings
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.cleaner import Cleaner
+from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningStopped
+from shim.log.files import Files
+from shim.log.retention import Retention
+from shim.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MINUTE_MS: Final = 60_000
+_MOST_SECONDS: Final = 7 * 24 * 3600.0  # what a wait may be given
+
+
+class CleaningThread:
+    """Whatever goes wrong in it is logged, and tried again after ``log.cleaner.backoff.ms``; nobody else notices."""
+
+    def __init__(
+        self,
+        offsets_log: OffsetsLog,
+        settings: Settings,
+        clock: Clock,
+        files: Files,
+        cleaned: Callable[[CleanerStats], None],
+    ) -> None:
+        """``cleaned`` is called from the thread, after each round of compaction."""
+        partitions = offsets_log.partition_logs()
+        self._cleaner = None
+        if settings.log_cleaner_enable:
+            self._cleaner = Cleaner(
+                partitions[0].folder.parent,
+                [partition for partition in partitions if partition.topic_partition.topic == OFFSETS_TOPIC],
+                CleanerSettings.of(settings),
+                files=files,
+            )
+        self._stopped = threading.Event()
+        self._retention = Retention(
+            [partition for partition in partitions if partition.topic_partition.topic == HISTORY_TOPIC],
+            settings.offsets_history_retention_minutes * _MINUTE_MS,
+            files=files,
+            stopped=self._stopped.is_set,
+        )
+        self._backoff_s = min(settings.log_cleaner_backoff_ms / 1000, _MOST_SECONDS)
+        self._clock = clock
+        self._cleaned = cleaned
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if not self._stopped.is_set():
+            self._thread = threading.Thread(target=self._run, name="log-cleaner")
+            self._thread.start()
+
+    def stop(self) -> None:
+        """It ends at the next batch."""
+        self._stopped.set()
+        if self._cleaner is not None:
+            self._cleaner.stop()
+
+    def join(self) -> None:
+        """Wait, after :meth:`stop`, until it has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._clean()
+        except CleaningStopped:
+            return
+
+    def _clean(self) -> None:
+        retention_due = time.monotonic()
+        while not self._stopped.is_set():
+            compacted = self._tried(self._compact)
+            # However much there is to compact: the history has to end somewhere, too.
+            if not compacted or time.monotonic() >= retention_due:
+                self._tried(self._drop_old)
+                retention_due = time.monotonic() + self._backoff_s
+            if not compacted:
+                self._stopped.wait(self._backoff_s)
+
+    def _tried(self, work: Callable[[], bool]) -> bool:
+        """Raises CleaningStopped."""
+        try:
+            return work()
+        except CleaningStopped:
+            raise
+        except Exception as error:
+            unforeseen = None if isinstance(error, OSError) else error
+            log.error("cleaning failed, it will be tried again: %s", error, exc_info=unforeseen)
+            return False
+
+    def _compact(self) -> bool:
+        stats = self._cleaner.step(self._clock.now()) if self._cleaner is not None else None
+        if stats is not None:
+            _tell(stats)
+            self._cleaned(stats)
+        return stats is not None
+
+    def _drop_old(self) -> bool:
+        return self._retention.step(self._clock.now()) > 0
+
+
+def _tell(stats: CleanerStats) -> None:
+    log.info(
+        "%s: compacted offsets %d to %d in %.1f s, %d of %d records are left, %d MiB read, %d MiB written",
+        *(stats.partition, stats.first_dirty_offset, stats.end_offset, stats.seconds),
+        *(stats.records_written, stats.records_read, stats.bytes_read >> 20, stats.bytes_written >> 20),
+    )

@@ -1,0 +1,110 @@
+"""No offset is served or taken before all is read that the cluster has committed while nobody read."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.following import OffsetsOfTopics
+from tests.following.cluster_log import Cluster, fetched, follows, ready, until
+from tests.runtime.held_log import WAIT_SECONDS
+from tests.runtime.running import CALLER, TOPIC, Running, running
+
+GROUP = "g"
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def commit_error(shim: Running, group: str, offset: int) -> int:
+    answer = await shim.commit(group, offset).result()
+    (partition,) = answer.topics[0].partitions
+    return int(partition.error_code)
+
+
+async def deletion_errors(shim: Running, group: str) -> tuple[int, int]:
+    """Of OffsetDelete and DeleteGroups."""
+    number = shim.runtime.partition_of(group)
+    topics = (OffsetDeleteRequestTopic(TOPIC, (OffsetDeleteRequestPartition(0),)),)
+
+    def offset_delete(its: GroupCoordinator, now: int, asker: Ticket) -> Outcome:
+        return its.offset_delete(now, CALLER, 0, OffsetDeleteRequest(group, topics), asker)
+
+    offsets, whole = shim.ticket("OffsetDelete"), shim.ticket("DeleteGroups")
+    shim.runtime.submit(number, offset_delete, offsets)
+    shim.runtime.submit(number, lambda its, now, asker: its.delete_group(now, group, asker), whole)
+    return (await offsets.result()).error_code, (await whole.result()).error_code
+
+
+async def test_a_restored_backup_serves_what_was_committed_since(tmp_path: Path) -> None:
+    cluster = Cluster()
+    async with running(tmp_path / "data") as shim:
+        following = await follows(shim, cluster)
+        await ready(following, GROUP)
+        cluster.commit(GROUP, 1)
+        cluster.end(GROUP, committed=True)
+        await until(shim, GROUP, (0, 1))
+        await following.stop()
+    shutil.copytree(tmp_path / "data", tmp_path / "backup")
+    for offset in range(2, 30):
+        cluster.commit(GROUP, offset)
+        cluster.end(GROUP, committed=True)
+    cluster.readable.clear()
+    async with running(tmp_path / "backup", admitted=False) as shim:
+        following = await follows(shim, cluster)
+        shim.runtime.admit()
+        for stable in (True, False):
+            assert await fetched(shim, GROUP, stable=stable) == (LOADING, -1)
+        assert await commit_error(shim, GROUP, 3) == LOADING
+        assert await deletion_errors(shim, GROUP) == (LOADING, LOADING)
+        another = next(
+            name for n in range(99) if shim.runtime.partition_of(name := f"n{n}") != shim.runtime.partition_of(GROUP)
+        )
+        assert await commit_error(shim, another, 3) == 0, "nothing is followed there"
+        cluster.readable.set()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                found = await fetched(shim, GROUP)
+                if found != (LOADING, -1):
+                    break
+                await asyncio.sleep(0.001)
+        assert found == (0, 29), "the first one that is served is the right one"
+        assert await commit_error(shim, GROUP, 3) == 0
+        cluster.end(GROUP, committed=True)
+        assert await fetched(shim, GROUP) == (0, 3)
+        assert await deletion_errors(shim, GROUP) == (0, 0)
+        await following.stop()
+
+
+async def test_what_is_new_has_nothing_to_catch_up_with(tmp_path: Path) -> None:
+    cluster = Cluster()
+    async with running(tmp_path) as shim:
+        following = await follows(shim, cluster)
+        assert await commit_error(shim, GROUP, 1) == 0
+        await ready(following, GROUP)
+        assert await commit_error(shim, GROUP, 2) == 0
+        await following.stop()
+
+
+async def test_the_offsets_for_a_topic_that_is_gone_are_deleted_once_all_are_known(tmp_path: Path) -> None:
+    cluster = Cluster()
+    async with running(tmp_path) as shim:
+        following = await follows(shim, cluster)
+        await ready(following, GROUP)
+        await following.stop()
+    cluster.commit(GROUP, 5)
+    cluster.end(GROUP, committed=True)
+    cluster.readable.clear()
+    async with running(tmp_path, admitted=False) as shim:
+        following = await follows(shim, cluster)
+        shim.runtime.admit()
+        deleting = asyncio.create_task(OffsetsOfTopics(shim.runtime).delete(TOPIC))
+        await asyncio.wait([deleting], timeout=0.2)
+        assert not deleting.done()
+        cluster.readable.set()
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await deleting == 1
+        assert await fetched(shim, GROUP) == (0, -1)
+        await following.stop()

@@ -1,0 +1,94 @@
+"""The offsets for a topic that is gone, in all partitions, on their way out of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+from shim.following import OffsetsOfTopics
+from tests.runtime.held_log import WAIT_SECONDS
+from tests.runtime.running import PARTITIONS, TOPIC, Running, offset_in, running
+
+
+def groups_of(shim: Running) -> list[str]:
+    return [shim.group_in(number, of) for number in range(PARTITIONS) for of in range(2)]
+
+
+async def commit_all(shim: Running) -> list[str]:
+    groups = groups_of(shim)
+    for committed in [shim.commit(group, 5) for group in groups]:
+        await committed.result()
+    return groups
+
+
+async def left(shim: Running) -> list[int | None]:
+    return [offset_in(await shim.fetch(group).result()) for group in groups_of(shim)]
+
+
+async def deleted(shim: Running, topic: str = TOPIC) -> int:
+    async with asyncio.timeout(WAIT_SECONDS):
+        return await OffsetsOfTopics(shim.runtime).delete(topic)
+
+
+async def test_of_all_partitions_and_after_a_restart_too(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        groups = await commit_all(shim)
+        topics = OffsetsOfTopics(shim.runtime)
+        assert await topics.in_use() == {TOPIC}
+        assert await deleted(shim, "another") == 0
+        assert await deleted(shim) == len(groups)
+        assert await topics.in_use() == set()
+        assert await left(shim) == [None] * len(groups)
+    async with running(tmp_path) as shim:
+        assert await left(shim) == [None] * len(groups)
+        assert await OffsetsOfTopics(shim.runtime).in_use() == set()
+
+
+async def test_it_returns_when_that_is_durable(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(2 * PARTITIONS)
+        await commit_all(shim)
+        while shim.log._released.acquire(blocking=False):
+            pass
+        deletion = asyncio.create_task(deleted(shim))
+        writes = len(shim.log.writes)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while len(shim.log.writes) == writes:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert not deletion.done()
+        shim.log.release(1_000)
+        assert await deletion == 2 * PARTITIONS
+
+
+async def test_it_waits_for_partitions_that_are_being_loaded(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        groups = await commit_all(shim)
+    async with running(tmp_path, admitted=False) as shim:
+        shim.log.release(1_000)
+        assert await OffsetsOfTopics(shim.runtime).in_use() == set()
+        deletion = asyncio.create_task(deleted(shim))
+        await asyncio.sleep(0.01)
+        assert not deletion.done()
+        shim.runtime.admit()
+        assert await deletion == len(groups)
+        assert await left(shim) == [None] * len(groups)
+
+
+async def test_a_write_that_fails_is_made_again_when_the_partition_was_read_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        groups = await commit_all(shim)
+
+        def fails_once(path: Path) -> None:
+            if path.suffix == ".log":
+                shim.log.files.heal()
+                raise OSError(errno.EIO, "once", str(path))
+
+        shim.log.files.faults["pwrite"] = fails_once
+        assert await deleted(shim) == len(groups)
+        assert await left(shim) == [None] * len(groups)
+    async with running(tmp_path) as shim:
+        assert await left(shim) == [None] * len(groups)

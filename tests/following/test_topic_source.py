@@ -1,0 +1,63 @@
+"""What brokers' answers say of topics, and which of them are asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from shim.config import HostPort, Settings
+from shim.following import ClusterTopics, Topic
+from shim.following.topic_source import agreed, seen
+from shim.upstream import Cluster, UpstreamError
+from tests.upstream.scripted_broker import scripted_broker
+
+A, B = bytes([1]) * 16, bytes([2]) * 16
+
+
+def test_only_what_is_surely_not_there_is_said_not_to_be() -> None:
+    def topic(name: str, error: int, partitions: int = 0) -> MetadataResponseTopic:
+        # Of a partition without a leader, too, is known that it exists.
+        its = tuple(
+            MetadataResponsePartition(ErrorCode.LEADER_NOT_AVAILABLE, n, -1) for n in reversed(range(partitions))
+        )
+        return MetadataResponseTopic(error, name, A, partitions=its)
+
+    answer = MetadataResponse(
+        topics=(
+            topic("there", ErrorCode.NONE, 3),
+            topic("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            topic("no name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            topic("secret", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            topic("soon", ErrorCode.LEADER_NOT_AVAILABLE),
+            topic("strange", ErrorCode.UNKNOWN_SERVER_ERROR),
+            topic("empty", ErrorCode.NONE),
+        )
+    )
+    assert seen(answer) == {"there": Topic(A, 3), "gone": None, "no name": None}
+
+
+def test_what_not_all_say_is_not_said() -> None:
+    views = [
+        {"same": Topic(A, 3), "gone": None, "new": None, "other": Topic(A, 3), "one": None, "many": Topic(A, 3)},
+        {"same": Topic(A, 3), "gone": None, "new": Topic(A, 3), "other": Topic(B, 3), "many": Topic(A, 5)},
+    ]
+    assert agreed(views) == agreed(views[::-1]) == {"same": Topic(A, 3), "gone": None, "many": Topic(A, 5)}
+    assert agreed(views[:1]) == views[0]
+
+
+async def test_a_broker_that_would_make_the_topic_is_not_asked() -> None:
+    async with scripted_broker() as broker:
+        topics = ClusterTopics(Cluster([broker.address], Settings()), Settings())
+        with pytest.raises(UpstreamError, match="no common version of Metadata"):
+            await topics.one(["orders"])
+        assert broker.asked.empty()
+        topics.close()
+
+
+async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -> None:
+    topics = ClusterTopics(Cluster([HostPort("127.0.0.1", 1)], Settings()), Settings())
+    with pytest.raises(UpstreamError, match="no broker is known"):
+        await topics.all(["orders"])
+    with pytest.raises(UpstreamError, match="refused"):
+        await topics.one(["orders"])

@@ -1,0 +1,83 @@
+"""The cleaning thread: both kinds of cleaning have their turn."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+
+from shim.config import Settings
+from shim.log import OFFSETS_TOPIC
+from shim.log.checkpoint import TopicPartition
+from shim.log.cleaner import Cleaner
+from shim.log.cleaning import CleanerStats, CleaningStopped
+from shim.log.files import Files
+from shim.log.retention import Retention
+from shim.runtime import Clock, open_log
+from shim.runtime.cleaning_thread import CleaningThread
+
+WAIT_SECONDS = 10.0
+STATS = CleanerStats(TopicPartition(OFFSETS_TOPIC, 0), 0, 1, 1.0)
+
+
+@pytest.mark.parametrize("failing", [False, True], ids=["never at an end", "failing"])
+def test_history_ends_whatever_there_is_to_compact(
+    tmp_path: Path, failing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = 0
+    dropped = threading.Semaphore(0)
+
+    def step(cleaner: Cleaner, now_ms: int) -> CleanerStats:
+        nonlocal compacted
+        compacted += 1
+        if failing:
+            raise OSError(errno.EIO, "Input/output error")
+        return STATS
+
+    def drop(retention: Retention, now_ms: int) -> int:
+        dropped.release()
+        return 0
+
+    monkeypatch.setattr(Cleaner, "step", step)
+    monkeypatch.setattr(Retention, "step", drop)
+    settings = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=5)
+    log = open_log(tmp_path, settings)
+    thread = CleaningThread(log, settings, Clock(), Files(), lambda stats: None)
+    thread.start()
+    try:
+        for _ in range(3):
+            assert dropped.acquire(timeout=WAIT_SECONDS)
+    finally:
+        thread.stop()
+        thread.join()
+        log.close()
+    assert compacted > 1
+
+
+def test_a_stop_amid_compaction_looks_at_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compacting = threading.Event()
+    dropped = 0
+
+    def step(cleaner: Cleaner, now_ms: int) -> CleanerStats:
+        compacting.set()
+        assert cleaner._stopped.wait(WAIT_SECONDS)
+        raise CleaningStopped
+
+    def drop(retention: Retention, now_ms: int) -> int:
+        nonlocal dropped
+        dropped += 1
+        return 0
+
+    monkeypatch.setattr(Cleaner, "step", step)
+    monkeypatch.setattr(Retention, "step", drop)
+    settings = Settings(offsets_topic_num_partitions=1)
+    log = open_log(tmp_path, settings)
+    thread = CleaningThread(log, settings, Clock(), Files(), lambda stats: None)
+    thread.start()
+    assert compacting.wait(WAIT_SECONDS)
+    thread.stop()
+    thread.join()
+    log.close()
+    assert dropped == 0
