@@ -37,6 +37,10 @@ FOUND: dict[str, tuple[tuple[Actor, ...], tuple[Step, ...]]] = {
         (DYNAMIC,),
         (DeleteOffsets(0, ((NOWHERE, (1, 2)),)),),
     ),
+    "the last member leaves while another has only been given its id": (
+        (DYNAMIC, DYNAMIC),
+        (Advance(0), Advance(0), Advance(1), Advance(0), Join(0, 9, OWN, OWN), Leave(5, ((0, OWN, NONE),)), Advance(0)),
+    ),
     "what one may do with a group": ((DYNAMIC,), (Describe(5, (OWN,), operations=True),)),
 }
 

@@ -380,12 +380,15 @@ class Group:
     # -- protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
-        """True when a member of that type, offering these protocols, can be in the group."""
+        """True when a member of that type, offering these protocols, can be in the group.
+
+        Where the last member has left while others have only been given their ids, any protocol of the type will do.
+        """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         everybody = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._offered.get(protocol.name) == everybody for protocol in protocols
+            self._offered.get(protocol.name, 0) == everybody for protocol in protocols
         )
 
     def select_protocol(self) -> str:
