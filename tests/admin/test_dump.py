@@ -95,6 +95,13 @@ def test_the_state_is_the_newest_of_each_key(data_dir: Path) -> None:
     ]
 
 
+def test_a_group_of_which_there_is_nothing_is_said_to_have_nothing(data_dir: Path) -> None:
+    result = log("dump", "--data-dir", data_dir, "--group", "oen")
+    assert (result.status, result.stdout) == (0, "")
+    assert result.stderr == "__consumer_offsets has no such record of oen\n"
+    assert log("dump", "--data-dir", data_dir, "--group", "one").stderr == ""
+
+
 def test_only_what_was_asked_for(data_dir: Path) -> None:
     here, there = partition_for("one", 2), partition_for("another", 2)
     assert here != there

@@ -84,13 +84,16 @@ def dump_command(
         read = _PartitionDump.newest if state else _PartitionDump.records
         if at_ms is not None:
             read = _PartitionDump.last_commits
-        damaged = False
+        damaged, shown = False, 0
         for partition in chosen:
             reader = _PartitionDump(files, held.partitions[partition], partition, held.known(partition), wanted)
             for logged in read(reader):
                 sys.stdout.write(f"{line(logged)}\n")
+                shown += 1
             damaged = damaged or reader.damaged
         sys.stdout.flush()
+    if groups and not shown:
+        click.echo(f"{topic} has no such record of {', '.join(groups)}", err=True)
     if at_ms is not None:
         click.echo(
             "not in the history: what was imported or repaired, and what was committed before it begins", err=True
