@@ -29,12 +29,13 @@ from tests.differential.comparing import (
 from tests.differential.pair import Pair
 from tests.differential.requests import request_of
 from tests.differential.side import Answer, Ask, Side, View, errors_in, learn
-from tests.differential.steps import SHORT_MS, Await, Pass, Sequence, Step, Timing
+from tests.differential.steps import SHORT_MS, Await, DeleteOffsets, Pass, Sequence, Step, Timing
 from tests.differential.wire import NoAnswer
 
 PARKING = frozenset({join_group.API.key, sync_group.API.key})
 _FROM_EMPTY = frozenset({"Empty", "Dead"})
 _PREPARING = "PreparingRebalance"
+_STABLE = "Stable"
 _LOOK_S = 0.001  # between two looks: neither coordinator tells when something happens by itself
 _SHORT_S = SHORT_MS / 1000
 _MARGIN_S = 0.02
@@ -113,6 +114,7 @@ class _Run:
         for side in self.sides:
             side.begin(sequence, group)
         self.view = self.look()[0]
+        self.subscriptions = self.view.subscriptions  # with which the present generation became Stable
 
     def run(self) -> Result:
         if self.sequence.timing is Timing.REBALANCE:
@@ -145,7 +147,9 @@ class _Run:
         if broker_ask is None or shim_ask is None:
             assert broker_ask is shim_ask
             return []
-        if not self.pair.offered(broker_ask.api.key, broker_ask.version) or self.pair.left_out(self.view, step):
+        if not self.pair.offered(broker_ask.api.key, broker_ask.version):
+            return []
+        if self.pair.left_out(self.view, step) or (isinstance(step, DeleteOffsets) and self.subscribes_otherwise()):
             return []
         self.taken += 1
         self.sent_at = time.monotonic()
@@ -155,6 +159,10 @@ class _Run:
         if self.sequence.timing is Timing.SESSION:
             self.hear(answers[0])
         return lines
+
+    def subscribes_otherwise(self) -> bool:
+        """Whether a static member has come back to a Stable group with another subscription (docs/differences.md)."""
+        return self.view.state == _STABLE and self.view.subscriptions != self.subscriptions
 
     # -- time
 
@@ -264,6 +272,8 @@ class _Run:
                 self.safe_until = self.sent_at + _SHORT_S
         if (self.view.state, view.state) not in self.pair.transitions:
             self.pair.transitions.add((self.view.state, view.state))
+        if view.state == _STABLE and self.view.state != _STABLE:
+            self.subscriptions = view.subscriptions
         self.view = view
 
     def wait(self) -> list[str]:

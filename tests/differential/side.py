@@ -109,6 +109,11 @@ class View(NamedTuple):
     def members(self) -> frozenset[str]:
         return frozenset(member["member_id"] for member in self.group["members"])
 
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        """What the members of a Stable group have told of themselves for its protocol."""
+        return frozenset(repr(member["member_metadata"]) for member in self.group["members"])
+
 
 class Side:
     """A coordinator at an address.
