@@ -417,14 +417,24 @@ class _Run:
 
     def check_protocols(self, pairs: list[tuple[Answer, Answer]]) -> None:
         """Raises _Undetermined when the votes were equal and each side chose another protocol."""
+        # By member, not by who has sent it: one may join under another's member id.
+        joined = {
+            answer.response.member_id: tuple(protocol.name for protocol in answer.ask.request.protocols)
+            for answer, _ in pairs
+            if answer.ask.api is join_group.API and answer.response.error_code == ErrorCode.NONE
+        }
         for at_broker, at_shim in pairs:
             if self.leader_in(self.broker, at_broker) is None or self.leader_in(self.shim, at_shim) is None:
                 continue
             one, other = at_broker.response.protocol_name, at_shim.response.protocol_name
-            owners = [self.broker.owner_of(member.member_id) for member in at_broker.response.members]
-            offers = [owner.offered for owner in owners if owner is not None]
-            if one != other and {one, other} <= winners(offers):
+            offers = [joined.get(each.member_id) or self.offered(each.member_id) for each in at_broker.response.members]
+            if one != other and {one, other} <= winners([offer for offer in offers if offer]):
                 raise _Undetermined("equal votes")
+
+    def offered(self, member_id: str) -> tuple[str, ...]:
+        """What a member has offered before; nothing of one whom nobody is."""
+        owner = self.broker.owner_of(member_id)
+        return owner.offered if owner is not None else ()
 
     def votes_are_equal(self, view: View) -> bool:
         """Whether more than one protocol may be chosen: then a member that comes back may, or may not, change it."""
