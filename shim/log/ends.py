@@ -54,12 +54,12 @@ class Ends:
     def needs_journal(self) -> bool:
         """Whether something that was acknowledged may be in the journal only."""
         end = self._acknowledged
-        return self._journaled and end is not None and (self._sync_failed or self.synced.offset < end.offset)
+        return self.needs_redo or (self._journaled and end is not None and self.synced.offset < end.offset)
 
     @property
     def needs_redo(self) -> bool:
-        """Whether what was acknowledged has to be put back from the journal, since a sync has failed."""
-        return self._journaled and self._acknowledged is not None and self._sync_failed
+        """Whether what was acknowledged has to be put back from the journal, since a sync has failed, or a start."""
+        return self._journaled and self._sync_failed
 
     @property
     def unsynced_records(self) -> int:
@@ -72,9 +72,13 @@ class Ends:
     def sync_failed(self) -> None:
         self._sync_failed = True
 
-    def redone(self) -> None:
-        """What was acknowledged is durable in the segment, from the journal. The partition is still to be recovered."""
-        self.synced = self.acknowledged
+    def redone(self, end: int | None) -> None:
+        """What was acknowledged is durable in the segment, from the journal, which had it up to this offset. The
+        partition is still to be recovered."""
+        if self._acknowledged is not None:
+            self.synced = self._acknowledged
+        elif end is not None:
+            self._checkpointed = max(self._checkpointed, end)
         self._sync_failed = False
 
     def acknowledge(self, timestamp_ms: int) -> None:

@@ -16,10 +16,10 @@ A record is one of this filling when its id is the header's, it says where it st
 Why writing old entries again does no harm: what they have was acknowledged, or nobody knows that it was not, so it is
 what the log has at that place for good, as long as the segment is the active one. One that was closed since is left
 alone: the cleaner may have put another in its place, and a segment is only closed when it is synced. So is what lies
-below the recovery point. Nothing else changes such bytes but the commands that work on a directory at rest, and these
-remove the journal. So a new filling begins without a flush of its own, and what is left of the last one, all of it
-synced, may be found again after a crash. Only where a write has failed, and its partition is to be read back without
-it, has the journal to forget it first, durably (``Journal.heal``).
+below the recovery point. Nothing else changes such bytes but commands that work on a directory at rest, and the journal
+is removed before: by them, or by an end in good order. So a new filling begins without a flush of its own, and what is
+left of the last one, all of it synced, may be found again after a crash. Only where a write has failed, and its
+partition is to be read back without it, has the journal to forget it first, durably (``Journal.heal``).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ import google_crc32c
 
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import segment_base_offsets, segment_name
+from shim.log.errors import LogError
 from shim.log.files import Files
 
 JOURNAL_NAME: Final = "flush.journal"
@@ -74,6 +75,14 @@ class JournalEntry(NamedTuple):
     position: int
     next_offset: int
     data: bytes
+
+
+class Redone(NamedTuple):
+    """``ends``: up to which offset each partition is durable now. ``failed``: of which it could not be done, and why.
+    Partitions that there is nothing of are in neither."""
+
+    ends: dict[TopicPartition, int]
+    failed: dict[TopicPartition, OSError]
 
 
 class Journal:
@@ -177,22 +186,28 @@ class Journal:
         checked = _MAGIC + self._id
         self._files.write_at(self._fd, checked + google_crc32c.value(checked).to_bytes(4, "big"), 0)
 
-    def redo(self, partition: TopicPartition) -> None:
-        """Writes what is here of the partition to its active segment again, durably. Raises OSError."""
+    def redo(self, partition: TopicPartition) -> int | None:
+        """Writes what is here of the partition to its active segment again, durably. Gives the offset up to which that
+        is, None where there was nothing. Raises OSError."""
         with self._lock:
-            entries = [entry for entry in self._entries(self._end) if entry.partition == partition]
-            redo(self._files, self._data_dir, entries, {})
+            content = self._files.read_at(self._fd, self._end, 0)
+            entries = [entry for entry in read_entries(self._path, content) if entry.partition == partition]
+            return _redo(self._files, self._data_dir / str(partition), entries) if entries else None
 
-    def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """What a start does with what the last process left, before anything else looks at the segments. Gives of each
-        partition that there was something of the offset up to which it is durable now. Raises OSError.
+    def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> Redone:
+        """What a start does with what the last process left, before anything else looks at the segments. What comes is
+        then appended behind that, unless it begins anew. Raises LogError for a journal of another version, OSError.
         """
         with self._lock:
-            size = self._files.size(self._fd) if self._fd >= 0 else 0
-            return redo(self._files, self._data_dir, list(self._entries(size)), recovery_points)
-
-    def _entries(self, size: int) -> Iterator[JournalEntry]:
-        return read_entries(self._path, self._files.read_at(self._fd, size, 0) if size else b"")
+            if self._fd < 0:
+                return Redone({}, {})
+            content = self._files.read_at(self._fd, self._files.size(self._fd), 0)
+            identity = _id_of(self._path, content)
+            records = list(_records(self._path, content, identity))
+            if identity is not None and records:
+                self._id, self._end, self._size = identity, records[-1][1], len(content)
+            entries = [entry for record in records for entry in _entries_of(content, *record)]
+            return redo(self._files, self._data_dir, entries, recovery_points)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -206,15 +221,14 @@ def _name(topic: str) -> bytes:
     return _TOPIC.pack(len(name)) + name
 
 
-def has_entries(files: Files, data_dir: Path) -> bool:
-    """Whether there is a journal with something in it. Raises OSError."""
-    path = data_dir / JOURNAL_NAME
-    return files.exists(path) and next(read_entries(path, files.read_file(path)), None) is not None
-
-
 def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
-    """What is in a journal, in order."""
-    identity = _id_of(content)
+    """What is in a journal, in order. Raises LogError for one of another version."""
+    for record in _records(path, content, _id_of(path, content)):
+        yield from _entries_of(content, *record)
+
+
+def _records(path: Path, content: bytes, identity: bytes | None) -> Iterator[tuple[int, int]]:
+    """Where the entries of each record of this filling begin and end."""
     if identity is None:
         if any(content):
             _logger.warning("%s holds no record, and no sound header", path)
@@ -226,21 +240,27 @@ def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
             after = _next_record(content, position, identity)
             if after is None:
                 return
-            # No torn write: the next one was only written when this one was durable. A partition that misses what was
-            # in here is found to be damaged when it is read.
+            # No torn write: the next one was only written when this one was durable. (Or what is left of the last
+            # filling, under the first record of this one.) A partition that misses what was in here is found to be
+            # damaged when it is read, if there is more of it in what follows.
             _logger.warning("%s: no sound record at byte %d, and one at byte %d", path, position, after)
             position = after
             continue
-        yield from _entries_of(content, position + _RECORD.size, end)
+        yield position + _RECORD.size, end
         position = end
 
 
-def _id_of(content: bytes) -> bytes | None:
+def _id_of(path: Path, content: bytes) -> bytes | None:
     """Of the filling; where the header is torn, that of the first record. It can only be torn while the journal begins
-    anew, when everything in it is synced. Then, and where it is damaged, what is found is as good as before."""
+    anew, when everything in it is synced. Then, and where it is damaged, what is found is as good as before.
+
+    Raises LogError for a sound header of another version: nobody knows what its records would do to the segments.
+    """
     if len(content) >= _HEADER.size:
         magic, identity, crc = _HEADER.unpack_from(content)
-        if magic == _MAGIC and google_crc32c.value(content[: _HEADER.size - 4]) == crc:
+        if google_crc32c.value(content[: _HEADER.size - 4]) == crc:
+            if magic != _MAGIC:
+                raise LogError(f"{path} is of another version of the program: have that one end in good order first")
             return bytes(identity)
     if len(content) >= _FIRST + _RECORD.size:
         identity = content[_FIRST + _ID_AT : _FIRST + _RECORD.size]
@@ -285,25 +305,36 @@ def redo(
     data_dir: Path,
     entries: Sequence[JournalEntry],
     recovery_points: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, int]:
+) -> Redone:
     """Writes the entries to their segments, durably, where these are active and the entries not below the recovery
-    point. Gives the offset up to which each partition is durable then. Raises OSError."""
-    ends = {}
+    point."""
+    redone = Redone({}, {})
     for partition, of_partition in groupby(sorted(entries, key=_partition_of), _partition_of):
-        folder = data_dir / str(partition)
-        newest = max(segment_base_offsets(files, folder), default=-1) if files.exists(folder) else -1
         point = recovery_points.get(partition, 0)
-        wanted = [entry for entry in of_partition if entry.base_offset == newest and entry.next_offset > point]
-        if wanted:
-            fd = files.open(folder / segment_name(newest))
+        if wanted := [entry for entry in of_partition if entry.next_offset > point]:
             try:
-                for entry in wanted:
-                    files.write_at(fd, entry.data, entry.position)
-                files.fsync(fd)
-            finally:
-                files.close(fd)
-            ends[partition] = wanted[-1].next_offset
-    return ends
+                end = _redo(files, data_dir / str(partition), wanted)
+            except OSError as error:
+                redone.failed[partition] = error
+            else:
+                if end is not None:
+                    redone.ends[partition] = end
+    return redone
+
+
+def _redo(files: Files, folder: Path, entries: Sequence[JournalEntry]) -> int | None:
+    newest = max(segment_base_offsets(files, folder), default=-1)
+    wanted = [entry for entry in entries if entry.base_offset == newest]
+    if not wanted:
+        return None
+    fd = files.open(folder / segment_name(newest))
+    try:
+        for entry in wanted:
+            files.write_at(fd, entry.data, entry.position)
+        files.fsync(fd)
+    finally:
+        files.close(fd)
+    return wanted[-1].next_offset
 
 
 _partition_of = attrgetter("partition")

@@ -15,7 +15,7 @@ from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.flush import Flusher
 from shim.log.handover import CLEAN_SHUTDOWN, Handover, recovery_points, take_over
-from shim.log.journal import Journal
+from shim.log.journal import Journal, Redone
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
@@ -97,8 +97,8 @@ class OffsetsLog:
         """Takes the data directory for this process, and makes what is not there yet, durably. Reads no records.
 
         Raises LogError when another process has the directory, when it holds another number of partitions, when a
-        partition's folder is missing, or when the checkpoint of recovery points is damaged; OSError; ValueError for a
-        number of partitions below 1.
+        partition's folder is missing, when the checkpoint of recovery points is damaged, or the journal of another
+        version; OSError; ValueError for a number of partitions below 1.
         """
         if num_partitions < 1:
             raise ValueError(f"{num_partitions} partitions")
@@ -115,20 +115,27 @@ class OffsetsLog:
             undone.callback(journal.close)
             # Before anything else looks at the segments.
             clean = files.exists(data_dir / CLEAN_SHUTDOWN)
-            redone = {} if clean else journal.redo_all(noted)
+            redone = Redone({}, {}) if clean else journal.redo_all(noted)
             folders = {
                 TopicPartition(topic, partition): folder
                 for topic in topics
                 for partition, folder in enumerate(open_partitions(files, data_dir, topic, num_partitions))
             }
-            left = take_over(files, data_dir, flushes_first=settings.flushes_first)
-            if not clean:
+            for at, error in redone.failed.items():
+                if at not in folders or not settings.flushes_first:  # nobody would try it again
+                    raise error
+                _logger.error("%s cannot be put right from the journal, which goes on with that: %s", at, error)
+            if not redone.failed:
                 journal.discard()
-            journal.begin_anew()
+                journal.begin_anew()
+            left = take_over(files, data_dir, flushes_first=settings.flushes_first)
             files.sync_directory(data_dir)
             of_writes = journal if settings.flushes_first else None
+            points = noted | redone.ends
             partitions = {
-                at: PartitionLog(files, folder, at, settings, left, (noted | redone).get(at, 0), of_writes)
+                at: PartitionLog(
+                    files, folder, at, settings, left, points.get(at, 0), of_writes, needs_redo=at in redone.failed
+                )
                 for at, folder in folders.items()
             }
             handover = Handover(files, data_dir, settings, left, noted, partitions.values())
@@ -319,6 +326,9 @@ class OffsetsLog:
             _logger.error("partition %d: records that were acknowledged may be lost: %s", partition, error)
         self._sync_all()
         try:
+            if not self._cannot_sync:
+                # Whoever changes a directory in good order, be it a version that knows no journal, finds none.
+                self._journal.discard()
             self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self._data_dir, error)

@@ -42,8 +42,11 @@ class PartitionLog:
         left: LeftBehind,
         recovery_point: int,
         journal: Journal | None = None,
+        *,
+        needs_redo: bool = False,
     ) -> None:
-        """``journal``: under the default flush policy, what makes writes durable before the segment is synced."""
+        """``journal``: under the default flush policy, what makes writes durable before the segment is synced.
+        ``needs_redo``: the last process left something in it that the segment may not have."""
         self.folder = folder
         self.topic_partition = topic_partition
         self._files = files
@@ -54,6 +57,8 @@ class PartitionLog:
         self._recovery = 0
         self._journal = journal
         self._ends = Ends(folder, recovery_point, journaled=journal is not None)
+        if needs_redo:
+            self._ends.sync_failed()
         # Segments that the write under way has rolled, and the newest one that any write may have made.
         self._rolled: list[Segment] = []
         self._newest_base = 0
@@ -155,8 +160,7 @@ class PartitionLog:
         """Makes certain that what was acknowledged is durable in the segment, where a sync of that has failed. Raises
         OSError."""
         if self._journal is not None:
-            self._journal.redo(self.topic_partition)
-            self._ends.redone()
+            self._ends.redone(self._journal.redo(self.topic_partition))
 
     @property
     def begins_segment(self) -> bool:
@@ -255,8 +259,8 @@ class PartitionLog:
             self._closed.finish_swap()
         if self._journal is not None and self._ends.known:
             self._journal.heal()
-            if self._ends.needs_redo:
-                self.redo()
+        if self._ends.needs_redo:
+            self.redo()
         clean = self._left.clean and not self._ends.known
         left = Known(self.recovery_point, clean, self._left.loose)
         expected = Expected(self._ends.certain(), self._newest_base, left)

@@ -30,7 +30,6 @@ from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log import EndOfTransaction, LogError, OffsetsLog, PartitionWrite, TransactionalSet
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.journal import JOURNAL_NAME
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served, write_log
 from tests.log.lost_files import LostFiles
 from tests.log.sync_sites import Site, sites, watching
@@ -474,10 +473,7 @@ def test_an_import_does_not_overtake_a_transaction_that_has_not_ended(transactin
     in_transaction(transacting, pending(7, "new"))
     before = contents(transacting)
     result = log("import", "--data-dir", transacting, "--from-folder", exported)
-    after = contents(transacting)
-    for each in (before, after):  # of no use after a stop in good order; whoever opens the log begins it anew
-        each.pop(transacting / JOURNAL_NAME)
-    assert (result.status, after) == (2, before)
+    assert (result.status, contents(transacting)) == (2, before)
     assert "transactions that have not ended, of new here already" in result.stderr
     assert log("import", "--data-dir", transacting, "--from-folder", exported, "--replace").status == 0
     in_transaction(transacting, ended(7, committed=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 from pathlib import Path
@@ -10,14 +11,20 @@ import pytest
 
 from shim.admin.at_rest.backing_up import back_up
 from shim.admin.at_rest.data_dir import data_dir_at_rest
+from shim.admin.at_rest.examine import examine
+from shim.admin.at_rest.repair_plan import plan_repair
+from shim.admin.at_rest.repairing import repair
+from shim.admin.errors import BrokenOff
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
-from shim.log.journal import JOURNAL_NAME, has_entries
+from shim.log.journal import JOURNAL_NAME
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, served
+from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 
 COMMITS = 5
+CRC_AT = 17
 
 
 def opened(data_dir: Path, files: Files | None = None, settings: LogSettings | None = None) -> OffsetsLog:
@@ -56,7 +63,6 @@ def test_verify_counts_what_only_the_journal_has(lost: Path) -> None:
     assert result.status == 0
     (partition,) = result.json["partitions"]
     assert partition["records"] == COMMITS
-    assert not (lost / JOURNAL_NAME).exists()
 
 
 def test_dump_tells_what_only_the_journal_has(lost: Path) -> None:
@@ -87,19 +93,40 @@ def test_a_backup_leaves_the_journal_of_a_running_shim_alone(tmp_path: Path) -> 
     assert committed(tmp_path / "data") == list(range(COMMITS + 1))
 
 
-def test_what_a_repair_has_taken_out_stays_out(lost: Path) -> None:
-    """A start that found the journal would put it back."""
-    assert committed(lost) == list(range(COMMITS))
-    content = bytearray(segment_of(lost).read_bytes())
-    content[len(content) // 2] ^= 1
-    segment_of(lost).write_bytes(content)
-    assert log("repair", "--data-dir", lost, "--yes").status == 0
-    left = committed(lost)
-    assert left == list(range(len(left)))
-    assert len(left) < COMMITS
-    offsets_log = opened(lost)
+def test_no_backup_is_made_while_a_shim_has_something_in_its_journal_only(lost: Path, tmp_path: Path) -> None:
+    files = FaultyFiles()
+    files.fail("pwrite", errno.ENOSPC, "__consumer_offsets-0/")
+    offsets_log = OffsetsLog.open(lost, 1, files=files)
+    with pytest.raises(OSError, match="No space left"):
+        all(offsets_log.recover(0))
+    with pytest.raises(BrokenOff, match="in the journal only"):
+        back_up(Files(), lost, tmp_path / "backup", SILENT)
+    assert not list(tmp_path.glob("backup*"))
+    files.heal()
+    assert all(offsets_log.recover(0))
+    back_up(Files(), lost, tmp_path / "backup", SILENT)
     offsets_log.close()
-    assert committed(lost) == left
+    assert committed(tmp_path / "backup") == list(range(COMMITS))
+
+
+def test_what_a_repair_has_taken_out_stays_out(tmp_path: Path) -> None:
+    """A start that found the journal would put it back."""
+    offsets_log = opened(tmp_path / "data")
+    commit(offsets_log, 0)
+    commit(offsets_log, 1)
+    assert offsets_log.maintain(TIMESTAMP).failed == {}
+    for offset in range(2, COMMITS):
+        commit(offsets_log, offset)
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "data", killed)
+    offsets_log.close()
+    content = bytearray(segment_of(killed).read_bytes())
+    content[len(content) // COMMITS + 30] ^= 1
+    segment_of(killed).write_bytes(content)
+    assert log("repair", "--data-dir", killed, "--yes").status == 0
+    assert committed(killed) == [0]
+    opened(killed).close()
+    assert committed(killed) == [0]
 
 
 def test_a_directory_in_good_order_is_only_read(tmp_path: Path) -> None:
@@ -111,18 +138,51 @@ def test_a_directory_in_good_order_is_only_read(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_before_a_command_changes_anything_the_journal_is_in_the_segments_and_gone_for_good(seed: int) -> None:
-    files = LostFiles(rng=random.Random(seed))
-    files.mkdir(Path("/disk"))
-    files.sync_directory(Path("/"))
-    data_dir = Path("/disk/data")
-    offsets_log = opened(data_dir, files)
-    for offset in range(COMMITS):
-        commit(offsets_log, offset)
-    files = files.after_power_failure()
-    with data_dir_at_rest(files, data_dir):
-        files = files.after_power_failure()
-    assert not has_entries(files, data_dir)
-    offsets_log = OffsetsLog.open(data_dir, 1, files=files)
-    assert len(list(offsets_log.recover(0))) == COMMITS
+@pytest.mark.parametrize("command", [("verify",), ("dump", "--state"), ("repair", "--dry-run"), ("backup",)])
+def test_a_folder_that_comes_back_gets_what_the_journal_has(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A command that was tried without it has left the journal."""
+    offsets_log = OffsetsLog.open(tmp_path / "data", 3)
+    for partition in range(3):
+        assert all(offsets_log.recover(partition))
+        assert offsets_log.write([PartitionWrite(partition, [[commit_record("g", "t", 0, 5)]], TIMESTAMP)]) == {}
+    shutil.copytree(tmp_path / "data", tmp_path / "lost")
+    offsets_log.close()
+    folder, aside = tmp_path / "lost" / "__consumer_offsets-1", tmp_path / "aside"
+    (folder / segment_name(0)).write_bytes(b"")
+    folder.rename(aside)
+    name, *options = command
+    log(name, "--data-dir", tmp_path / "lost", *options, *([tmp_path / "b"] if name == "backup" else ()))
+    aside.rename(folder)
+    offsets_log = OffsetsLog.open(tmp_path / "lost", 3)
+    assert [len(list(offsets_log.recover(partition))) for partition in range(3)] == [1, 1, 1]
+    offsets_log.close()
+
+
+@pytest.mark.parametrize("last", ["closed in good order", "killed"])
+def test_what_a_repair_has_taken_out_stays_out_when_the_power_fails(last: str) -> None:
+    """Also where the journal looks empty: that it begins anew is flushed with its next record only."""
+    for seed in range(60):
+        files = LostFiles(rng=random.Random(seed))
+        files.mkdir(Path("/disk"))
+        files.sync_directory(Path("/"))
+        data_dir = Path("/disk/data")
+        offsets_log = opened(data_dir, files)
+        for offset in range(COMMITS):
+            commit(offsets_log, offset)
+        if last == "killed":
+            assert offsets_log.maintain(TIMESTAMP).failed == {}
+            files = files.after_kill()
+        else:
+            offsets_log.close()
+        with data_dir_at_rest(files, data_dir) as held:
+            fd = files.open(data_dir / "__consumer_offsets-0" / segment_name(0))
+            files.write_at(fd, bytes(4), files.size(fd) // COMMITS + CRC_AT)
+            files.fsync(fd)
+            before = examine(files, held, "", SILENT)
+            assert before.all_damages
+            repair(files, held, before, plan_repair(files, held, before, skip=False), TIMESTAMP)
+        if last == "killed":
+            files = files.after_power_failure()
+        for _ in range(2):
+            assert len(list(OffsetsLog.open(data_dir, 1, files=files).recover(0))) == 1, seed
+            files = files.after_power_failure()

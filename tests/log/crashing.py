@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from unittest import mock
 
@@ -15,6 +16,7 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_
 from shim.log.data_dir import META_NAME, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
+from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
 from tests.log.lost_files import LostFiles, PowerFailure
 
@@ -183,7 +185,11 @@ class Lives:
     def _recover(self, log: OffsetsLog, at: TopicPartition) -> bool:
         for _ in range(4):
             try:
-                found = list(log.recover(at.partition, topic=at.topic))
+                reading = log.recover(at.partition, topic=at.topic)
+                found = list(islice(reading, self.rng.randrange(4)))
+                if self.rng.random() < 0.2:
+                    self._maintain_meanwhile(log, reading)
+                found += reading
             except OSError:
                 continue
             assert [record.offset for record in found] == list(range(len(found)))
@@ -191,6 +197,16 @@ class Lives:
             assert log.log_end_offset(at.partition, topic=at.topic) == len(found)
             return True
         return False
+
+    def _maintain_meanwhile(self, log: OffsetsLog, reading: Iterator[LoggedRecord]) -> None:
+        """The thread that writes does not wait for a recovery."""
+        try:
+            log.maintain(self.now_ms)
+        except PowerFailure:
+            assert isinstance(reading, Generator)
+            with suppress(PowerFailure):
+                reading.close()
+            raise
 
     def _claim(self, log: OffsetsLog) -> None:
         try:

@@ -38,7 +38,7 @@ def test_layout(tmp_path: Path) -> None:
     OffsetsLog.open(tmp_path / "a" / "b", 3).close()
     found = sorted(str(p.relative_to(tmp_path / "a" / "b")) for p in (tmp_path / "a" / "b").rglob("*") if p.is_file())
     segments = [f"__consumer_offsets-{p}/00000000000000000000.log" for p in range(3)]
-    assert found == [".lock", *segments, "flush.journal"]
+    assert found == [".lock", *segments]
 
 
 def test_every_new_name_is_durable_before_anything_rests_on_it(tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log import journal as journal_module
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.errors import CorruptLog
+from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, has_entries, read_entries, redo
+from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries, redo
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import NOW, one, recovered, segment, write
@@ -51,6 +52,11 @@ def after_a_power_failure(data_dir: Path, target: Path) -> Path:
 def journal_of(data_dir: Path) -> list[JournalEntry]:
     path = data_dir / JOURNAL_NAME
     return list(read_entries(path, path.read_bytes()))
+
+
+def has_entries(files: Files, data_dir: Path) -> bool:
+    path = data_dir / JOURNAL_NAME
+    return files.exists(path) and any(read_entries(path, files.read_file(path)))
 
 
 @pytest.fixture
@@ -123,7 +129,7 @@ def test_a_directory_without_a_journal_is_used_as_it_is(data_dir: Path) -> None:
     log = opened(data_dir)
     assert log.write([write(0, one("a"))]) == {}
     log.close()
-    (data_dir / JOURNAL_NAME).unlink()
+    assert not (data_dir / JOURNAL_NAME).exists()
     log = opened(data_dir)
     assert keys(log, 0) == [b"a"]
     assert log.write([write(0, one("b"))]) == {}
@@ -155,9 +161,57 @@ def test_closed_segments_and_what_is_below_the_recovery_point_are_left_alone(tmp
         for base in bases:
             (folder / f"{base:020d}.log").write_bytes(b"before")
     entries = [JournalEntry(TopicPartition("t", p), 0, 2, 5, b"after") for p in range(4)]
-    assert redo(Files(), tmp_path, entries, {TopicPartition("t", 1): 5, TopicPartition("t", 2): 4}) == {("t", 2): 5}
+    ends, failed = redo(Files(), tmp_path, entries, {TopicPartition("t", 1): 5, TopicPartition("t", 2): 4})
+    assert ends == {("t", 2): 5}
+    assert [(at, type(error)) for at, error in failed.items()] == [(("t", 3), FileNotFoundError)]
     found = {path.relative_to(tmp_path): path.read_bytes() for path in sorted(tmp_path.rglob("*.log"))}
     assert list(found.values()) == [b"before", b"before", b"before", b"beafter"]
+
+
+@pytest.mark.parametrize("stays_away", [False, True])
+def test_what_cannot_be_put_back_at_a_start_waits_in_the_journal_and_no_other_partition_for_it(
+    log: OffsetsLog, data_dir: Path, tmp_path: Path, stays_away: bool
+) -> None:
+    """The disk cannot read the page that the segment ends in, say. Its partition is not served meanwhile."""
+    for key in ("a", "b"):
+        assert log.write([write(p, one(key)) for p in range(PARTITIONS)]) == {}
+    lost = after_a_power_failure(data_dir, tmp_path / "lost")
+    files = FaultyFiles()
+    files.fail("pwrite", errno.EIO, "__consumer_offsets-1/")
+    again = OffsetsLog.open(lost, PARTITIONS, files=files)
+    for partition in (0, 2):
+        assert keys(again, partition) == [b"a", b"b"]
+    with pytest.raises(OSError, match="Input/output error"):
+        recovered(again, 1)
+    assert again.write([write(0, one("c"))]) == {}
+    assert again.maintain(NOW).failed == {}
+    assert again.write([write(2, one("c"))]) == {}
+    if stays_away:
+        again.close()
+        assert not (lost / CLEAN_SHUTDOWN).exists()
+        again = OffsetsLog.open(after_a_power_failure(lost, tmp_path / "lost again"), PARTITIONS)
+        assert keys(again, 0) == [b"a", b"b", b"c"]
+    files.heal()
+    assert keys(again, 1) == [b"a", b"b"]
+    assert keys(again, 2) == [b"a", b"b", b"c"]
+    assert again.write([write(1, one("c"))]) == {}
+    assert again.maintain(2 * NOW).failed == {}
+    assert again.partition_log(1).recovery_point == 3
+    again.close()
+    assert keys(opened(lost if not stays_away else tmp_path / "lost again"), 1) == [b"a", b"b", b"c"]
+
+
+def test_nothing_is_done_with_a_journal_of_another_version(log: OffsetsLog, data_dir: Path, tmp_path: Path) -> None:
+    assert log.write([write(0, one("a"))]) == {}
+    lost = after_a_power_failure(data_dir, tmp_path / "lost")
+    content = bytearray((lost / JOURNAL_NAME).read_bytes())
+    content[7] += 1
+    content[24:28] = google_crc32c.value(bytes(content[:24])).to_bytes(4, "big")
+    (lost / JOURNAL_NAME).write_bytes(content)
+    with pytest.raises(LogError, match="another version"):
+        OffsetsLog.open(lost, PARTITIONS)
+    assert (lost / JOURNAL_NAME).read_bytes() == content
+    assert segment(lost, 0).read_bytes() == b""
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -218,8 +272,8 @@ def test_what_clients_send_is_never_taken_for_a_record(log: OffsetsLog, data_dir
     log.close()
     log = opened(data_dir)
     assert log.write([write(1, [(b"k", forged)])]) == {}
-    log.close()
     shutil.copytree(data_dir, tmp_path / "copy")
+    log.close()
     content = bytearray((tmp_path / "copy" / JOURNAL_NAME).read_bytes())
     content[4097] ^= 1
     assert list(read_entries(Path(), bytes(content))) == []
@@ -393,7 +447,8 @@ def test_a_journal_says_where_each_partition_is_durable(data_dir: Path) -> None:
     log = opened(data_dir)
     assert log.write([write(0, one("a")), write(2, one("b"), one("c"))]) == {}
     journal = Journal(Files(), data_dir)
-    ends = journal.redo_all({})
+    ends, failed = journal.redo_all({})
     journal.close()
     assert ends == {("__consumer_offsets", 0): 1, ("__consumer_offsets", 2): 2}
+    assert not failed
     log.close()

@@ -3,7 +3,8 @@
 Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. A
 segment that ends above the recovery point is copied, too: a write that fails may take the roll back that closed it, and
 the file is written to again. All that was acknowledged before the backup began is in the segments by then: a running
-shim has written it there, and what is in the journal of one that is gone is put there first. A compaction may swap
+shim has written it there, and what is in the journal of one that is gone is put there first. While a shim is about to
+do that at its start, or the disk keeps it from it, there is no backup. A compaction may swap
 segments between two looks: a partition whose closed segments changed meanwhile is done again.
 """
 
@@ -17,7 +18,7 @@ from typing import Final
 
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
 from shim.admin.at_rest.examine import Examination, examine
-from shim.admin.at_rest.journal import take_over_if_at_rest
+from shim.admin.at_rest.journal import ends_in_journal, redo_if_at_rest
 from shim.admin.errors import BrokenOff
 from shim.admin.progress import Progress
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
@@ -57,12 +58,16 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
     unfinished = target.with_name(target.name + _UNFINISHED)
     refuse_existing(files, (target, unfinished))
     data_dir = read_data_dir(files, source)
-    take_over_if_at_rest(files, data_dir.path)
+    redo_if_at_rest(files, data_dir.path)
+    acknowledged = ends_in_journal(files, data_dir.path)
     if missing := data_dir.missing():
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     make_data_dir(files, unfinished)
     try:
         done, examination = _fill(files, data_dir, unfinished, progress)
+        for examined in examination.partitions:
+            if examined.end_offset < acknowledged.get(examined.partition, 0):
+                raise BrokenOff(f"{examined.partition}: its last commits are in the journal only: try again later")
     except BaseException:
         shutil.rmtree(unfinished)
         raise

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.admin.at_rest.journal import take_over_journal
+from shim.admin.at_rest.journal import redo_journal
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder
@@ -92,7 +92,7 @@ def data_dir_at_rest(files: Files, path: Path) -> Iterator[DataDir]:
     before = read_data_dir(files, path)  # before the lock, which would leave a file wherever it is taken
     lock = DataDirLock(files, before.path)
     try:
-        take_over_journal(files, before.path)
+        redo_journal(files, before.path)
         yield read_data_dir(files, path)
     finally:
         lock.release()

@@ -7,43 +7,67 @@ from contextlib import suppress
 from pathlib import Path
 
 from shim.log import LogError
+from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, recovery_points
-from shim.log.journal import JOURNAL_NAME, Journal, has_entries
+from shim.log.journal import JOURNAL_NAME, Journal, read_entries
 
 _logger = logging.getLogger(__name__)
 
 
-def take_over_journal(files: Files, data_dir: Path) -> None:
-    """Puts it into the segments, as a start does, and removes the journal, durably: otherwise a start would put it over
-    what a command has changed. For who has the directory. Raises OSError."""
-    if not has_entries(files, data_dir):
+def redo_journal(files: Files, data_dir: Path) -> None:
+    """Puts it into the segments, as a start does, but for partitions whose folder is missing. It stays: that folder may
+    come back, and a start does the same again. For who has the directory. Raises LogError for a journal of another
+    version, OSError."""
+    if not _counts(files, data_dir):
         return
-    if not files.exists(data_dir / CLEAN_SHUTDOWN):
-        points = {}
-        with suppress(LogError):  # malformed, which is told; all of it is written again then
-            points = recovery_points(files, data_dir)
-        journal = Journal(files, data_dir)
-        try:
-            ends = journal.redo_all(points)
-        finally:
-            journal.close()
-        _logger.info("%s: taken over from the journal into %d partitions", data_dir, len(ends))
-    files.unlink(data_dir / JOURNAL_NAME)
-    files.sync_directory(data_dir)
+    points = {}
+    with suppress(LogError):  # malformed, which is told; all of it is written again then
+        points = recovery_points(files, data_dir)
+    journal = Journal(files, data_dir)
+    try:
+        ends, failed = journal.redo_all(points)
+    finally:
+        journal.close()
+    for partition, error in failed.items():
+        if not isinstance(error, FileNotFoundError):
+            raise OSError(error.errno, error.strerror, str(data_dir / str(partition))) from error
+    _logger.info("%s: taken over from the journal into %d partitions", data_dir, len(ends))
 
 
-def take_over_if_at_rest(files: Files, data_dir: Path) -> None:
-    """Likewise, if no other process has the directory: one that has it has written to the segments all that is in its
-    journal. Raises OSError."""
-    if not has_entries(files, data_dir):
+def redo_if_at_rest(files: Files, data_dir: Path) -> None:
+    """Likewise, if no other process has the directory: one that has it does it itself. Raises LogError for a journal of
+    another version, OSError."""
+    if not _counts(files, data_dir):
         return
     try:
         lock = DataDirLock(files, data_dir)
     except LogError:
         return
     try:
-        take_over_journal(files, data_dir)
+        redo_journal(files, data_dir)
     finally:
         lock.release()
+
+
+def remove_journal(files: Files, data_dir: Path) -> None:
+    """Durably, before segments are changed: a start would put it over that. Also where nothing is found in it, as that
+    need not be what the disk has. Raises OSError."""
+    if files.exists(data_dir / JOURNAL_NAME):
+        files.unlink(data_dir / JOURNAL_NAME)
+        files.sync_directory(data_dir)
+
+
+def ends_in_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
+    """Of each partition the offset up to which its log has to go, by the journal; also while a shim writes to that.
+    Raises LogError for a journal of another version, OSError."""
+    path = data_dir / JOURNAL_NAME
+    with suppress(FileNotFoundError):  # the shim may have stopped
+        if _counts(files, data_dir):
+            return {entry.partition: entry.next_offset for entry in read_entries(path, files.read_file(path))}
+    return {}
+
+
+def _counts(files: Files, data_dir: Path) -> bool:
+    return files.exists(data_dir / JOURNAL_NAME) and not files.exists(data_dir / CLEAN_SHUTDOWN)

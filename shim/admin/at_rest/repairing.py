@@ -15,6 +15,7 @@ from typing import Final
 from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination
+from shim.admin.at_rest.journal import remove_journal
 from shim.admin.at_rest.repair_plan import Kept, PartitionPlan, SegmentPlan
 from shim.log.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -39,6 +40,7 @@ def repair(
 
     Raises OSError.
     """
+    remove_journal(files, held.path)
     copies = [
         _put_aside(files, damage.path)
         for damage in examination.damages
