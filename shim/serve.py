@@ -13,11 +13,11 @@ from typing import Any
 
 from shim.api import OFFERED, Services
 from shim.config import HostPort, Settings
-from shim.following import ClusterTopics, Following, OffsetsOfTopics, Topics
+from shim.following import ClusterTopics, OffsetsOfTopics, Topics, TransactionFollower
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.net import CannotListen, Listeners
 from shim.runtime import Clock, OffsetsRetention, Runtime, open_log
-from shim.upstream import Cluster, PortMap, TopicReader, TopicUnknown, UpstreamError, reason_of
+from shim.upstream import Cluster, PortMap, TopicReader, reason_of
 
 log = logging.getLogger("shim")
 
@@ -55,17 +55,10 @@ async def serve(
     runtime = Runtime(offsets_log, settings, clock)
     retention = OffsetsRetention(runtime, settings, clock)
     cluster = Cluster(bootstrap, settings)
-    following = Following(
-        runtime,
-        TopicReader(cluster, settings, OFFSETS_TOPIC),
-        settings.offsets_commit_timeout_ms / 1000,
-        unreachable=UpstreamError,
-        not_there=TopicUnknown,
-    )
-    topic_source = ClusterTopics(cluster, settings)
-    topics = Topics(topic_source, settings)
-    offsets_of_topics = OffsetsOfTopics(runtime)
-    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, following, topics)
+    transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
+    cluster_topics = ClusterTopics(cluster, settings)
+    topics = Topics(cluster_topics, settings)
+    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, transactions, topics)
     listeners = Listeners(listen, services, settings)
     first_view = asyncio.Event()
 
@@ -89,9 +82,7 @@ async def serve(
             writing,
             loop.create_task(cluster.run(), name="cluster"),
             loop.create_task(keep_up("the look for expired offsets", retention.run)),
-            loop.create_task(
-                keep_up("the look at topics", partial(topics.run, offsets_of_topics.in_use, offsets_of_topics.delete))
-            ),
+            loop.create_task(keep_up("the look at topics", partial(topics.run, OffsetsOfTopics(runtime)))),
         ]
         starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
@@ -103,12 +94,12 @@ async def serve(
         await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
     finally:
         runtime.stop()
-        await following.stop()
+        await transactions.stop()
         listeners.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        topic_source.close()
+        cluster_topics.close()
         try:
             await runtime.close(LAST_WRITE_SECONDS)
         except TimeoutError:

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
-from shim.following import Following, Topics
+from shim.following import Topics, TransactionFollower
 from shim.runtime import Runtime
 from shim.upstream import Cluster, PortMap
 
@@ -29,7 +29,7 @@ class Services(NamedTuple):
     cluster: Cluster
     ports: PortMap
     offered: Mapping[int, tuple[int, int]]
-    following: Following
+    transactions: TransactionFollower
     topics: Topics
 
     @property
@@ -55,10 +55,10 @@ class Connection(Protocol):
         Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
         """
 
-    def hold(self) -> None:
-        """Take no further request of this connection until :meth:`go_on`: this one is not decided yet."""
+    def pause_requests(self) -> None:
+        """Take no further request of this connection until :meth:`resume_requests`: this one is not decided yet."""
 
-    def go_on(self) -> None: ...
+    def resume_requests(self) -> None: ...
 
     def give_up(self, reason: str) -> None:
         """Close the connection: one of its requests cannot be answered."""
@@ -97,14 +97,16 @@ class Call(Generic[Request, Response]):
     def caller(self) -> Caller:
         return Caller(self._header.client_id or "", self.connection.client_host)
 
-    def decide(self, services: Services, group_id: str, operation: GroupOperation, *, hold: bool = True) -> None:
+    def decide(
+        self, services: Services, group_id: str, operation: GroupOperation, *, after_flight: bool = True
+    ) -> None:
         """Have the group's coordinator decide this request."""
         caller = self.caller
         services.runtime.submit(
             services.runtime.partition_of(group_id),
             lambda coordinator, now, ticket: operation(coordinator, now, caller, self.version, self.request, ticket),
             self,
-            hold=hold,
+            after_flight=after_flight,
         )
 
     def ask_broker(self, version: int | None = None, request: Request | None = None) -> Awaitable[bytes]:

@@ -15,6 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import API, DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from shim.api.call import SIZE_FIELD, Call, Gather, Services
 from shim.api.many_groups import Question, ask_each
+from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
 
 VERSIONS = (0, 6)
@@ -34,17 +35,14 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
         version = min(call.version, LAST_OF_UNKNOWN)
         return _with_operations(services, call, version, call.ask_broker(version))
     if len(call.request.groups) > 1:
-        call.connection.hold()
         return _describe_many(services, call)
     _describe_one(services, call)
     return None
 
 
+@while_requests_are_paused
 async def _describe_many(services: Services, call: _Call) -> None:
-    try:
-        await _describe_all(services, call, lambda group: group)
-    finally:
-        call.connection.go_on()
+    await _describe_all(services, call, lambda group: group)
 
 
 async def _with_operations(services: Services, call: _Call, version: int, asked: Awaitable[bytes]) -> None:

@@ -14,7 +14,7 @@ VERSIONS = (0, 4)
 
 
 def handle(services: Services, call: Call[HeartbeatRequest, HeartbeatResponse]) -> None:
-    call.decide(services, call.request.group_id, GroupCoordinator.heartbeat, hold=False)
+    call.decide(services, call.request.group_id, GroupCoordinator.heartbeat, after_flight=False)
 
 
 def failure(call: Call[HeartbeatRequest, HeartbeatResponse], error: ErrorCode) -> HeartbeatResponse:

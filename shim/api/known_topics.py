@@ -53,7 +53,7 @@ def are_known(topics: Topics, wanted: Collection[_Topic]) -> bool:
 
 async def split(topics: Topics, wanted: Collection[_Topic]) -> Split:
     """Ask the cluster. What it cannot be asked of exists: a client gives up at a partition that does not, while an
-    offset for one that does not exist does no harm. Raises :class:`shim.upstream.TopicInDoubt`.
+    offset for one that does not exist does no harm. Raises :class:`shim.following.TopicInDoubt`.
     """
     counts = await topics.partitions_of({topic.name for topic in wanted})
     existing, missing = [], []

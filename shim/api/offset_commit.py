@@ -21,8 +21,8 @@ from protocol.messages.offset_commit import (
 from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
 from shim.api.call import Call, Part, Services
 from shim.api.known_topics import are_known, merged, split
+from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
-from shim.following import TopicInDoubt
 
 VERSIONS = (2, 9)
 
@@ -34,26 +34,19 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     if are_known(services.topics, call.request.topics):
         call.decide(services, call.request.group_id, GroupCoordinator.offset_commit)
         return None
-    call.connection.hold()
     return _decide_existing(services, call)
 
 
+@while_requests_are_paused
 async def _decide_existing(services: Services, call: _Call) -> None:
-    """Then the connection goes on."""
-    try:
-        existing, missing = await split(services.topics, call.request.topics)
-    except TopicInDoubt:
-        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    existing, missing = await split(services.topics, call.request.topics)
+    refused = _refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if missing and is_conditional(call.request):  # all of it, or nothing
+        refused, existing = merged(refused, _refused(existing, NOT_ATTEMPTED)), []
+    if refused and not existing:
+        call.answer(OffsetCommitResponse(topics=refused))
     else:
-        refused = _refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if missing and is_conditional(call.request):  # all of it, or nothing
-            refused, existing = merged(refused, _refused(existing, NOT_ATTEMPTED)), []
-        if refused and not existing:
-            call.answer(OffsetCommitResponse(topics=refused))
-        else:
-            _decide(services, call, tuple(existing), refused)
-    finally:
-        call.connection.go_on()
+        _decide(services, call, tuple(existing), refused)
 
 
 def _decide(

@@ -20,8 +20,8 @@ from protocol.messages.offset_delete import (
 )
 from shim.api.call import Call, Part, Services
 from shim.api.known_topics import are_known, merged, split
+from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
-from shim.following import TopicInDoubt
 
 VERSIONS = (0, 0)
 
@@ -32,20 +32,13 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     if are_known(services.topics, call.request.topics):
         call.decide(services, call.request.group_id, GroupCoordinator.offset_delete)
         return None
-    call.connection.hold()
     return _decide_existing(services, call)
 
 
+@while_requests_are_paused
 async def _decide_existing(services: Services, call: _Call) -> None:
-    """Then the connection goes on."""
-    try:
-        existing, missing = await split(services.topics, call.request.topics)
-    except TopicInDoubt:
-        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    else:
-        _decide(services, call, tuple(existing), _refused(missing))
-    finally:
-        call.connection.go_on()
+    existing, missing = await split(services.topics, call.request.topics)
+    _decide(services, call, tuple(existing), _refused(missing))
 
 
 def _decide(

@@ -23,8 +23,8 @@ from protocol.messages.offset_fetch import (
 from protocol.repeated import Repeated
 from shim.api.call import Call, Services
 from shim.api.many_groups import Question, ask_each
+from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
-from shim.following import TopicInDoubt
 
 API = Repeated(offset_fetch.API)
 VERSIONS = (1, 9)
@@ -45,31 +45,25 @@ _Call = Call[OffsetFetchRequest, OffsetFetchResponse]
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
     groups = _groups(call)
     if len(groups) > 1:
-        call.connection.hold()
         return _fetch_many(services, call, groups)
     if services.topics.any_in_doubt:
-        doubtful = [name for group in groups for name in services.topics.in_doubt(_names(group))]
-        if doubtful:
-            call.connection.hold()
-            return _fetch_when_certain(services, call, groups, doubtful)
+        blocked = [name for group in groups for name in services.topics.blocked(_names(group))]
+        if blocked:
+            return _fetch_when_certain(services, call, groups, blocked)
     _fetch_only(services, call, groups)
     return None
 
 
+@while_requests_are_paused
 async def _fetch_when_certain(
-    services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...], doubtful: list[str]
+    services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...], blocked: list[str]
 ) -> None:
     """The offsets for a topic of which another one was made would be wrong ones."""
-    try:
-        await services.topics.certain(doubtful)
-    except TopicInDoubt:
-        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    else:
-        _fetch_only(services, call, groups)
-    finally:
-        call.connection.go_on()
+    await services.topics.certain(blocked)
+    _fetch_only(services, call, groups)
 
 
+@while_requests_are_paused
 async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
     stable = call.request.require_stable
     questions = [
@@ -82,20 +76,15 @@ async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetch
         for group in groups
     ]
     distinct = {question.same: group for question, group in zip(questions, groups, strict=True)}
-    doubtful = {name for group in distinct.values() for name in services.topics.in_doubt(_names(group))}
-    try:
-        await services.topics.certain(doubtful)
-        await ask_each(services, questions, _size, lambda answers: call.answer(_response(call, answers)))
-    except TopicInDoubt:
-        call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    finally:
-        call.connection.go_on()
+    blocked = {name for group in distinct.values() for name in services.topics.blocked(_names(group))}
+    await services.topics.certain(blocked)
+    await ask_each(services, questions, _size, lambda answers: call.answer(_response(call, answers)))
 
 
 def _fetch_if_certain(
     services: Services, group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
 ) -> OffsetFetchResponseGroup:
-    if services.topics.in_doubt(_names(group)):  # since the request has come
+    if services.topics.blocked(_names(group)):  # since the request has come
         return _failed(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return _fetch(group, require_stable, coordinator)
 

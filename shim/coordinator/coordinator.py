@@ -29,6 +29,7 @@ from shim.coordinator.requests.offset_fetch import offset_fetch
 from shim.coordinator.requests.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
 from shim.coordinator.requests.sync_group import sync_group
 from shim.coordinator.requests.txn_offset_commit import (
+    commit_deadline_due,
     txn_offset_commit,
     txn_offset_commit_given_up,
     txn_offset_commit_told,
@@ -37,6 +38,7 @@ from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.dump import StateDump, restore_state
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
+from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
     FollowedBatch,
@@ -231,6 +233,8 @@ class GroupCoordinator:
     ) -> tuple[Outcome, TxnOffsetCommitRequest | None]:
         """TxnOffsetCommit, versions 0-5. Where it is not answered, it is parked, and is to be sent on to the cluster as
         what this gives; what the cluster answers goes to :meth:`txn_offset_commit_told`.
+        Where that takes longer than twice `offsets.commit.timeout.ms`, or what the cluster has taken is not read there
+        within that time, the answer is COORDINATOR_NOT_AVAILABLE.
 
         ``not_before``: where the cluster's log ended at some time since the request came; needed only where
         :meth:`was_given_up` says so.
@@ -246,7 +250,7 @@ class GroupCoordinator:
         return decision.outcome
 
     def txn_offset_commit_given_up(self, now: int, ticket: Ticket, error: ErrorCode) -> Outcome:
-        """Nobody knows what became of it, or it takes too long. Nothing happens where it was answered."""
+        """Nobody knows what became of it. Nothing happens where it was answered."""
         decision = Decision(self._state, now)
         txn_offset_commit_given_up(decision, ticket, error)
         return decision.outcome
@@ -254,6 +258,11 @@ class GroupCoordinator:
     def was_given_up(self, producer_id: int, group_id: str) -> bool:
         """Whether a batch of that producer for the group may yet be read that was written for another request."""
         return self._state.commits.was_given_up(producer_id, group_id)
+
+    @property
+    def overdue_commits(self) -> int:
+        """How many were answered COORDINATOR_NOT_AVAILABLE as the cluster's answer, or their batch, came too late."""
+        return self._state.commits.overdue
 
     @property
     def followed(self) -> Mapping[int, Position]:
@@ -376,7 +385,8 @@ class GroupCoordinator:
         return self._state.deadlines.may_be_before(time)
 
     def expire(self, now: int) -> Outcome:
-        """Do what deadlines at or before `now` call for: ends of sessions, join phases and syncs.
+        """Do what deadlines at or before `now` call for: ends of sessions, join phases and syncs, and of the time that
+        a commit in a transaction may take.
 
         Where they are very many, not all of it: `next_deadline` is at or before `now` then.
         """
@@ -385,6 +395,9 @@ class GroupCoordinator:
             deadline = self._state.deadlines.pop_due(now)
             if deadline is None:
                 break
+            if isinstance(deadline, CommitDeadline):
+                commit_deadline_due(decision, deadline.ticket)
+                continue
             group = self._state.groups.get(deadline.group_id)
             if group is not None:
                 _DUE[deadline.kind](decision, group, deadline)

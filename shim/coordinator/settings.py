@@ -19,6 +19,8 @@ class CoordinatorSettings:
     # The shim's own: what groups and members may take in memory, in all partitions of a process.
     group_memory_max_bytes: int = _DEFAULT.group_memory_max_bytes
     offset_metadata_max_bytes: int = _DEFAULT.offset_metadata_max_bytes
+    # How long a commit in a transaction that the cluster has taken may wait until it is read there.
+    offsets_commit_timeout_ms: int = _DEFAULT.offsets_commit_timeout_ms
     offsets_retention_minutes: int = _DEFAULT.offsets_retention_minutes
     # The shim's own: 0 means that no history is kept. How long it is kept is up to the log.
     offsets_history_retention_minutes: int = _DEFAULT.offsets_history_retention_minutes
@@ -42,6 +44,7 @@ class CoordinatorSettings:
             group_max_size=settings.group_max_size,
             group_memory_max_bytes=settings.group_memory_max_bytes,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
             offsets_retention_minutes=settings.offsets_retention_minutes,
             offsets_history_retention_minutes=settings.offsets_history_retention_minutes,
         )

@@ -185,10 +185,10 @@ class ClientSession(asyncio.Protocol):
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
         return self._broker.ask(correlation_id, frame)
 
-    def hold(self) -> None:
+    def pause_requests(self) -> None:
         self._stop(_UNDECIDED)
 
-    def go_on(self) -> None:
+    def resume_requests(self) -> None:
         self._go_on(_UNDECIDED)
 
     def give_up(self, reason: str) -> None:

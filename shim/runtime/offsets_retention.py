@@ -49,7 +49,7 @@ class OffsetsRetention:
         while more:
             step: Step[RetentionStep] = Step()
             begun = time.perf_counter()
-            self._runtime.submit(number, self._operation, step, hold=False)
+            self._runtime.submit(number, self._operation, step, after_flight=False)
             # Also between the last step of one partition and the first one of the next.
             await asyncio.sleep((time.perf_counter() - begun) / _SHARE)
             # What was found is durable before more is looked for: nothing piles up while the disk is slow.

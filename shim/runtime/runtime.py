@@ -156,16 +156,16 @@ class Runtime:
 
     # -- requests
 
-    def submit(self, partition_number: int, operation: Operation, ticket: Ticket, *, hold: bool = True) -> None:
+    def submit(self, partition_number: int, operation: Operation, ticket: Ticket, *, after_flight: bool = True) -> None:
         """Let the partition's coordinator decide; the ticket is answered when what it depends on is durable.
 
-        ``hold=False`` is for an answer that tells nothing of what is written (a heartbeat's): it waits only for
+        ``after_flight=False`` is for an answer that tells nothing of what is written (a heartbeat's): it waits only for
         records of its own decision.
         """
         partition = self._partitions[partition_number]
         if partition.coordinator is None or not self._admitting:
             ticket.fail(partition.unavailable)
-        elif hold and self._writer.hangs:
+        elif after_flight and self._writer.hangs:
             # The disk hangs, and whatever is decided now would be refused. So it is not: nothing piles up in memory.
             ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
@@ -178,7 +178,7 @@ class Runtime:
                 self._forget([partition])
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                self._carry_out(partition, outcome, hold=hold)
+                self._carry_out(partition, outcome, after_flight=after_flight)
 
     def decide(self, partition_number: int, decision: Callable[[GroupCoordinator, int], Outcome]) -> None:
         """Let the partition's coordinator decide something that nobody has asked for; nothing while it has none."""
@@ -191,7 +191,7 @@ class Runtime:
             log.exception("__consumer_offsets-%d: what was read elsewhere could not be taken over", partition_number)
             self._forget([partition])
         else:
-            self._carry_out(partition, outcome, hold=True)
+            self._carry_out(partition, outcome, after_flight=True)
 
     def coordinator(self, partition_number: int) -> GroupCoordinator | None:
         """None while the partition is not served. What is asked of it directly need not be durable."""
@@ -223,7 +223,7 @@ class Runtime:
 
     # -- from decision to answer
 
-    def _carry_out(self, partition: Partition, outcome: Decided, *, hold: bool) -> None:
+    def _carry_out(self, partition: Partition, outcome: Decided, *, after_flight: bool) -> None:
         number, writer = partition.number, self._writer
         batches, history, answers = outcome
         for ticket, _ in answers:
@@ -231,7 +231,7 @@ class Runtime:
         for batch in batches:
             writer.append(number, batch, history)
             history = []
-        _tell(answers, number, writer.flight_of(number) if hold or batches else None)
+        _tell(answers, number, writer.flight_of(number) if after_flight or batches else None)
         self._arm(partition)
 
     def _arm(self, partition: Partition) -> None:
@@ -259,7 +259,7 @@ class Runtime:
             log.exception("__consumer_offsets-%d: a deadline could not be handled", partition.number)
             self._forget([partition])
         else:
-            self._carry_out(partition, outcome, hold=True)
+            self._carry_out(partition, outcome, after_flight=True)
 
     async def run(self) -> None:
         """Have written what is decided, until :meth:`stop`, and then what is left."""

@@ -4,12 +4,13 @@ from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError, reason_of
 from shim.upstream.link import BrokerLink
 from shim.upstream.ports import PortMap, stable_choice
-from shim.upstream.topic_reader import TopicReader, TopicUnknown
+from shim.upstream.topic_reader import Read, TopicReader, TopicUnknown
 
 __all__ = [
     "BrokerLink",
     "Cluster",
     "PortMap",
+    "Read",
     "TopicReader",
     "TopicUnknown",
     "UpstreamError",

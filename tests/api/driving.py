@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode
 from shim.api import OFFERED, ROUTES, Call, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
-from shim.following import Following, Topics
+from shim.following import Topics, TransactionFollower
 from shim.runtime import Runtime, Ticket
 from shim.upstream import Cluster, PortMap
 from tests.following.believed import any_topic
@@ -44,9 +44,9 @@ class Partitions:
         operation: Callable[[GroupCoordinator, int, Ticket], Any],
         ticket: Ticket,
         *,
-        hold: bool = True,
+        after_flight: bool = True,
     ) -> None:
-        self.held.append(hold)
+        self.held.append(after_flight)
         state = self._states[partition]
         if isinstance(state, ErrorCode):
             ticket.fail(state)
@@ -70,7 +70,7 @@ class Client:
         self.node_id = node_id
         self.asked: list[bytes] = []
         self.given_up: list[str] = []
-        self.held = False
+        self.paused = False
         self._broker = broker
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
@@ -80,13 +80,13 @@ class Client:
         answer.set_result(self._broker(frame))
         return answer
 
-    def hold(self) -> None:
-        assert not self.held
-        self.held = True
+    def pause_requests(self) -> None:
+        assert not self.paused
+        self.paused = True
 
-    def go_on(self) -> None:
-        assert self.held
-        self.held = False
+    def resume_requests(self) -> None:
+        assert self.paused
+        self.paused = False
 
     def give_up(self, reason: str) -> None:
         self.given_up.append(reason)
@@ -99,7 +99,9 @@ async def services(
     cluster = Cluster([HostPort("kafka-1", 9092)], Settings())
     await cluster.learn(brokers, whole=True)
     runtime = cast(Runtime, Partitions(states or {}))
-    return Services(runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(Following, None), topics or any_topic())
+    return Services(
+        runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(TransactionFollower, None), topics or any_topic()
+    )
 
 
 def call(
@@ -121,7 +123,7 @@ async def answer(api: Api[Any, Any], version: int, request: Any, to: Services, c
     if pending is not None:
         await pending
     assert client.given_up == []
-    assert not client.held
+    assert not client.paused
     (frame,) = frames
     correlation_id, response = api.parse_response(version, frame, 4)
     assert correlation_id == 7

@@ -16,7 +16,7 @@ from shim.api import Services
 from shim.api import metadata as metadata_response
 from shim.coordinator import GroupCoordinator
 from shim.following import Topic, Topics
-from shim.following.topics import Pace
+from shim.following.pace import Pace
 from tests.api.driving import Client, answer, call, services
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.following.test_topics import NAME, A, B, Offsets, confirmed, looked, looking, until
@@ -187,7 +187,7 @@ async def test_while_a_topic_is_in_doubt_its_offsets_are_neither_read_nor_writte
             frames: list[bytes] = []
             served, made = call(api, 7, api.request_frame(7, 7, "me", request), client, frames.append)
             waiting.append((asyncio.ensure_future(served.handle(to, made)), api, frames))  # type: ignore[arg-type]
-            assert client.held, "later requests of the connection wait"
+            assert client.paused, "later requests of the connection wait"
         other = offset_fetch.OffsetFetchRequest(GROUP, (offset_fetch.OffsetFetchRequestTopic("other", (0,)),))
         assert (await answer(offset_fetch.API, 7, other, to)).error_code == 0
         if settles:
@@ -199,8 +199,8 @@ async def test_while_a_topic_is_in_doubt_its_offsets_are_neither_read_nor_writte
             codes.append(response.error_code if api is offset_fetch.API else errors_of(response)[0][1][0])
         assert codes == [0 if settles else E.COORDINATOR_LOAD_IN_PROGRESS] * 3
         assert offsets.deleted == ([NAME] if settles else [])
-        assert not any(client.held for client in clients)
-        await until(lambda: settles == (not topics.in_doubt(None)))
+        assert not any(client.paused for client in clients)
+        await until(lambda: settles == (not topics.blocked(None)))
 
 
 async def test_what_a_client_is_told_of_other_topics_is_passed_over() -> None:

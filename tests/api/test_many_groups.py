@@ -56,7 +56,7 @@ class Counting:
         return DescribedGroup(E.NONE, group_id=group_id, group_state="Stable", members=members)
 
     def _count(self, group_id: str) -> None:
-        assert self._client.held, "what the client has sent behind it is decided behind it"
+        assert self._client.paused, "what the client has sent behind it is decided behind it"
         self.asked[group_id] += 1
 
 
@@ -198,7 +198,7 @@ class Doubting:
         self.doubted = True
         self._ends = ends
 
-    def in_doubt(self, names: Iterable[str] | None) -> list[str]:
+    def blocked(self, names: Iterable[str] | None) -> list[str]:
         return ["t"] if self.doubted else []
 
     async def certain(self, names: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +22,11 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from shim.api import Call, Services, txn_offset_commit
+from shim.config import Settings
 from tests.following.believed import any_topic
 from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
 from tests.runtime.held_log import WAIT_SECONDS
-from tests.runtime.running import TOPIC, Running, running
+from tests.runtime.running import PARTITIONS, TOPIC, Running, running
 
 VERSION = 3
 GROUP = "g"
@@ -45,13 +47,13 @@ class Client:
         self.asked.append(frame)
         return self.broker
 
-    held: bool | None = None
+    paused: bool | None = None
 
-    def hold(self) -> None:
-        self.held = True
+    def pause_requests(self) -> None:
+        self.paused = True
 
-    def go_on(self) -> None:
-        self.held = False
+    def resume_requests(self) -> None:
+        self.paused = False
 
     def give_up(self, reason: str) -> None:
         raise AssertionError(reason)
@@ -84,6 +86,11 @@ class At:
         assert coordinator is not None
         return coordinator.followed[self.cluster.home(GROUP)].next_offset
 
+    def wait(self, seconds: int) -> None:
+        """So much later by the coordinator's clock."""
+        number = self.shim.runtime.partition_of(GROUP)
+        self.shim.runtime.decide(number, lambda coordinator, now: coordinator.expire(now + 1_000 * seconds))
+
     def send(self, offset: int = 5) -> Any:
         """The coroutine that waits for the broker, None where nobody was asked."""
         partition = TxnOffsetCommitRequestPartition(0, offset, -1, "")
@@ -94,10 +101,10 @@ class At:
 
 
 @asynccontextmanager
-async def at_work(tmp_path: Path, timeout_seconds: float = 10.0, *, is_ready: bool = True) -> AsyncIterator[At]:
-    async with running(tmp_path) as shim:
+async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready: bool = True) -> AsyncIterator[At]:
+    async with running(tmp_path, settings) as shim:
         cluster = Cluster()
-        following = await follows(shim, cluster, timeout_seconds)
+        following = await follows(shim, cluster)
         if is_ready:
             await ready(following, GROUP)
         yield At(shim, cluster, Services(shim.runtime, cast(Any, None), cast(Any, None), {}, following, any_topic()))
@@ -107,7 +114,7 @@ async def at_work(tmp_path: Path, timeout_seconds: float = 10.0, *, is_ready: bo
 async def test_it_is_answered_when_the_broker_has_said_yes_and_it_was_read(tmp_path: Path) -> None:
     async with at_work(tmp_path) as at:
         waiting = asyncio.create_task(at.send())
-        assert at.client.held is None
+        assert at.client.paused is None
         (frame,) = at.client.asked
         _, sent_on = API.parse_request(VERSION, frame, 4)
         assert (sent_on.generation_id, sent_on.member_id) == (-1, "")
@@ -155,41 +162,44 @@ async def test_the_client_goes_away(tmp_path: Path) -> None:
 
 
 async def test_the_client_goes_away_before_anybody_waits(tmp_path: Path) -> None:
-    async with at_work(tmp_path, 0.05) as at:
+    async with at_work(tmp_path) as at:
         at.send().close()
         assert await fetched(at.shim, GROUP) == UNSTABLE
-        await until(at.shim, GROUP, (0, -1))
+        at.wait(10)
+        assert await fetched(at.shim, GROUP) == (0, -1)
 
 
 async def test_it_is_not_read_in_time(tmp_path: Path) -> None:
-    async with at_work(tmp_path, 0.05) as at:
+    async with at_work(tmp_path) as at:
         waiting = asyncio.create_task(at.send())
         at.client.broker_says(ErrorCode.NONE)
         await waiting
+        assert not at.client.answer.done()
+        at.wait(6)
         assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
         at.cluster.commit(GROUP, 5)
-        await ready(at.services.following, GROUP)
+        await ready(at.services.transactions, GROUP)
         await until(at.shim, GROUP, UNSTABLE)
 
 
 async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_path: Path) -> None:
-    async with at_work(tmp_path, 0.05) as at:
+    async with at_work(tmp_path) as at:
         at.cluster.readable.clear()
         waiting = asyncio.create_task(at.send())
         at.client.broker_says(ErrorCode.NONE)
         await waiting
+        at.wait(6)
         assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        at.services.following.timeout_seconds = 10.0
         at.cluster.commit(GROUP, 5)
         at.cluster.end(GROUP, committed=False)
-        await ready(at.services.following, GROUP)
+        await ready(at.services.transactions, GROUP)
         at.client = Client()
         waiting = asyncio.create_task(at.send())
         async with asyncio.timeout(WAIT_SECONDS):
             while not at.client.asked:
-                assert at.client.held, "what the client sends behind it comes behind it"
+                assert at.client.paused, "what the client sends behind it comes behind it"
                 await asyncio.sleep(0)
-        assert at.client.held is False
+        assert at.client.paused is False
         at.client.broker_says(ErrorCode.NONE)
         await waiting
         at.cluster.readable.set()
@@ -198,3 +208,50 @@ async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_p
         assert await fetched(at.shim, GROUP) == UNSTABLE
         at.cluster.commit(GROUP, 5)
         assert await at.client.told() == 0
+
+
+async def test_a_deadline_wakes_the_runtime_by_itself(tmp_path: Path) -> None:
+    settings = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_commit_timeout_ms=50)
+    async with at_work(tmp_path, settings) as at:
+        at.send().close()
+        assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def not_read_in_time(at: At) -> None:
+    at.client = Client()
+    waiting = asyncio.create_task(at.send())
+    at.client.broker_says(ErrorCode.NONE)
+    await waiting
+    at.wait(6)
+    assert await at.client.told() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_when_one_was_not_read_in_time_it_is_asked_again_how_many_partitions_there_are(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as at:
+        transactions = at.services.transactions
+        for times in (2, 3):
+            await not_read_in_time(at)
+            assert transactions.ready(GROUP) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await ready(transactions, GROUP)
+            for _ in range(3):
+                assert transactions.ready(GROUP) is ErrorCode.NONE
+            assert at.cluster.counted == times
+
+
+async def test_also_when_the_partition_was_read_back_between(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as at:
+        transactions, runtime = at.services.transactions, at.shim.runtime
+        await not_read_in_time(at)
+        transactions.ready(GROUP)
+        await ready(transactions, GROUP)
+        before = runtime.coordinator(runtime.partition_of(GROUP))
+        at.shim.log.files.fail("pwrite", errno.EIO)
+        await at.shim.commit(GROUP, 1).result()
+        at.shim.log.files.heal()
+        await eventually(lambda: runtime.coordinator(runtime.partition_of(GROUP)) not in (None, before))
+        await until(at.shim, GROUP, (0, -1))
+        await ready(transactions, GROUP)
+        assert at.cluster.counted == 2, "nothing new was overdue"
+        await not_read_in_time(at)
+        assert transactions.ready(GROUP) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await eventually(lambda: at.cluster.counted == 3)

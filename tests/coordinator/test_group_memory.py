@@ -193,7 +193,7 @@ def test_room_is_kept_for_the_groups_of_commits_on_their_way() -> None:
             case 0:
                 d.tell(ticket, sent_on, ErrorCode.INVALID_PRODUCER_EPOCH)
             case 1:
-                d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                d.give_up(ticket)
             case _:
                 d.read(at, sent_on)
                 d.tell(ticket, sent_on)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -145,10 +146,10 @@ class TestTheWay:
         d = Transacting()
         ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
         assert sent_on is not None
-        give_up = d.coordinator.txn_offset_commit_given_up
-        d.take(give_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        d.give_up(ticket)
         assert d.errors(ticket) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        d.take(give_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        assert d.coordinator.next_deadline() is None
+        d.give_up(ticket)
         d.tell(ticket, sent_on)
         assert d.fetch_stable("orders", 0) == -1
         d.read(11, sent_on)
@@ -244,13 +245,95 @@ class TestTheWay:
         assert d.fetch("orders", 0).metadata == "\ufffd\ufffd"
 
 
+class TestOverdue:
+    """`offsets.commit.timeout.ms` is 5 s: the cluster has twice that to answer, and then once that to have it read."""
+
+    def asked(self, d: Transacting, **how: Any) -> tuple[int, TxnOffsetCommitRequest]:
+        ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)], **how)
+        assert sent_on is not None
+        return ticket, sent_on
+
+    def is_overdue(self, d: Transacting, ticket: int, in_ms: int) -> None:
+        d.advance(in_ms - 1)
+        assert ticket not in d.answers
+        assert (d.fetch_stable("orders", 0), d.coordinator.overdue_commits) == (UNSTABLE, 0)
+        d.advance(1)
+        assert d.errors(ticket) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert d.coordinator.overdue_commits == 1
+        assert d.coordinator.next_deadline() is None
+
+    def test_the_cluster_does_not_answer(self) -> None:
+        d = Transacting()
+        ticket, _ = self.asked(d)
+        self.is_overdue(d, ticket, 10_000)
+        assert d.fetch_stable("orders", 0) == -1
+        assert d.coordinator.was_given_up(1, "g")
+
+    def test_it_is_read_but_the_cluster_does_not_answer(self) -> None:
+        d = Transacting()
+        ticket, sent_on = self.asked(d)
+        d.read(11, sent_on)
+        self.is_overdue(d, ticket, 10_000)
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+        assert not d.coordinator.was_given_up(1, "g")
+
+    @pytest.mark.parametrize("answered_after", [0, 2_000, 9_999])
+    def test_it_is_not_read_in_time(self, answered_after: int) -> None:
+        d = Transacting()
+        ticket, sent_on = self.asked(d)
+        d.advance(answered_after)
+        d.tell(ticket, sent_on)
+        self.is_overdue(d, ticket, 5_000)
+        assert d.coordinator.was_given_up(1, "g")
+        d.read(11, sent_on)
+        assert d.fetch_stable("orders", 0) == UNSTABLE
+
+    def test_each_for_itself(self) -> None:
+        d = Transacting(CoordinatorSettings(offsets_commit_timeout_ms=100))
+        first, _ = self.asked(d)
+        d.advance(50)
+        second, sent_on = self.asked(d, group="h", producer=2)
+        d.advance(100)
+        d.tell(second, sent_on)
+        d.advance(50)
+        assert first in d.answers
+        assert second not in d.answers
+        d.read(11, sent_on)
+        assert d.errors(second) == {0}
+        d.advance(1_000)
+        assert d.coordinator.overdue_commits == 1
+
+    @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH])
+    def test_what_was_answered_has_no_deadline(self, error: ErrorCode) -> None:
+        d = Transacting()
+        ticket, sent_on = self.asked(d)
+        assert d.coordinator.next_deadline() == d.now + 10_000
+        if not error:
+            d.read(11, sent_on)
+        d.tell(ticket, sent_on, error)
+        assert d.errors(ticket) == {error}
+        assert d.coordinator.next_deadline() is None
+
+    def test_what_is_refused_here_has_none(self) -> None:
+        d = Transacting()
+        d.ask_txn_commit([("orders", 0, 5)], generation=7)
+        assert d.coordinator.next_deadline() is None
+
+    def test_room_for_its_group_is_free_again(self) -> None:
+        d = Transacting()
+        self.asked(d)
+        assert d.coordinator.group_bytes > 0
+        d.advance(10_000)
+        assert d.coordinator.group_bytes == 0
+
+
 class TestGivenUp:
     """A commit that was answered with an error before it was read may have been written all the same."""
 
     def given_up(self, d: Transacting) -> TxnOffsetCommitRequest:
         ticket, sent_on = d.ask_txn_commit([("orders", 0, 5)])
         assert sent_on is not None
-        d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        d.give_up(ticket)
         return sent_on
 
     def test_its_batch_does_not_answer_the_same_commit_of_the_next_transaction(self) -> None:
@@ -288,7 +371,7 @@ class TestGivenUp:
         assert not d.coordinator.was_given_up(2, "g")
         for producer in (1, 3):
             ticket, _ = d.ask_txn_commit([("orders", 0, 5)], producer=producer)
-            d.take(d.coordinator.txn_offset_commit_given_up(d.now, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            d.give_up(ticket)
         assert d.coordinator.was_given_up(2, "g")
 
 

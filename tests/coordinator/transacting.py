@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -129,6 +130,11 @@ class Transacting(Driven):
         """The cluster's answer, the same for each partition."""
         errors = [(topic.name, p.partition_index, error) for topic in sent_on.topics for p in topic.partitions]
         self.take(self.coordinator.txn_offset_commit_told(self.now, ticket, errors))
+
+    def give_up(self, ticket: int) -> None:
+        """The client, or the broker, has gone."""
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self.take(self.coordinator.txn_offset_commit_given_up(self.now, ticket, error))
 
     def errors(self, ticket: int) -> set[int]:
         response = self.answer(ticket, TxnOffsetCommitResponse)

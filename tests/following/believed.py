@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Collection
 
 from shim.config import Settings
-from shim.following import Topic, Topics
-from shim.following.topic_source import agreed
-from shim.following.topics import Pace, View
+from shim.following import ClusterTopics, Topic, Topics
+from shim.following.cluster_topics import View, agreed
+from shim.following.pace import Pace
 from shim.upstream import UpstreamError
 
 QUICK = Pace(pause=0.0, round=0.001, doubt=0.05, wait=0.5)
 
 
-class Brokers:
+class Brokers(ClusterTopics):
     """``views``: what each believes; ``down``: those that do not answer; ``unclear``: of these nobody says anything.
 
     The first one that is up is asked where any will do.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -12,16 +11,15 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.own.position import Position
 from protocol.partition import partition_for
 from protocol.records.batches import (
-    BatchHeader,
     ControlRecordType,
     EndTransactionMarker,
-    Record,
     decode_records,
     encode_batch,
     encode_end_transaction,
     read_header,
 )
-from shim.following import Following
+from shim.following import TransactionFollower
+from shim.upstream import Read, TopicReader, UpstreamError
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import TOPIC, Running
 
@@ -30,28 +28,13 @@ UNSTABLE = (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 NOW = 1_700_000_000_000
 
 
-class Unreachable(Exception):
-    pass
-
-
-class NotThere(Unreachable):
-    pass
-
-
-class Brought(NamedTuple):
-    start: Position
-    batches: list[tuple[BatchHeader, list[Record]]]
-    end_offset: int
-    is_reset: bool = False
-
-
-class Cluster:
+class Cluster(TopicReader):
     """The cluster's `__consumer_offsets`, in memory; each batch takes one offset."""
 
     def __init__(self) -> None:
         self.logs: list[list[bytes]] = [[] for _ in range(UPSTREAM_PARTITIONS)]
         self.read_from: list[tuple[int, int]] = []
-        self.trouble: type[Exception] | None = None
+        self.trouble: type[UpstreamError] | None = None
         self.topic_id = b"\1" * 16
         self.leader_epoch = 0
         self.counted = self.ends_asked = 0
@@ -120,7 +103,7 @@ class Cluster:
         self.counted += 1
         await self.answering.wait()
         if self.trouble is not None:
-            raise self.trouble
+            raise self.trouble("in trouble")
         return UPSTREAM_PARTITIONS
 
     async def end_of(self, partition: int) -> Position:
@@ -138,7 +121,7 @@ class Cluster:
         known = [epoch for epoch in epochs if epoch <= position.leader_epoch]
         return position.agreed(max(known, default=-1), len(known))
 
-    async def read(self, position: Position) -> AsyncIterator[Brought]:
+    async def read(self, position: Position) -> AsyncIterator[Read]:
         self.read_from.append(position[:2])
         first = True
         generation = -1
@@ -157,14 +140,14 @@ class Cluster:
                 position = position.behind(header)
             if found or first or is_reset:
                 first = False
-                yield Brought(start, found, end_offset, is_reset)
+                yield Read(start, found, end_offset, is_reset)
             else:
                 await self._changed.wait()
 
 
-async def follows(shim: Running, cluster: Cluster, timeout_seconds: float = 1.0) -> Following:
+async def follows(shim: Running, cluster: Cluster) -> TransactionFollower:
     shim.log.release(1_000)
-    return Following(shim.runtime, cluster, timeout_seconds, unreachable=Unreachable, not_there=NotThere)
+    return TransactionFollower(shim.runtime, cluster)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -175,7 +158,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def ready(following: Following, group: str) -> None:
+async def ready(following: TransactionFollower, group: str) -> None:
     await eventually(lambda: following.ready(group) is ErrorCode.NONE)
 
 

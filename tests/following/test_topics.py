@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from protocol.wire import ZERO_UUID
-from shim.following import Topic, TopicInDoubt, Topics
+from shim.following import OffsetsOfTopics, Topic, TopicInDoubt, Topics
 from tests.following.believed import QUICK, Brokers, topics_of
 
 WAIT_SECONDS = 10.0
@@ -18,7 +18,7 @@ NAME = "orders"
 A, B = 1, 2
 
 
-class Offsets:
+class Offsets(OffsetsOfTopics):
     """For which topics there are some, and of which they were deleted."""
 
     def __init__(self, *names: str) -> None:
@@ -28,7 +28,7 @@ class Offsets:
         self.may_delete = asyncio.Event()
         self.may_delete.set()
 
-    async def in_use(self) -> Collection[str]:
+    async def in_use(self) -> set[str]:
         self.looks += 1
         return set(self.names)
 
@@ -41,7 +41,7 @@ class Offsets:
 
 @asynccontextmanager
 async def looking(topics: Topics, offsets: Offsets) -> AsyncIterator[None]:
-    task = asyncio.create_task(topics.run(offsets.in_use, offsets.delete))
+    task = asyncio.create_task(topics.run(offsets))
     try:
         yield
         assert not task.done(), "it goes on for ever"
@@ -66,6 +66,11 @@ async def confirmed(topics: Topics, brokers: Brokers, offsets: Offsets) -> None:
     """It is known which topic has the name."""
     await until(lambda: NAME in topics.partition_counts and [NAME] in brokers.asked_all)
     await looked(offsets, 1)
+
+
+def wanted(topics: Topics) -> dict[str, object]:
+    names: dict[str, object] = vars(vars(topics)["_lookup"])["_wanted"]
+    return names
 
 
 # -- asked for
@@ -134,7 +139,7 @@ async def test_names_that_do_not_exist_are_asked_for_together_and_not_kept() -> 
     assert len(brokers.asked_one) <= 5
     assert max(map(len, brokers.asked_one)) <= 500
     assert topics.partition_counts == {}
-    assert vars(topics)["_wanted"] == vars(topics)["_identities"] == {}
+    assert wanted(topics) == vars(topics)["_table"].identities == {}
 
 
 async def test_names_do_not_pile_up_while_the_broker_hangs() -> None:
@@ -147,7 +152,7 @@ async def test_names_do_not_pile_up_while_the_broker_hangs() -> None:
     for number in range(15):
         names = [f"{number}-{n}" for n in range(10_000)]
         assert await topics.partitions_of(names) == dict.fromkeys(names)
-    assert len(vars(topics)["_wanted"]) <= 110_000
+    assert len(wanted(topics)) <= 110_000
 
 
 async def test_what_clients_hear_of_topics_that_are_no_concern_is_not_kept() -> None:
@@ -290,7 +295,7 @@ async def test_what_was_committed_for_the_old_topic_is_deleted_before_anything_i
         brokers.make(NAME, B, partitions=7)
         topics.learn(NAME, Topic(bytes([B]) * 16, 7))  # a client is told
         assert topics.partition_counts == {}, "no commit is let through"
-        assert topics.in_doubt([NAME, "other"]) == topics.in_doubt(None) == [NAME]
+        assert topics.blocked([NAME, "other"]) == topics.blocked(None) == [NAME]
         commit = asyncio.create_task(topics.partitions_of([NAME]))
         fetch = asyncio.create_task(topics.certain([NAME]))
         await until(lambda: offsets.deleted == [NAME])
@@ -301,7 +306,7 @@ async def test_what_was_committed_for_the_old_topic_is_deleted_before_anything_i
         await fetch
         offsets.names.add(NAME)
         await looked(offsets)
-        assert topics.in_doubt(None) == []
+        assert topics.blocked(None) == []
     assert offsets.deleted == [NAME], "what was committed for the new one stays"
 
 
@@ -360,7 +365,7 @@ async def test_while_the_brokers_cannot_say_the_former_topics_offsets_are_neithe
         topics.learn(NAME, Topic(bytes([B]) * 16, 3))
         await until(lambda: "neither served nor taken" in caplog.text)
         await looked(offsets, 5)
-        assert topics.in_doubt([NAME]) == [NAME]
+        assert topics.blocked([NAME]) == [NAME]
         assert offsets.deleted == []
         with pytest.raises(TopicInDoubt):
             await topics.certain([NAME])
@@ -415,7 +420,7 @@ async def test_a_client_that_is_told_of_no_ids_is_told_of_the_topic_when_its_id_
         brokers.make(NAME, B, at=[3])
         await topics.learn_ids([NAME, "no concern"])
         assert brokers.asked_each == [[NAME]]
-        assert topics.in_doubt(None) == [NAME]
+        assert topics.blocked(None) == [NAME]
         await topics.learn_ids(["no concern"])
         assert brokers.asked_each == [[NAME]]
 
@@ -483,17 +488,20 @@ async def test_no_commit_for_a_topic_that_exists_is_ever_deleted(seed: int) -> N
         else:
             brokers.delete(name, at=[number])
 
-    async def in_use() -> Collection[str]:
-        return [name for name in names if stored[name]]
+    class Stored(OffsetsOfTopics):
+        def __init__(self) -> None: ...
 
-    async def delete(name: str) -> int:
-        for _ in range(3):
-            lost = [topic_id for topic_id in stored[name] if topic_id == history[name][-1]]
-            if lost:
-                wrong.append(f"{name}: {lost} of {history[name]}")
-            stored[name] = []
-            await asyncio.sleep(0)
-        return 1
+        async def in_use(self) -> set[str]:
+            return {name for name in names if stored[name]}
+
+        async def delete(self, topic: str) -> int:
+            for _ in range(3):
+                lost = [topic_id for topic_id in stored[topic] if topic_id == history[topic][-1]]
+                if lost:
+                    wrong.append(f"{topic}: {lost} of {history[topic]}")
+                stored[topic] = []
+                await asyncio.sleep(0)
+            return 1
 
     async def commit() -> None:
         name = rng.choice(names)
@@ -509,7 +517,7 @@ async def test_no_commit_for_a_topic_that_exists_is_ever_deleted(seed: int) -> N
         stored[name].append(told.topic_id[0])
 
     commits: list[Awaitable[None]] = []
-    task = asyncio.create_task(topics.run(in_use, delete))
+    task = asyncio.create_task(topics.run(Stored()))
     for _ in range(300):
         match rng.randrange(8):
             case 0:
@@ -532,7 +540,7 @@ async def test_no_commit_for_a_topic_that_exists_is_ever_deleted(seed: int) -> N
             for _ in history[name]:
                 hear(name, number)
     await asyncio.gather(*commits)
-    seen_once = {*topics.partition_counts, *(topics.in_doubt(None))}
+    seen_once = {*topics.partition_counts, *(topics.blocked(None))}
     await until(lambda: not any(stored[name] for name in seen_once))
     assert not task.done()
     task.cancel()
@@ -591,5 +599,5 @@ async def test_while_offsets_are_deleted_none_is_committed_even_when_nobody_can_
         with pytest.raises(TopicInDoubt):
             await topics.partitions_of([NAME])
         offsets.may_delete.set()
-        await until(lambda: not topics.in_doubt(None))
+        await until(lambda: not topics.blocked(None))
         assert await topics.partitions_of([NAME]) == {NAME: None}

@@ -11,15 +11,14 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from shim.coordinator.upkeep.followed import NOBODY
-from shim.following import transactions as following_module
+from shim.following import taking_over
 from shim.log import batching
 from shim.log.transactions import transaction_of
 from shim.runtime import flight
+from shim.upstream import TopicUnknown, UpstreamError
 from tests.following.cluster_log import (
     UNSTABLE,
     Cluster,
-    NotThere,
-    Unreachable,
     eventually,
     fetched,
     follows,
@@ -107,9 +106,9 @@ async def test_a_write_that_fails_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "error"),
-    [(NotThere, ErrorCode.COORDINATOR_NOT_AVAILABLE), (Unreachable, ErrorCode.COORDINATOR_NOT_AVAILABLE)],
+    [(TopicUnknown, ErrorCode.COORDINATOR_NOT_AVAILABLE), (UpstreamError, ErrorCode.COORDINATOR_NOT_AVAILABLE)],
 )
-async def test_until_the_cluster_has_its_topic(tmp_path: Path, trouble: type[Exception], error: ErrorCode) -> None:
+async def test_until_the_cluster_has_its_topic(tmp_path: Path, trouble: type[UpstreamError], error: ErrorCode) -> None:
     async with running(tmp_path) as shim:
         cluster = Cluster()
         cluster.trouble = trouble
@@ -123,7 +122,7 @@ async def test_until_the_cluster_has_its_topic(tmp_path: Path, trouble: type[Exc
 async def test_a_position_is_noted_where_there_is_nothing_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following_module, "POSITION_EVERY", 10)
+    monkeypatch.setattr(taking_over, "POSITION_EVERY", 10)
     async with running(tmp_path) as shim:
         cluster = Cluster()
         following = await follows(shim, cluster)
@@ -143,7 +142,7 @@ async def test_however_many_groups_ask_the_cluster_is_asked_once_for_each_pair(
     async with running(tmp_path) as shim:
         cluster = Cluster()
         following = await follows(shim, cluster)
-        cluster.trouble = Unreachable
+        cluster.trouble = UpstreamError
         for group in groups:
             following.ready(group)
         await eventually(lambda: following.ready("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE)

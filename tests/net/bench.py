@@ -121,7 +121,7 @@ class FakeRuntime:
     def partition_of(self, group_id: str) -> int:
         return 0
 
-    def submit(self, partition: int, operation: object, call: Any, *, hold: bool = True) -> None:
+    def submit(self, partition: int, operation: object, call: Any, *, after_flight: bool = True) -> None:
         self.parked.append(call)
         self.decide(call)
 

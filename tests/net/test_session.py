@@ -19,7 +19,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from shim.config import HostPort
-from shim.following.topics import View
+from shim.following.cluster_topics import View
 from shim.net import session as session_module
 from shim.net.broker_side import BrokerSide
 from shim.net.session import MAX_PENDING

@@ -71,7 +71,7 @@ class Running:
             self.runtime.partition_of(group),
             lambda coordinator, now, asker: coordinator.heartbeat(now, CALLER, 4, request, asker),
             ticket,
-            hold=False,
+            after_flight=False,
         )
         return ticket
 

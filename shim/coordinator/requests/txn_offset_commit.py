@@ -68,13 +68,16 @@ def txn_offset_commit(
         parked.room = group_size(request.group_id)
         state.reserve(parked.room)
     state.commits.park(parked)
+    # Whatever becomes of the client, and of the broker: its partitions are not unstable for ever.
+    state.deadlines.set(parked.deadline, decision.now + 2 * state.settings.offsets_commit_timeout_ms)
     return sent_on
 
 
 def txn_offset_commit_told(decision: Decision, ticket: Ticket, errors: Iterable[tuple[str, int, int]]) -> None:
     """The cluster has answered what was sent on: (topic, partition, error code) of each. Nothing happens where nobody
     waits for it any more."""
-    parked = decision.state.commits.get(ticket)
+    state = decision.state
+    parked = state.commits.get(ticket)
     if parked is None:
         return
     for topic, partition, error in errors:
@@ -82,9 +85,17 @@ def txn_offset_commit_told(decision: Decision, ticket: Ticket, errors: Iterable[
     parked.told = True
     refused = all(parked.errors[key.topic, key.partition] for key in parked.keys)
     if refused and not parked.is_written:
-        decision.state.commits.give_up(parked)  # it may have been written, and not replicated in time
+        state.commits.give_up(parked)  # it may have been written, and not replicated in time
     if parked.is_written or refused:
         answer_parked(decision, parked)
+    else:
+        state.deadlines.set(parked.deadline, decision.now + state.settings.offsets_commit_timeout_ms)
+
+
+def commit_deadline_due(decision: Decision, ticket: Ticket) -> None:
+    """The cluster has not answered in time, or what it has taken has not been read there."""
+    decision.state.commits.overdue += 1
+    txn_offset_commit_given_up(decision, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorCode) -> None:
@@ -100,6 +111,7 @@ def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorC
 
 def answer_parked(decision: Decision, parked: ParkedCommit) -> None:
     decision.state.commits.take(parked.ticket)
+    decision.state.deadlines.cancel(parked.deadline)
     decision.state.reserve(-parked.room)
     decision.answer(parked.ticket, _response(parked.request, parked.errors))
 

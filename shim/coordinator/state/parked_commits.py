@@ -32,6 +32,12 @@ class Committer(NamedTuple):
         return _UTF8_MAX * sum(map(len, (*self.caller, self.member_id, self.group_instance_id or "")))
 
 
+class CommitDeadline(NamedTuple):
+    """The key of the deadline of a parked commit."""
+
+    ticket: Ticket
+
+
 class ParkedCommit:
     """A commit that was sent on. ``errors``: what is known of each of its partitions; NONE in the end. ``room``: memory
     that is kept free for the group that it makes. ``not_before``: its batch is behind that end of the cluster's log,
@@ -58,6 +64,10 @@ class ParkedCommit:
         self.told = False
         self.is_written = False
         self.room = 0
+
+    @property
+    def deadline(self) -> CommitDeadline:
+        return CommitDeadline(self.ticket)
 
     @property
     def keys(self) -> list[OffsetCommitKey]:
@@ -92,6 +102,8 @@ class ParkedCommits:
         self._keys: Counter[OffsetCommitKey] = Counter()
         self._given_up: set[tuple[int, str]] = set()
         self._any_given_up = False
+        self.overdue = 0
+        """So many had not been answered by the cluster, or not been read in its log, when their deadlines came up."""
 
     def park(self, parked: ParkedCommit) -> None:
         self._parked[parked.ticket] = parked

@@ -23,7 +23,7 @@ from shim.coordinator.state.deadlines import Deadlines
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group, GroupState, Member, Protocol
 from shim.coordinator.state.group_memory import GroupMemory, group_size
 from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
-from shim.coordinator.state.parked_commits import Committer, ParkedCommits
+from shim.coordinator.state.parked_commits import CommitDeadline, Committer, ParkedCommits
 from shim.coordinator.state.subscription import topics_of_generation
 from shim.coordinator.state.transactions import Settled, Transactions
 
@@ -60,7 +60,7 @@ class PartitionState:
         self.commits = ParkedCommits()
         self.committers: dict[Producer, dict[str, Committer]] = {}
         """By group, who has made its offsets pending, as far as this process knows: for the history."""
-        self.deadlines: Deadlines[Deadline] = Deadlines()
+        self.deadlines: Deadlines[Deadline | CommitDeadline] = Deadlines()
         self.memory = GroupMemory(settings.group_memory_max_bytes)
         self.group_bytes = 0
         """This partition's share of what is used of `memory`."""

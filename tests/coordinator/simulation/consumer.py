@@ -185,7 +185,7 @@ class Consumer:
                 assignments = {} if response.skip_assignment else plan(self.world.partitions, members)
                 if not members and self.world.events.chance(0.02):
                     assignments = plan(self.world.partitions, [(self.member_id, subscription(*self.topics))])
-                if self.world.events.chance(0.03):
+                if self.world.events.chance(0.03) and self.world.in_disorder:
                     self.pause(30_000)
                     self._hear(lambda _: self._sync(assignments), None)
                 else:

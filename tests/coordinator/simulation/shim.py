@@ -401,14 +401,8 @@ class Shim:
             if life == self._life and call in self.waiting:
                 self.decide(lambda coordinator, now: coordinator.txn_offset_commit_told(now, call, told))
 
-        def give_up() -> None:
-            if life == self._life and call in self.waiting:
-                error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                self.decide(lambda coordinator, now: coordinator.txn_offset_commit_given_up(now, call, error))
-
         if events.chance(0.97):
             events.after(arrives + events.random.randint(0, 50), tell)
-        events.after(10_000, give_up)
 
     def append_to_cluster(self, entry: Followed) -> None:
         self.cluster.append(entry)

@@ -43,7 +43,7 @@ class World:
         self._offset = 0
         self._names = 0
         self._sent: list[Call] = []
-        self._disorder = True
+        self.in_disorder = True
 
     def next_offset(self) -> int:
         """No two commits are of one offset: what is read tells which of them it was."""
@@ -58,7 +58,7 @@ class World:
         self._arrive(call)
 
     def _arrive(self, call: Call) -> None:
-        if self._disorder and self.events.chance(0.005):
+        if self.in_disorder and self.events.chance(0.005):
             return  # lost, and nobody notices: the client asks again
         self.events.within(20, lambda: self._submit(call))
 
@@ -242,7 +242,7 @@ class World:
 
     def _again_and_again(self, happening: Callable[[World], None], mean_ms: int) -> None:
         def once() -> None:
-            if self._disorder:
+            if self.in_disorder:
                 happening(self)
                 self._again_and_again(happening, mean_ms)
 
@@ -250,7 +250,7 @@ class World:
 
     def calm(self) -> None:
         """Nothing goes wrong any more: before long every group is at work, each partition in one hand."""
-        self._disorder = False
+        self.in_disorder = False
         self.shim.faults = Faults(0, 0, 0)
         for group in GROUPS[:3]:
             while len(self.living(group)) < 2:

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from shim.config import HostPort, Settings
 from shim.following import ClusterTopics, Topic
-from shim.following.topic_source import agreed, seen
+from shim.following.cluster_topics import agreed, seen
 from shim.upstream import Cluster, UpstreamError
 from tests.upstream.scripted_broker import scripted_broker
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Final
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
-from shim.following.topics import Topic, View
+from shim.following.pace import METADATA_KEPT_BACK
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
@@ -17,10 +18,29 @@ from shim.upstream.errors import UpstreamError
 # An older Metadata request makes the topics that it asks for, where brokers do so.
 _WITHOUT_MAKING: Final = 4
 
-_IN_TIME: Final = 1.0
-"""Seconds that a client's Metadata response is kept back for at most."""
+TOPICS_AT_ONCE: Final = 500
+"""So many are asked for in one request."""
+
+_LEGAL: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
+"""What a topic can be called (Kafka 4.3, `Topic.validate`)."""
 
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
+
+
+class Topic(NamedTuple):
+    """``topic_id`` is zero where the brokers are too old to tell (before 2.8)."""
+
+    topic_id: bytes
+    partitions: int
+
+
+View = Mapping[str, Topic | None]
+"""Of the topics asked for; None of one that does not exist. One of which nothing can be said is missing."""
+
+
+def is_legal(name: str) -> bool:
+    """Whether there can be a topic of that name."""
+    return _LEGAL.match(name) is not None
 
 
 class ClusterTopics:
@@ -42,9 +62,10 @@ class ClusterTopics:
         raise UpstreamError("; ".join(failures) or "no broker is known")
 
     async def all(self, names: Collection[str]) -> View:
-        """As all brokers say that each of them knows of. One that knows of other brokers may have lost touch: it is as
-        if it had not answered. Then the others say which topic it is, but not that there is none. Raises
-        :class:`UpstreamError` where no more than half of them answer.
+        """As all brokers say that each of them knows of; a topic of which they do not all say the same is missing.
+
+        One that knows of other brokers may have lost touch: it is as if it had not answered. Then the others say which
+        topic it is, but not that there is none. Raises :class:`UpstreamError` where no more than half of them answer.
         """
         brokers = dict(self._cluster.brokers)
         if not brokers:
@@ -68,11 +89,11 @@ class ClusterTopics:
         return {name: topic for name, topic in said.items() if topic is not None} if failures else said
 
     async def each(self, names: Collection[str]) -> list[View]:
-        """As each broker says that answers within a second."""
+        """As the brokers say that answer in time, each for itself."""
         tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
         if not tasks:
             return []
-        done, late = await asyncio.wait(tasks, timeout=_IN_TIME)
+        done, late = await asyncio.wait(tasks, timeout=METADATA_KEPT_BACK)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

@@ -1,0 +1,85 @@
+"""Looks at the topics for which there are offsets, again and again: are they there, and are they the ones they were."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from shim.following.cluster_topics import TOPICS_AT_ONCE, ClusterTopics, is_legal
+from shim.following.logged_once import LoggedOnce
+from shim.following.offsets_of_topics import OffsetsOfTopics
+from shim.following.pace import Pace
+from shim.following.topic_table import TopicTable
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+# A response of so many partitions is read in some ten milliseconds.
+_PARTITIONS_AT_ONCE: Final = 2_000
+_UNSEEN: Final = 10
+
+_NO_LOOK: Final = "topics cannot be looked up"
+_UNCONFIRMED: Final = "whether a topic is made anew would not be noticed"
+
+
+class TopicRefresh:
+    """What it sees goes into the table."""
+
+    def __init__(self, cluster_topics: ClusterTopics, table: TopicTable, interval_seconds: float, pace: Pace) -> None:
+        self._cluster_topics = cluster_topics
+        self._table = table
+        self._interval = interval_seconds
+        self._pace = pace
+        self._trouble = LoggedOnce(log)
+
+    async def run(self, offsets: OffsetsOfTopics) -> None:
+        """For ever."""
+        while True:
+            await self._look(await offsets.in_use())
+            await asyncio.sleep(self._interval)
+
+    async def _look(self, in_use: Collection[str]) -> None:
+        try:
+            for names in self._requests(in_use):
+                for name, topic in (await self._cluster_topics.one(names)).items():
+                    if topic is not None:
+                        self._table.saw(name, topic)
+                    else:
+                        self._table.missed(name)
+                await self._confirm(names)
+                await asyncio.sleep(self._pace.pause)
+        except UpstreamError as error:
+            self._trouble.failed(_NO_LOOK, error)
+        else:
+            self._trouble.went_well(_NO_LOOK)
+        self._table.forget_unused(in_use)
+
+    def _requests(self, in_use: Collection[str]) -> Iterator[list[str]]:
+        names: list[str] = []
+        partitions = 0
+        for name in in_use:
+            if is_legal(name):
+                names.append(name)
+                partitions += self._table.partition_counts.get(name, _UNSEEN)
+                if len(names) >= TOPICS_AT_ONCE or partitions >= _PARTITIONS_AT_ONCE:
+                    yield names
+                    names, partitions = [], 0
+        if names:
+            yield names
+
+    async def _confirm(self, names: Iterable[str]) -> None:
+        """Which topic it is that has a name, before any offset is deleted since it is not that one any more."""
+        unconfirmed = self._table.unconfirmed(names)
+        if not unconfirmed:
+            return
+        try:
+            view = await self._cluster_topics.all(unconfirmed)
+        except UpstreamError as error:  # at the next look, perhaps
+            self._trouble.failed(_UNCONFIRMED, error)
+            return
+        self._trouble.went_well(_UNCONFIRMED)
+        for name, topic in view.items():
+            if topic is not None:
+                self._table.confirm(name, topic)
