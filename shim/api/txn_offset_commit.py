@@ -21,7 +21,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.own.position import Position
 from shim.api.call import SIZE_FIELD, Call, Services
-from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.coordinator import Asker, GroupCoordinator, Outcome
 from shim.following import TopicInDoubt
 
 VERSIONS = (0, 5)
@@ -104,7 +104,7 @@ class _Commit:
         """Gives what is to be sent on. Otherwise it is, or will be, answered."""
         sent_on: TxnOffsetCommitRequest | None = None
 
-        def operation(coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+        def operation(coordinator: GroupCoordinator, now: int, ticket: Asker) -> Outcome:
             nonlocal sent_on
             outcome, sent_on = coordinator.txn_offset_commit(
                 now, self._call.caller, self._call.request, ticket, not_before

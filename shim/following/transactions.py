@@ -16,7 +16,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.own.position import Position
 from protocol.partition import partition_for
 from protocol.records.batches import BatchHeader, ControlRecordType, Record, control_record_type, end_transaction_marker
-from shim.coordinator import FollowedBatch, FollowedEnd, GroupCoordinator, LostTransaction, Reset
+from shim.coordinator import FollowedBatch, GroupCoordinator, LostTransaction, Reset, TransactionEnd
 from shim.runtime.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,9 @@ class Following:
         if position.next_offset >= read.end_offset:
             coordinator.caught_up(pair.followed)
 
-    def _take_over(self, number: int, taken: FollowedBatch | FollowedEnd | LostTransaction | Reset | Position) -> None:
+    def _take_over(
+        self, number: int, taken: FollowedBatch | TransactionEnd | LostTransaction | Reset | Position
+    ) -> None:
         self._runtime.decide(number, lambda coordinator, now: coordinator.follow(now, taken))
 
     def _batch(
@@ -260,12 +262,12 @@ class Following:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _end(position: Position, header: BatchHeader, record: Record) -> FollowedEnd | None:
+def _end(position: Position, header: BatchHeader, record: Record) -> TransactionEnd | None:
     """None for a control record of another kind."""
     if control_record_type(record) not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
     marker = end_transaction_marker(record)
-    return FollowedEnd(
+    return TransactionEnd(
         header.producer_id,
         header.producer_epoch,
         position,
