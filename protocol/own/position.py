@@ -22,6 +22,15 @@ _POSITION: Final = Struct(">iqiq16s")
 UNKNOWN_EPOCH: Final = -1
 
 
+class Producer(NamedTuple):
+    """Whose transaction was taken over: a producer id, and the partition of the other log that it was read from (-1
+    where nothing says so). In one partition a producer's transactions come one after the other.
+    """
+
+    followed: int
+    producer_id: int
+
+
 class Position(NamedTuple):
     """All offsets of that partition below ``next_offset`` have been taken over, or are no concern.
 

@@ -7,7 +7,7 @@ from functools import partial
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import API, DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.coordinator import Asker, GroupCoordinator, Outcome
 
 VERSIONS = (0, 2)
 
@@ -32,7 +32,7 @@ def _groups(call: Call[DeleteGroupsRequest, DeleteGroupsResponse]) -> list[str]:
     return list(dict.fromkeys(call.request.groups_names))
 
 
-def _delete(group_id: str, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+def _delete(group_id: str, coordinator: GroupCoordinator, now: int, ticket: Asker) -> Outcome:
     return coordinator.delete_group(now, group_id, ticket)
 
 

@@ -21,7 +21,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.own.position import Position
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.api.waiting import while_requests_are_paused
-from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.coordinator import Asker, GroupCoordinator, Outcome
 
 VERSIONS = (0, 5)
 
@@ -73,9 +73,9 @@ def _check(services: Services, call: _Call, not_before: Position | None) -> TxnO
     answered."""
     sent_on: TxnOffsetCommitRequest | None = None
 
-    def operation(coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+    def operation(coordinator: GroupCoordinator, now: int, asker: Asker) -> Outcome:
         nonlocal sent_on
-        outcome, sent_on = coordinator.txn_offset_commit(now, call.caller, call.request, ticket, not_before)
+        outcome, sent_on = coordinator.txn_offset_commit(now, call.caller, call.request, asker, not_before)
         return outcome
 
     services.runtime.submit(services.runtime.partition_of(call.request.group_id), operation, call)

@@ -2,45 +2,44 @@
 
 from shim.coordinator.coordinator import GroupCoordinator
 from shim.coordinator.outcome import (
+    Asker,
     Caller,
     Key,
     Outcome,
-    Producer,
     Record,
     Response,
     RetentionStep,
     RowsOfTopic,
-    Ticket,
     TopicDeletionStep,
-    Transaction,
+    TransactionBatch,
+    TransactionEnd,
     Value,
 )
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.dump import StateDump
 from shim.coordinator.state.group_memory import GroupMemory
-from shim.coordinator.upkeep.followed import FollowedBatch, FollowedEnd, LostTransaction, Reset
+from shim.coordinator.upkeep.followed import FollowedBatch, LostTransaction, Reset
 from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 
 __all__ = [
+    "Asker",
     "Caller",
     "CoordinatorSettings",
     "FollowedBatch",
-    "FollowedEnd",
     "GroupCoordinator",
     "GroupMemory",
     "Key",
     "LostTransaction",
     "Outcome",
-    "Producer",
     "Record",
     "Reset",
     "Response",
     "RetentionStep",
     "RowsOfTopic",
     "StateDump",
-    "Ticket",
     "TopicDeletion",
     "TopicDeletionStep",
-    "Transaction",
+    "TransactionBatch",
+    "TransactionEnd",
     "Value",
 ]

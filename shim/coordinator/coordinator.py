@@ -1,23 +1,17 @@
 """The group coordinator of one offsets partition: every operation on its groups and offsets, and its deadlines."""
 
 import uuid
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
 
-from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListedGroup
-from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.position import Position
+from protocol.own.position import Position, Producer
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Caller, Key, Outcome, Producer, Ticket, Value
+from shim.coordinator.outcome import Asker, Caller, Key, Outcome, Value
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.delete_groups import delete_group
 from shim.coordinator.requests.heartbeat import heartbeat
@@ -41,16 +35,10 @@ from shim.coordinator.state.group_memory import GroupMemory
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
-    FollowedBatch,
-    FollowedEnd,
     LostTransaction,
     Reset,
     end_left_open,
-    follow_batch,
-    follow_end,
-    follow_lost,
-    follow_position,
-    follow_reset,
+    follow,
     steps_of_reset,
 )
 from shim.coordinator.upkeep.retention_check import RetentionCheck
@@ -77,6 +65,42 @@ _DUE: dict[DeadlineKind, Callable[[Decision, Group, Deadline], None]] = {
     DeadlineKind.JOIN: _join_due,
     DeadlineKind.SYNC: _sync_due,
 }
+
+
+Request = TypeVar("Request")
+P = ParamSpec("P")
+
+
+def _request(
+    decide: Callable[[Decision, Caller, int, Request, Asker], None],
+) -> Callable[["GroupCoordinator", int, Caller, int, Request, Asker], Outcome]:
+    """The method that has this function decide a request at `now`, and gives what comes of it.
+
+    Every commit and heartbeat goes through here: :func:`_decided_by`, which takes anything, would add a fifth to what
+    deciding a heartbeat costs.
+    """
+
+    def operation(
+        self: "GroupCoordinator", now: int, caller: Caller, version: int, request: Request, asker: Asker, /
+    ) -> Outcome:
+        decision = Decision(self._state, now)
+        decide(decision, caller, version, request, asker)
+        return decision.outcome
+
+    return operation
+
+
+def _decided_by(
+    decide: Callable[Concatenate[Decision, P], None],
+) -> Callable[Concatenate["GroupCoordinator", int, P], Outcome]:
+    """Likewise, whatever else it is told."""
+
+    def operation(self: "GroupCoordinator", now: int, /, *args: P.args, **kwargs: P.kwargs) -> Outcome:
+        decision = Decision(self._state, now)
+        decide(decision, *args, **kwargs)
+        return decision.outcome
+
+    return operation
 
 
 class GroupCoordinator:
@@ -133,7 +157,7 @@ class GroupCoordinator:
     @property
     def offset_count(self) -> int:
         """How many offsets there are, of all groups."""
-        return len(self._state.offsets)
+        return len(self._state.offsets.committed)
 
     def loaded(self, now: int, memory: GroupMemory | None = None) -> None:
         """To be called once, after the last record of the log: the sessions of restored members begin.
@@ -144,8 +168,8 @@ class GroupCoordinator:
         `memory`: the limit that it has in common with other partitions, until :meth:`released`.
         """
         if memory is not None:
-            self._state.share(memory)
-        self._state.behind = set(self._state.transactions.positions)
+            self._state.memory.move_to(memory)
+        self._state.behind = set(self._state.offsets.transactions.positions)
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -156,70 +180,22 @@ class GroupCoordinator:
 
     def released(self) -> None:
         """It will decide nothing any more: what its groups take is theirs no longer to count."""
-        self._state.share(GroupMemory(0))
+        self._state.memory.move_to(GroupMemory(0))
 
     @property
     def group_bytes(self) -> int:
         """What the groups take in memory, as the limit counts it."""
-        return self._state.group_bytes
+        return self._state.memory.used
 
-    def _count(self, group_id: str) -> None:
-        group = self._state.groups.get(group_id)
-        if group is not None:
-            self._state.count(group)
+    # -- requests: (now, caller, version, request, asker), the version being one that the API has
 
-    # -- requests
-
-    def join_group(self, now: int, caller: Caller, version: int, request: JoinGroupRequest, ticket: Ticket) -> Outcome:
-        """JoinGroup, versions 0-9."""
-        decision = Decision(self._state, now)
-        join_group(decision, caller, version, request, ticket)
-        self._count(request.group_id)
-        return decision.outcome
-
-    def sync_group(self, now: int, caller: Caller, version: int, request: SyncGroupRequest, ticket: Ticket) -> Outcome:
-        """SyncGroup, versions 0-5."""
-        decision = Decision(self._state, now)
-        sync_group(decision, version, request, ticket)
-        self._count(request.group_id)
-        return decision.outcome
-
-    def heartbeat(self, now: int, caller: Caller, version: int, request: HeartbeatRequest, ticket: Ticket) -> Outcome:
-        """Heartbeat, versions 0-4."""
-        decision = Decision(self._state, now)
-        heartbeat(decision, request, ticket)
-        return decision.outcome
-
-    def leave_group(
-        self, now: int, caller: Caller, version: int, request: LeaveGroupRequest, ticket: Ticket
-    ) -> Outcome:
-        """LeaveGroup, versions 0-5."""
-        decision = Decision(self._state, now)
-        leave_group(decision, version, request, ticket)
-        self._count(request.group_id)
-        return decision.outcome
-
-    def offset_commit(
-        self, now: int, caller: Caller, version: int, request: OffsetCommitRequest, ticket: Ticket
-    ) -> Outcome:
-        """OffsetCommit, versions 0-10; topic ids (version 10) have been given their names, which records hold."""
-        decision = Decision(self._state, now)
-        offset_commit(decision, caller, version, request, ticket)
-        return decision.outcome
-
-    def offset_delete(
-        self, now: int, caller: Caller, version: int, request: OffsetDeleteRequest, ticket: Ticket
-    ) -> Outcome:
-        """OffsetDelete, version 0."""
-        decision = Decision(self._state, now)
-        offset_delete(decision, request, ticket)
-        return decision.outcome
-
-    def delete_group(self, now: int, group_id: str, ticket: Ticket) -> Outcome:
-        """One group of a DeleteGroups request, versions 0-2; the answer is its DeletableGroupResult."""
-        decision = Decision(self._state, now)
-        delete_group(decision, group_id, ticket)
-        return decision.outcome
+    join_group = _request(join_group)
+    sync_group = _request(sync_group)
+    heartbeat = _request(heartbeat)
+    leave_group = _request(leave_group)
+    offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
+    offset_delete = _request(offset_delete)
+    delete_group = _decided_by(delete_group)  # (now, group id, asker): one of a DeleteGroups request
 
     # -- transactions
 
@@ -228,7 +204,7 @@ class GroupCoordinator:
         now: int,
         caller: Caller,
         request: TxnOffsetCommitRequest,
-        ticket: Ticket,
+        asker: Asker,
         not_before: Position | None = None,
     ) -> tuple[Outcome, TxnOffsetCommitRequest | None]:
         """TxnOffsetCommit, versions 0-5. Where it is not answered, it is parked, and is to be sent on to the cluster as
@@ -240,20 +216,11 @@ class GroupCoordinator:
         :meth:`was_given_up` says so.
         """
         decision = Decision(self._state, now)
-        sent_on = txn_offset_commit(decision, caller, request, ticket, not_before)
+        sent_on = txn_offset_commit(decision, caller, request, asker, not_before)
         return decision.outcome, sent_on
 
-    def txn_offset_commit_told(self, now: int, ticket: Ticket, errors: Iterable[tuple[str, int, int]]) -> Outcome:
-        """The cluster's answer: (topic, partition, error code). The client's is due when the batch was read, too."""
-        decision = Decision(self._state, now)
-        txn_offset_commit_told(decision, ticket, errors)
-        return decision.outcome
-
-    def txn_offset_commit_given_up(self, now: int, ticket: Ticket, error: ErrorCode) -> Outcome:
-        """Nobody knows what became of it. Nothing happens where it was answered."""
-        decision = Decision(self._state, now)
-        txn_offset_commit_given_up(decision, ticket, error)
-        return decision.outcome
+    txn_offset_commit_told = _decided_by(txn_offset_commit_told)
+    txn_offset_commit_given_up = _decided_by(txn_offset_commit_given_up)
 
     def was_given_up(self, producer_id: int, group_id: str) -> bool:
         """Whether a batch of that producer for the group may yet be read that was written for another request."""
@@ -267,7 +234,7 @@ class GroupCoordinator:
     @property
     def followed(self) -> Mapping[int, Position]:
         """How far each partition of the cluster's `__consumer_offsets` has been taken over."""
-        return self._state.transactions.positions
+        return self._state.offsets.transactions.positions
 
     def caught_up(self, followed: int) -> None:
         """That partition has been taken over up to where it ended at some time since :meth:`loaded`."""
@@ -284,40 +251,19 @@ class GroupCoordinator:
         """
         return steps_of_reset(self._state, position)
 
-    def follow(self, now: int, read: FollowedBatch | FollowedEnd | LostTransaction | Reset | Position) -> Outcome:
-        """Take over what was read in the cluster's `__consumer_offsets`: in its order, from `followed` on. What is not
-        in this partition is the caller's to leave out. A position alone says that there was nothing else up to there.
-        """
-        decision = Decision(self._state, now)
-        match read:
-            case FollowedBatch():
-                follow_batch(decision, read)
-            case FollowedEnd():
-                follow_end(decision, read)
-            case LostTransaction():
-                follow_lost(decision, read)
-            case Reset():
-                follow_reset(decision, read)
-            case Position():
-                follow_position(decision, read)
-        return decision.outcome
+    follow = _decided_by(follow)
 
     def left_open(self) -> list[Producer]:
         """Whose transactions the log has not ended, though all that was pending of them was deleted."""
-        return self._state.transactions.left_open()
+        return self._state.offsets.transactions.left_open()
 
-    def end_left_open(self, now: int, producer: Producer) -> Outcome:
-        """End one of these. Nothing happens where there is something pending of it by now, or its end was read."""
-        decision = Decision(self._state, now)
-        end_left_open(decision, producer)
-        return decision.outcome
+    end_left_open = _decided_by(end_left_open)
 
     # -- topics that are gone
 
     def topics(self) -> set[str]:
         """Those for which there are offsets, also of transactions that have not ended."""
-        pending = self._state.transactions.pending.values()
-        return {*self._state.offsets.all_topics(), *(key.topic for offsets in pending for key in offsets)}
+        return self._state.offsets.topics()
 
     def delete_topic_offsets(self, topic: str) -> TopicDeletion:
         """The deletion of all offsets for a topic that is gone, to be made in steps."""
@@ -325,14 +271,14 @@ class GroupCoordinator:
 
     # -- retention
 
-    def check_retention(self, now: int, ticket: Ticket) -> Outcome:
+    def check_retention(self, now: int, asker: Asker) -> Outcome:
         """One step of a look for expired offsets; it begins a look when none is under way.
 
         The answer is a RetentionStep. A look at many offsets takes many steps, as short as other requests are.
         """
         if self._retention_check is None:
             self._retention_check = RetentionCheck(self._state)
-        outcome = self._retention_check.step(now, ticket)
+        outcome = self._retention_check.step(now, asker)
         if self._retention_check.over:
             self._retention_check = None
         return outcome
@@ -355,24 +301,9 @@ class GroupCoordinator:
         """The groups that pass both filters of a ListGroups request."""
         return listing.list_groups(self._state.groups.values(), states_filter, types_filter)
 
-    @property
-    def group_count(self) -> int:
-        """How many groups there are, in whatever state."""
-        return len(self._state.groups)
-
     def group_ids(self) -> KeysView[str]:
         """The groups that there are, in whatever state."""
         return self._state.groups.keys()
-
-    def parked(self) -> list[Ticket]:
-        """The tickets of all requests that wait for their answers."""
-        return self._state.commits.tickets() + [
-            parked.ticket
-            for group in self._state.groups.values()
-            for member in group.members.values()
-            for parked in (member.join, member.sync)
-            if parked is not None
-        ]
 
     # -- deadlines
 
@@ -396,10 +327,9 @@ class GroupCoordinator:
             if deadline is None:
                 break
             if isinstance(deadline, CommitDeadline):
-                commit_deadline_due(decision, deadline.ticket)
+                commit_deadline_due(decision, deadline.asker)
                 continue
             group = self._state.groups.get(deadline.group_id)
             if group is not None:
                 _DUE[deadline.kind](decision, group, deadline)
-                self._count(deadline.group_id)
         return decision.outcome

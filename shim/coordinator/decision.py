@@ -1,5 +1,6 @@
 """The making of an outcome: records are applied as they are written, answers gathered as they are given."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from protocol.commit_rows import CommitRows
@@ -7,11 +8,22 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import HistoryRecord, Who
-from shim.coordinator.outcome import Key, Outcome, Producer, Response, RowsOfTopic, Ticket, Transaction, Value
+from protocol.own.history_log import HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
+from shim.coordinator.outcome import (
+    Asker,
+    Key,
+    Outcome,
+    Response,
+    RowsOfTopic,
+    TransactionBatch,
+    TransactionEnd,
+    Value,
+)
 from shim.coordinator.state.group import Group, Member, Parked
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.state.transactions import Settled
+
+OffsetRecord = tuple[OffsetCommitKey, OffsetCommitValue]
 
 _new: Any = tuple.__new__  # it skips the constructors of named tuples
 
@@ -43,27 +55,32 @@ class Decision:
         """What is written from here on may become durable later than what was written before."""
         self.cuts.append(len(self.outcome.records))
 
-    def begin_transaction(self, transaction: Transaction) -> None:
-        """All that this decision writes is pending, and taken over from the cluster up to that position."""
-        self.outcome = self.outcome._replace(transaction=transaction)
+    def write_pending(self, batch: TransactionBatch, records: Sequence[OffsetRecord]) -> None:
+        """As :meth:`write`, of offsets in a transaction; they are all that this decision writes."""
+        self.outcome = self.outcome._replace(transaction=batch)
+        producer = batch.producer
+        for key, value in records:
+            self.state.replay_pending(producer, batch.position, key, value)
+        self.outcome.records.extend(records)
 
-    def write_pending(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
-        """As :meth:`write`, of an offset in the transaction that was begun."""
-        transaction = self.outcome.transaction
-        assert transaction is not None, "begin_transaction comes first"
-        self.state.replay_pending(_producer(transaction), transaction.position, key, value)
-        self.outcome.records.append((key, value))
+    def end_transaction(self, end: TransactionEnd) -> list[Settled]:
+        """This decision is the end of a transaction, and writes no more. Gives what its commit puts in force."""
+        self.outcome = self.outcome._replace(transaction=end)
+        return self.state.replay_end(end.producer, end.position, committed=end.committed)
 
-    def end_transaction(self, transaction: Transaction) -> list[Settled]:
-        """This decision is the end of the transaction, and no more. Gives what its commit puts in force."""
-        self.outcome = self.outcome._replace(transaction=transaction)
-        return self.state.replay_end(
-            _producer(transaction), transaction.position, committed=bool(transaction.committed)
+    def remember(self, key: OffsetCommitKey, value: OffsetCommitValue, who: Who) -> None:
+        """Hand out the record that the history has of an offset that was committed."""
+        offset, leader_epoch, metadata, commit_timestamp, _, _, _ = value
+        self.history.append(
+            (
+                OffsetHistoryKey(key.group, key.topic, key.partition, self.now),
+                OffsetHistoryValue(offset, leader_epoch, metadata, commit_timestamp, *who),
+            )
         )
 
-    def answer(self, ticket: Ticket, response: Response) -> None:
+    def answer(self, asker: Asker, response: Response) -> None:
         """Answer a request, this one or a parked one."""
-        self.outcome.answers.append((ticket, response))
+        self.outcome.answers.append((asker, response))
 
     def renew_session(self, member: Member, at_least_ms: int = 0) -> None:
         """The member has been heard of: its session ends one session timeout from now, and not in less than that."""
@@ -72,16 +89,12 @@ class Decision:
     def refuse_join(self, parked: Parked | None, error: ErrorCode, member_id: str) -> None:
         """Answer a JoinGroup, if there is one, with an error."""
         if parked is not None:
-            self.answer(parked.ticket, join_response(parked.version, error, member_id))
+            self.answer(parked.asker, join_response(parked.version, error, member_id))
 
     def refuse_sync(self, parked: Parked | None, error: ErrorCode) -> None:
         """Answer a SyncGroup, if there is one, with an error."""
         if parked is not None:
-            self.answer(parked.ticket, sync_response(error))
-
-
-def _producer(transaction: Transaction) -> Producer:
-    return Producer(transaction.position.partition, transaction.producer_id)
+            self.answer(parked.asker, sync_response(error))
 
 
 def join_response(

@@ -14,9 +14,9 @@ from protocol.messages.sync_group import SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import HistoryRecord, Who
-from protocol.own.position import Position
+from protocol.own.position import Position, Producer
 
-Ticket: TypeAlias = object
+Asker: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""
 
 
@@ -62,25 +62,32 @@ class Caller(NamedTuple):
     client_host: str
 
 
-class Producer(NamedTuple):
-    """Whose transaction: a producer id, and the partition of the cluster's `__consumer_offsets` that it was read from
-    (-1 where nothing says so). In one partition a producer's transactions come one after the other.
-    """
-
-    followed: int
-    producer_id: int
-
-
-class Transaction(NamedTuple):
-    """What the records of an outcome are part of: a batch of the cluster's that is taken over; or, where ``committed``
-    is not None, there are no records, and it is the marker by which the transaction ended.
+class TransactionBatch(NamedTuple):
+    """What all records of an outcome are in: a batch of a transaction. ``position``: how far the cluster's log is taken
+    over with it.
     """
 
     producer_id: int
     producer_epoch: int
     position: Position
-    committed: bool | None = None
+
+    @property
+    def producer(self) -> Producer:
+        return Producer(self.position.partition, self.producer_id)
+
+
+class TransactionEnd(NamedTuple):
+    """The marker by which a transaction ends. ``position``: how far the cluster's log is taken over with it."""
+
+    producer_id: int
+    producer_epoch: int
+    position: Position
+    committed: bool
     coordinator_epoch: int = 0
+
+    @property
+    def producer(self) -> Producer:
+        return Producer(self.position.partition, self.producer_id)
 
 
 class RowsOfTopic(NamedTuple):
@@ -104,13 +111,13 @@ class Outcome(NamedTuple):
     `answers` are due once the records, and those of all earlier outcomes, are durable. They may be to this
     request, to parked ones, or both; a request that gets none here is parked.
     `history` becomes durable together with the records; nothing is ever replayed from it.
-    `transaction`: the records are a batch in, or instead of them there is the end of, this one.
+    `transaction`: what batch the records are, or, without any, the marker that is written.
     `rows`: of a plain commit, in place of `records` and `history`.
     """
 
     records: list[Record]
-    answers: list[tuple[Ticket, Response]]
+    answers: list[tuple[Asker, Response]]
     history: Sequence[HistoryRecord] = ()
     cuts: Sequence[int] = ()
-    transaction: Transaction | None = None
+    transaction: TransactionBatch | TransactionEnd | None = None
     rows: Sequence[RowsOfTopic] = ()

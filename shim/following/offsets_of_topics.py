@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from protocol.errors import ErrorCode
-from shim.coordinator import GroupCoordinator, Outcome, Ticket, TopicDeletion, TopicDeletionStep
+from shim.coordinator import Asker, GroupCoordinator, Outcome, TopicDeletion, TopicDeletionStep
 from shim.following.pace import DELETION_RETRY
 from shim.runtime.runtime import Runtime
 from shim.runtime.step import Step
@@ -81,7 +81,7 @@ class _Deletion:
         self._of: GroupCoordinator | None = None
         self._deletion: TopicDeletion | None = None
 
-    def step(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
+    def step(self, coordinator: GroupCoordinator, now: int, ticket: Asker) -> Outcome:
         if self._deletion is None or self._of is not coordinator:
             self._of, self._deletion = coordinator, coordinator.delete_topic_offsets(self._topic)
         return self._deletion.step(now, ticket)

@@ -13,7 +13,7 @@ from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.position import Position
 from protocol.records.batches import BatchHeader, ControlRecordType, Record, control_record_type, end_transaction_marker
-from shim.coordinator import FollowedBatch, FollowedEnd, GroupCoordinator, LostTransaction, Reset
+from shim.coordinator import FollowedBatch, GroupCoordinator, LostTransaction, Reset, TransactionEnd
 from shim.following.pace import READING_RETRY
 from shim.runtime.runtime import Runtime
 from shim.upstream.topic_reader import Read, TopicReader
@@ -61,7 +61,7 @@ class TakingOver:
         for header, records in read.batches:
             position = position.behind(header)
             if header.is_transactional and records:
-                taken: FollowedBatch | FollowedEnd | None
+                taken: FollowedBatch | TransactionEnd | None
                 if header.is_control:
                     taken = _end(position, header, records[0])
                 else:
@@ -75,7 +75,7 @@ class TakingOver:
         if position.next_offset >= read.end_offset:
             self._coordinator.caught_up(self._followed)
 
-    def _take_over(self, taken: FollowedBatch | FollowedEnd | LostTransaction | Reset | Position) -> None:
+    def _take_over(self, taken: FollowedBatch | TransactionEnd | LostTransaction | Reset | Position) -> None:
         self._runtime.decide(self._number, lambda coordinator, now: coordinator.follow(now, taken))
 
     def _batch(self, position: Position, header: BatchHeader, records: list[Record]) -> FollowedBatch | None:
@@ -96,12 +96,12 @@ class TakingOver:
         return FollowedBatch(header.producer_id, header.producer_epoch, position, offsets)
 
 
-def _end(position: Position, header: BatchHeader, record: Record) -> FollowedEnd | None:
+def _end(position: Position, header: BatchHeader, record: Record) -> TransactionEnd | None:
     """None for a control record of another kind."""
     if control_record_type(record) not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
     marker = end_transaction_marker(record)
-    return FollowedEnd(
+    return TransactionEnd(
         header.producer_id,
         header.producer_epoch,
         position,

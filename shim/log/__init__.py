@@ -5,7 +5,7 @@ from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
-from shim.log.transactions import InTransaction, TransactionKey
+from shim.log.transactions import InTransaction
 
 __all__ = [
     "OFFSETS_TOPIC",
@@ -21,6 +21,5 @@ __all__ = [
     "PartitionWrite",
     "RecoveryNeeded",
     "Runs",
-    "TransactionKey",
     "TransactionalSet",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
+from protocol.own.position import Producer
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
 from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningRound, CleaningStopped, Throttler
 from shim.log.compaction import Dirtiness, dirtiness
@@ -16,7 +17,6 @@ from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment
-from shim.log.transactions import TransactionKey
 
 _logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Cleaner:
         self._first_dirty: dict[TopicPartition, int] | None = None
         # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
         self._undecided: dict[TopicPartition, int] = {}
-        self._told: dict[TopicPartition, tuple[TransactionKey, int]] = {}
+        self._told: dict[TopicPartition, tuple[Producer, int]] = {}
         self.broke_off: dict[TopicPartition, OSError] = {}
         """Partitions of which the newest attempt failed, and why; the next step tries them again."""
         self.uncleanable: dict[TopicPartition, LogError] = {}
@@ -128,11 +128,11 @@ class Cleaner:
         if stats.waits_for is None or self._told.get(stats.partition) == stats.waits_for:
             return
         self._told[stats.partition] = stats.waits_for
-        key, offset = stats.waits_for
+        producer, offset = stats.waits_for
         _logger.warning(
             "%s is not cleaned from offset %d on, and grows, until the transaction of producer %d that begins there is "
             "ended",
-            *(stats.partition, offset, key.producer_id),
+            *(stats.partition, offset, producer.producer_id),
         )
 
     def _leave(self, partition: TopicPartition, error: LogError) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
+from protocol.own.position import Producer
 from protocol.records.batches import BatchHeader
 from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
@@ -36,7 +37,7 @@ from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches
 from shim.log.swap import cleaned_path, remove_left_overs, swap
-from shim.log.transactions import TransactionKey, why_foreign
+from shim.log.transactions import why_foreign
 
 _DEFAULT: Final = Settings()
 _WRITE_SIZE: Final = 1 << 20
@@ -97,7 +98,7 @@ class CleanerStats:
     bytes_read: int = 0
     bytes_written: int = 0
     seconds: float = 0.0
-    waits_for: tuple[TransactionKey, int] | None = None
+    waits_for: tuple[Producer, int] | None = None
     """Where nothing could be cleaned: the transaction whose end is not in these segments, and where it begins."""
 
 

@@ -21,10 +21,11 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Final, NamedTuple
 
+from protocol.own.position import Producer
 from protocol.records.batches import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
 from shim.log.segment import Segment, SoundBatch
-from shim.log.transactions import TransactionKey, transaction_of
+from shim.log.transactions import transaction_of
 
 # Batch attributes.
 _TRANSACTIONAL: Final = 0x10
@@ -97,7 +98,7 @@ class OffsetMap:
         self.end_offset = first_dirty_offset
         """Up to here the log is in the map: the end of a batch."""
         self._kept: list[int] = []
-        self._open: dict[TransactionKey, _Open] = {}
+        self._open: dict[Producer, _Open] = {}
         self._aborted: set[int] = set()
         self.newest_offset = self._newest.get
         """``newest_offset(key, default)``"""
@@ -128,7 +129,7 @@ class OffsetMap:
         if batch.header.is_control:
             self.end_transaction(batch)
         elif (transaction := transaction_of(batch)) is not None:
-            held = self._open.setdefault(transaction.key, _Open([], []))
+            held = self._open.setdefault(transaction.producer, _Open([], []))
             held.batches.append(batch.header.base_offset)
             held.records.extend((record.key, record.offset) for record in batch.records)
             self.size_bytes += sum(_ENTRY_SIZE + getsizeof(record.key) for record in batch.records)
@@ -145,8 +146,8 @@ class OffsetMap:
             return
         newest = self._newest
         if ended.position is not None and batch.header.next_offset <= self.end_offset:
-            newest[_position_key(ended.key.followed)] = batch.header.base_offset
-        held = self._open.pop(ended.key, None)
+            newest[_position_key(ended.producer.followed)] = batch.header.base_offset
+        held = self._open.pop(ended.producer, None)
         if held is not None and not ended.committed:
             self._aborted.update(held.batches)
         elif held is not None:
@@ -154,7 +155,7 @@ class OffsetMap:
                 newest[key] = max(offset, newest.get(key, -1))
 
     @property
-    def first_open(self) -> tuple[TransactionKey, int] | None:
+    def first_open(self) -> tuple[Producer, int] | None:
         """The transaction that begins first of those whose end is still to be found, and its first batch's offset."""
         return min(((key, held.batches[0]) for key, held in self._open.items()), key=itemgetter(1), default=None)
 
@@ -196,16 +197,16 @@ class TransactionsSeen:
     """Whose records are in the log before a marker: told of the batches in their order."""
 
     def __init__(self) -> None:
-        self._seen: set[TransactionKey] = set()
+        self._seen: set[Producer] = set()
 
     def data(self, batch: SoundBatch) -> None:
         if (transaction := transaction_of(batch)) is not None:
-            self._seen.add(transaction.key)
+            self._seen.add(transaction.producer)
 
-    def ended(self, key: TransactionKey) -> bool:
+    def ended(self, producer: Producer) -> bool:
         """Whether there was any record of the transaction that ends now."""
-        was_there = key in self._seen
-        self._seen.discard(key)
+        was_there = producer in self._seen
+        self._seen.discard(producer)
         return was_there
 
 
@@ -274,11 +275,11 @@ def cleaned_marker(
     """
     header = batch.header
     ended = transaction_of(batch)
-    has_records = ended is not None and seen.ended(ended.key)
+    has_records = ended is not None and seen.ended(ended.producer)
     if header.next_offset > newest.end_offset or has_records:
         return CleanedBatch(batch.raw, header.record_count)
     if ended is not None:
-        if ended.position is not None and newest.newest_offset(_position_key(ended.key.followed), -1) <= (
+        if ended.position is not None and newest.newest_offset(_position_key(ended.producer.followed), -1) <= (
             header.base_offset
         ):
             return CleanedBatch(batch.raw, header.record_count)

@@ -113,7 +113,7 @@ def recover_segments(
                 _skip(files, fd, size, active, start.offset, start.anchor)
             _, position, offset = active.end
             for batch in sound_batches(files, fd, size, offset, position=position, unread_below=start.offset):
-                yield from _records(active.path, batch, start.offset)
+                yield from logged_records(active.path, batch, start.offset)
                 active.holds(batch)
         except BadBytes as bad:
             check_current()
@@ -174,7 +174,7 @@ def _closed(
         first_wanted = min(start_offset, next_offset - 1)
         position, due = starting_point(files, fd, segment, first_wanted)
         for batch in closed_batches(files, fd, segment, position=position, offset=due, unread_below=start_offset):
-            yield from _records(path, batch, start_offset)
+            yield from logged_records(path, batch, start_offset)
     finally:
         files.close(fd)
     return segment
@@ -232,7 +232,8 @@ def _cut_unacknowledged(files: Files, fd: int, path: Path, end: int) -> None:
         _logger.warning("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
 
 
-def _records(path: Path, batch: SoundBatch, start_offset: int) -> Iterator[LoggedRecord]:
+def logged_records(path: Path, batch: SoundBatch, start_offset: int = 0) -> Iterator[LoggedRecord]:
+    """Those of a batch in that file, from that offset on. Raises LogError for one that this log does not write."""
     transaction = None
     if batch.header.is_transactional or batch.header.is_control:
         if (reason := why_foreign(batch)) is not None:

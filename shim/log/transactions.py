@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.own.position import Position, position_of
+from protocol.own.position import Position, Producer, position_of
 from protocol.records.batches import (
     ControlRecordType,
     CorruptBatch,
@@ -17,20 +17,13 @@ from shim.log.segment import SoundBatch
 NO_PARTITION = -1
 
 
-class TransactionKey(NamedTuple):
-    """Whose transaction, and in which partition of the cluster's log it stands that was taken over (-1: in none)."""
-
-    producer_id: int
-    followed: int
-
-
 class InTransaction(NamedTuple):
     """A record is one of an open transaction (``committed`` None), or the marker that ends it.
 
     ``position``: see :mod:`protocol.own.position`; of a batch each record says it.
     """
 
-    key: TransactionKey
+    producer: Producer
     producer_epoch: int
     committed: bool | None
     position: Position | None
@@ -47,8 +40,8 @@ def transaction_of(batch: SoundBatch) -> InTransaction | None:
     first = batch.records[0]
     position = position_of(first.headers)
     committed = _ends(first) is ControlRecordType.COMMIT if header.is_control else None
-    key = TransactionKey(header.producer_id, position.partition if position is not None else NO_PARTITION)
-    return InTransaction(key, header.producer_epoch, committed, position)
+    producer = Producer(position.partition if position is not None else NO_PARTITION, header.producer_id)
+    return InTransaction(producer, header.producer_epoch, committed, position)
 
 
 def why_foreign(batch: SoundBatch) -> str | None:

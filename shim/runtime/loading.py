@@ -7,18 +7,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.partition import partition_for
-from protocol.replay import RecordDecoder
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, Producer, Value
-from shim.log import InTransaction, LogError, LoggedRecord, OffsetsLog
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
+from shim.runtime.replaying import Home, Replay
 
 log = logging.getLogger(__name__)
 
@@ -141,12 +138,13 @@ class Loader:
         partition = self._log.partition_log(number)
         while True:
             snapshot = partition.snapshots.newest(self._check_stopped)
-            coordinator = self._restored(partition, snapshot)
+            home = Home(number, self._num_partitions, partition.folder)
+            coordinator = self._restored(partition, snapshot, home)
             if snapshot is None or coordinator is None:
                 coordinator = GroupCoordinator(self._settings)
-                return Loaded(coordinator, self._replay(coordinator, number, self._log.recover(number)), 0)
+                return Loaded(coordinator, self._replay(coordinator, home, self._log.recover(number)), 0)
             records = self._log.recover(number, start_offset=snapshot.offset, anchor=snapshot.anchor.position)
-            replayed = self._replay(coordinator, number, records)
+            replayed = self._replay(coordinator, home, records)
             if self._stopped() or partition.snapshots.stands(snapshot):
                 return Loaded(coordinator, replayed, snapshot.offset)
             # What the recovery found, or did, or the cleaner meanwhile, has changed the log before that offset.
@@ -156,7 +154,7 @@ class Loader:
         if self._stopped():
             raise _Stopped
 
-    def _restored(self, partition: PartitionLog, snapshot: Snapshot | None) -> GroupCoordinator | None:
+    def _restored(self, partition: PartitionLog, snapshot: Snapshot | None, home: Home) -> GroupCoordinator | None:
         if snapshot is None:
             return None
         coordinator = GroupCoordinator(self._settings)
@@ -167,44 +165,22 @@ class Loader:
             return None
         # Some stand for all: files change their place together.
         for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
-            check_place(group, partition.topic_partition.partition, self._num_partitions, partition.folder)
+            home.check(group)
         return coordinator
 
-    def _replay(self, coordinator: GroupCoordinator, number: int, records: Iterable[LoggedRecord]) -> int:
-        replay, replay_end, decode = coordinator.replay, coordinator.replay_end, RecordDecoder().decode
-        groups: set[str] = set()
-        folder = self._log.partition_log(number).folder
-        count = told = 0
-        for offset, _, raw_key, raw_value, transaction in records:
-            if count - told >= _LOOK_EVERY or not count:
-                if self._stopped():
-                    break
-                self.progress.replayed(count - told)
-                told = count
-            count += 1
-            if transaction is not None and transaction.committed is not None:
-                replay_end(_producer(transaction), transaction.position, committed=transaction.committed)
-                continue
-            try:
-                key, value = decode(raw_key, raw_value)
-            except DecodeError as error:
-                # The batch's CRC is right: this is what was once written, and skipping it could lose a commit.
-                raise LogError(
-                    f"__consumer_offsets-{number} offset {offset}: the record cannot be decoded: {error}"
-                ) from error
-            if isinstance(key, UnknownKey):
-                log.warning("__consumer_offsets-%d offset %d: key type %d skipped", number, offset, key.version)
-                continue
-            if key.group not in groups:
-                check_place(key.group, number, self._num_partitions, folder)
-                groups.add(key.group)
-            if transaction is None:
-                replay(key, cast(Value | None, value))
-            elif isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
-                coordinator.replay_pending(_producer(transaction), transaction.position, key, value)
-            else:
-                raise LogError(f"__consumer_offsets-{number} offset {offset}: no offset, in a transaction")
-        self.progress.replayed(count - told)
+    def _replay(self, coordinator: GroupCoordinator, home: Home, records: Iterable[LoggedRecord]) -> int:
+        def skipped(offset: int, type_: int) -> None:
+            log.warning("__consumer_offsets-%d offset %d: key type %d skipped", home.number, offset, type_)
+
+        replay = Replay(coordinator, home, skipped)
+        records = iter(records)
+        count = 0
+        while some := list(islice(records, _LOOK_EVERY)):
+            if self._stopped():
+                break
+            replay.apply(some)
+            count += len(some)
+            self.progress.replayed(len(some))
         return count
 
     def _read_over_history(self, number: int) -> None:
@@ -216,20 +192,4 @@ class Loader:
                 return
 
 
-def check_place(group: str, number: int, num_partitions: int, folder: Path) -> None:
-    """That the files are not another partition's: of its groups nobody would be served an offset, and the offsets may
-    be older than those where they belong. Raises LogError.
-    """
-    belongs = partition_for(group, num_partitions)
-    if belongs != number:
-        raise LogError(
-            f"{folder} holds group {group!r}, which belongs into partition {belongs} of {num_partitions}: "
-            "these files are another partition's"
-        )
-
-
 _NO_RECORD: Final = 2**63 - 1
-
-
-def _producer(transaction: InTransaction) -> Producer:
-    return Producer(transaction.key.followed, transaction.key.producer_id)

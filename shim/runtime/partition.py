@@ -12,7 +12,7 @@ from protocol.offsets_log import commit_runs, encode_key, encode_value
 from protocol.own.history_log import encode_history, history_runs
 from protocol.own.position import position_header
 from protocol.records.record_runs import Run
-from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, Transaction
+from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
 from shim.log import EndOfTransaction, Runs, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket
 
@@ -85,14 +85,13 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
     return made
 
 
-def _transactional(transaction: Transaction, records: list[Record]) -> Batch:
-    producer_id, producer_epoch, position, committed, coordinator_epoch = transaction
-    headers = (position_header(position),)
-    if committed is None:
-        return TransactionalSet(producer_id, producer_epoch, records, headers)
+def _transactional(part: TransactionBatch | TransactionEnd, records: list[Record]) -> Batch:
+    headers = (position_header(part.position),)
+    if isinstance(part, TransactionBatch):
+        return TransactionalSet(part.producer_id, part.producer_epoch, records, headers)
     if records:
         raise RuntimeError("records beside the end of a transaction")
-    return EndOfTransaction(producer_id, producer_epoch, committed, coordinator_epoch, headers)
+    return EndOfTransaction(part.producer_id, part.producer_epoch, part.committed, part.coordinator_epoch, headers)
 
 
 def _batches(records: list[Record], cuts: Sequence[int]) -> list[Batch]:

@@ -153,6 +153,7 @@ class Snapshots:
             log.exception("no snapshot of partition %d was taken", taking.number)
             self._take_later(taking.number, RETRY_S)
         finally:
+            taking.dump.give_up()  # what it has made was written, or will not be
             self._taking = None
             self._wake()
 

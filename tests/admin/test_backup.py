@@ -15,7 +15,7 @@ from shim.log.cleaning import CleanerSettings
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
-from tests.log.test_cleaner import Killed, MortalFiles
+from tests.log.mortal_files import Killed, MortalFiles
 
 SMALL = LogSettings(segment_bytes=1000)
 ALWAYS = CleanerSettings(min_cleanable_ratio=0.0)

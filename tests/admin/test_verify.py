@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from protocol.records.batches import encode_batch
 from protocol.records.compression import Compression
-from shim.log import LogSettings
+from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
 
@@ -149,6 +151,29 @@ def test_on_a_terminal_it_asks(data_dir: Path) -> None:
     assert result.status == 2
     assert "Repair 1 damage? [y/N]" in result.stderr
     assert log("verify", "--data-dir", data_dir).status == 1
+
+
+def test_the_last_partitions_folder_is_missing(tmp_path: Path) -> None:
+    """How many partitions there are, the other topic still says: what is left is not another partition's."""
+    data_dir, count = tmp_path / "data", 3
+    groups = {partition_for(f"g{number}", count): f"g{number}" for number in range(20)}
+    offsets_log = OffsetsLog.open(data_dir, count, topics=(OFFSETS_TOPIC, HISTORY_TOPIC))
+    for partition, group in groups.items():
+        for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
+            assert list(offsets_log.recover(partition, topic=topic)) == []
+        assert offsets_log.write([PartitionWrite(partition, [[commit_record(group, "t", 0, 3)]], TIMESTAMP)]) == {}
+    offsets_log.close()
+    missing = data_dir / f"{OFFSETS_TOPIC}-{count - 1}"
+    shutil.rmtree(missing)
+    result = log("verify", "--data-dir", data_dir)
+    assert result.status == 1
+    assert f"{missing} at byte 0: the partition's folder is missing" in result.stdout
+    assert "another partition" not in result.stdout
+    result = log("export", "--data-dir", data_dir, "--to-folder", tmp_path / "out")
+    assert result.status == 1
+    assert f"{missing} is damaged at byte 0: the partition's folder is missing" in result.stderr
+    assert log("repair", "--data-dir", data_dir, "--yes").status == 0
+    assert served(data_dir).keys() == {groups[0], groups[1]}
 
 
 def test_another_partitions_files_are_told(tmp_path: Path) -> None:

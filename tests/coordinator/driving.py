@@ -51,6 +51,18 @@ def new_coordinator(
     return GroupCoordinator(settings, lambda: str(next(numbers)))
 
 
+def parked(coordinator: GroupCoordinator) -> list[object]:
+    """Who waits for an answer."""
+    state = coordinator._state
+    return list(state.commits._parked) + [
+        waiting.asker
+        for group in state.groups.values()
+        for member in group.members.values()
+        for waiting in (member.join, member.sync)
+        if waiting is not None
+    ]
+
+
 class Driven:
     """A coordinator, its clock, everything it has recorded and every answer it has given."""
 

@@ -52,10 +52,10 @@ def assert_same(running: GroupCoordinator, restored: GroupCoordinator) -> None:
     live, loaded = running._state, restored._state
     assert live.groups.keys() == loaded.groups.keys()
     for group_id, group in live.groups.items():
-        assert list(live.offsets.of_group(group_id)) == list(loaded.offsets.of_group(group_id))
+        assert list(live.offsets.committed.of_group(group_id)) == list(loaded.offsets.committed.of_group(group_id))
         after = loaded.groups[group_id]
         if group.state in (GroupState.EMPTY, GroupState.STABLE):
             assert group_state(group) == group_state(after)
         else:
             assert after.generation_id <= group.generation_id
-    assert len(live.offsets) == len(loaded.offsets)
+    assert len(live.offsets.committed) == len(loaded.offsets.committed)

@@ -27,7 +27,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.own.conditional_commit import expecting
 from protocol.own.position import Position
 from protocol.records.batches import decode_records
-from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, FollowedEnd, GroupCoordinator, Outcome
+from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
 from shim.log.batching import Appended, prepare_batches
 from shim.runtime.partition import Partition, decided
 from tests.coordinator.driving import START
@@ -110,7 +110,7 @@ def begun(group: str, topic: str, partition: int, at: int) -> Operation:
 
 
 def ended(committed: bool, at: int) -> Operation:
-    end = FollowedEnd(9, 0, Position(3, at), committed, 0)
+    end = TransactionEnd(9, 0, Position(3, at), committed, 0)
     return lambda coordinator, now: coordinator.follow(now, end)
 
 

@@ -106,8 +106,7 @@ def test_groups_never_take_more_than_the_limit(seed: int) -> None:
         d.one()
         state = d.coordinator._state
         # Groups that commits in transactions are about to make have their room from the check on.
-        commits = [state.commits.get(ticket) for ticket in state.commits.tickets()]
-        to_come = sum(parked.room for parked in commits if parked is not None)
+        to_come = sum(parked.room for parked in state.commits._parked.values())
         counted = sum(group.size for group in state.groups.values()) + to_come
         assert d.coordinator.group_bytes == counted == state.memory.used
         assert d.coordinator.group_bytes <= LIMIT

@@ -4,8 +4,8 @@ import pytest
 
 from protocol.errors import ErrorCode as E
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.position import Producer
 from shim.coordinator import CoordinatorSettings, RetentionStep
-from shim.coordinator.outcome import Producer
 
 from .driving import Driven, subscription
 from .durable import assert_same, reloaded
@@ -171,7 +171,7 @@ def test_an_empty_group_without_offsets_goes_at_once() -> None:
     d.delete_offsets(("orders", [0]), group="h")
     assert d.state("h") == "Empty"
     assert d.check_retention() == RetentionStep(0, 1, more=False)
-    assert d.coordinator.group_count == 0
+    assert len(d.coordinator.group_ids()) == 0
     assert_same(d.coordinator, reloaded(d.records))
 
 

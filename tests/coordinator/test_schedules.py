@@ -19,7 +19,7 @@ from protocol.messages.sync_group import SyncGroupResponse
 from shim.coordinator import CoordinatorSettings
 from shim.coordinator.state.group import GroupState
 
-from .driving import SUBSCRIPTION, Driven, subscription
+from .driving import SUBSCRIPTION, Driven, parked, subscription
 from .durable import assert_same, reloaded
 
 SETTINGS = CoordinatorSettings(group_max_size=3, group_initial_rebalance_delay_ms=3_000, offsets_retention_minutes=1)
@@ -181,7 +181,7 @@ class Schedule(RuleBasedStateMachine):
         expired = set()
         for group, topic, partition in self.committed:
             live = state.groups[group]
-            found = state.offsets.get(group, topic, partition)
+            found = state.offsets.committed.get(group, topic, partition)
             assert found is not None
             if live.state is GroupState.EMPTY and live.protocol_type is not None:
                 since = live.state_timestamp
@@ -260,10 +260,10 @@ class Schedule(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         self.listen()  # what was answered was heard: it tells of generations that the next coordinator may not know
-        parked = self.d.coordinator.parked()
+        left = parked(self.d.coordinator)
         waiting = set(range(1, self.d.last + 1)) - set(self.d.answers) - self.killed
-        assert len(parked) == len(waiting)
-        assert set(parked) == waiting
+        assert len(left) == len(waiting)
+        assert set(left) == waiting
         self.killed |= waiting
         for c in self.consumers.values():
             c.join = None if c.join in waiting else c.join
@@ -331,8 +331,8 @@ class Schedule(RuleBasedStateMachine):
         for group_id, group in state.groups.items():
             counted = group.size
             group.count(state.recorded[group_id])
-            assert group.size == counted == group.counted_size
-        assert state.group_bytes == state.memory.used == sum(group.size for group in state.groups.values())
+            assert group.size == counted
+        assert state.memory.used == state.memory._memory.used == sum(group.size for group in state.groups.values())
 
     @invariant()
     def offsets_are_those_accepted_last(self) -> None:
@@ -341,12 +341,12 @@ class Schedule(RuleBasedStateMachine):
 
     @invariant()
     def no_other_offsets_are_there(self) -> None:
-        assert len(self.d.coordinator._state.offsets) == len(self.committed)
+        assert len(self.d.coordinator._state.offsets.committed) == len(self.committed)
 
     @invariant()
     def every_request_is_answered_or_parked(self) -> None:
         waiting = set(range(1, self.d.last + 1)) - set(self.d.answers) - self.killed
-        assert set(self.d.coordinator.parked()) == waiting
+        assert set(parked(self.d.coordinator)) == waiting
 
     @invariant()
     def records_make_the_running_state(self) -> None:
@@ -354,7 +354,7 @@ class Schedule(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.d.advance(3_600_000)  # nobody does anything any more
-        assert self.d.coordinator.parked() == []
+        assert parked(self.d.coordinator) == []
         assert self.d.coordinator.next_deadline() is None
         assert {g.state for g in self.d.coordinator._state.groups.values()} <= {GroupState.EMPTY}
         assert_same(self.d.coordinator, reloaded(self.d.records, SETTINGS))

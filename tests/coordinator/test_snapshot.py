@@ -2,6 +2,7 @@
 
 import struct
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,8 +20,9 @@ from protocol.offsets_log import (
 )
 from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator, Record
+from shim.coordinator.state.offset_table import TableDump
 
-from .driving import START, Driven, new_coordinator
+from .driving import START, Driven, new_coordinator, parked
 from .durable import group_state, reloaded
 from .test_schedules import SETTINGS, Schedule
 
@@ -42,8 +44,8 @@ def answers(coordinator: GroupCoordinator) -> list[object]:
         [coordinator.describe_group(group.group_id, 5) for group in listed],
         [group_state(group) for group in coordinator._state.groups.values()],
         [coordinator.offset_fetch(request) for request in asked],
-        [list(coordinator._state.offsets.of_group(group.group_id)) for group in listed],
-        (coordinator.group_count, coordinator.offset_count, coordinator.next_deadline(), coordinator.parked()),
+        [list(coordinator._state.offsets.committed.of_group(group.group_id)) for group in listed],
+        (len(coordinator.group_ids()), coordinator.offset_count, coordinator.next_deadline(), parked(coordinator)),
     ]
 
 
@@ -178,6 +180,32 @@ def test_two_dumps_at_once() -> None:
         pass
     assert b"".join(first.pieces()) == before
     assert b"".join(second.pieces()) == d.coordinator.dump()
+
+
+def test_a_dump_that_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    d = Driven(SETTINGS)
+    for group in "abc":
+        d.commit(group=group)
+    before = d.coordinator.dump()
+    keep = TableDump._keep
+    dumped: list[TableDump] = []
+
+    def kept(dump: TableDump, *of_group: Any) -> None:
+        dumped.append(dump)
+        keep(dump, *of_group)
+
+    monkeypatch.setattr(TableDump, "_keep", kept)
+    dump = d.coordinator.begin_dump()
+    assert dump.step()
+    dump.give_up()
+    dumped.clear()
+    d.commit(group="a")
+    d.coordinator.begin_dump()
+    assert dumped == [], "what was given up is not finished"
+    assert not dump.step()
+    with pytest.raises(RuntimeError, match="not at its end"):
+        dump.pieces()
+    assert d.coordinator.dump() == before
 
 
 def test_a_dump_that_two_processes_make_is_the_same() -> None:

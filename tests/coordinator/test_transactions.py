@@ -11,7 +11,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey
 from protocol.own.position import Position
-from shim.coordinator import CoordinatorSettings, Transaction
+from shim.coordinator import CoordinatorSettings, TransactionBatch, TransactionEnd
 from shim.coordinator.state import parked_commits
 
 from .driving import new_coordinator
@@ -494,7 +494,7 @@ class TestDeletedWhilePending:
         written = len(d.written)
         d.read(12, (1, 0, committing))
         ((records, transaction),) = d.written[written:]
-        assert transaction is not None
+        assert isinstance(transaction, TransactionEnd)
         assert (records, transaction.producer_id, transaction.committed) == ((), 1, committing)
         assert transaction.position == Position(FOLLOWED, 12)
         assert (d.fetch_stable("orders", 0), d.history) == (-1, [])
@@ -513,7 +513,7 @@ class TestDeletedWhilePending:
         d.restart()
         assert d.coordinator.left_open() == [producer]
         d.take(d.coordinator.end_left_open(d.now, producer))
-        assert d.written[-1] == Written((), Transaction(1, 0, Position(FOLLOWED, 11), committed=False))
+        assert d.written[-1] == Written((), TransactionEnd(1, 0, Position(FOLLOWED, 11), committed=False))
         assert d.coordinator.left_open() == []
         written = len(d.written)
         d.take(d.coordinator.end_left_open(d.now, producer))
@@ -630,14 +630,14 @@ def test_any_schedule_is_as_kafka_replays_it(seed: int) -> None:
     while read < len(cluster):
         follow()
     taken = [each.transaction for each in d.written if each.transaction is not None]
-    batches = [each for each in taken if each.committed is None]
+    batches = [each for each in taken if isinstance(each, TransactionBatch)]
     assert [each.position.next_offset for each in batches] == [
         at for at, entry in enumerate(cluster, 1) if isinstance(entry, TxnOffsetCommitRequest)
     ]
     positions = [each.position.next_offset for each in taken]
     assert positions == sorted(set(positions))
     for each in taken:
-        if each.committed is not None and each.position.next_offset:
+        if isinstance(each, TransactionEnd) and each.position.next_offset:
             assert cluster[each.position.next_offset - 1] == (each.producer_id, each.producer_epoch, each.committed)
     d.restart()
     for key in keys:

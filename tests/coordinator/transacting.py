@@ -17,11 +17,10 @@ from protocol.own.position import Position
 from shim.coordinator import (
     CoordinatorSettings,
     FollowedBatch,
-    FollowedEnd,
     GroupCoordinator,
     Outcome,
-    Producer,
-    Transaction,
+    TransactionBatch,
+    TransactionEnd,
 )
 
 from .driving import CALLER, Driven, new_coordinator
@@ -34,7 +33,7 @@ class Written(NamedTuple):
     """What an outcome has left in the log."""
 
     records: tuple[tuple[OffsetCommitKey, OffsetCommitValue | None], ...]
-    transaction: Transaction | None
+    transaction: TransactionBatch | TransactionEnd | None
 
 
 class KafkaRule:
@@ -59,7 +58,7 @@ class KafkaRule:
             else:
                 self.pending.setdefault(transaction.producer_id, {})[key] = (self.next, value.offset)
             self.next += 1
-        if transaction is not None and transaction.committed is not None:
+        if isinstance(transaction, TransactionEnd):
             self.next += 1
             for key, (at, offset) in self.pending.pop(transaction.producer_id, {}).items():
                 if transaction.committed and at > self.offsets.get(key, (-1, 0))[0]:
@@ -150,7 +149,7 @@ class Transacting(Driven):
             self.take(self.coordinator.follow(self.now, batch))
         else:
             producer, epoch, committed = entry
-            self.take(self.coordinator.follow(self.now, FollowedEnd(producer, epoch, position, committed, 7)))
+            self.take(self.coordinator.follow(self.now, TransactionEnd(producer, epoch, position, committed, 7)))
 
     # -- reads
 
@@ -182,10 +181,9 @@ def replayed(written: Iterable[Written]) -> GroupCoordinator:
             for key, value in records:
                 coordinator.replay(key, value)
             continue
-        producer = Producer(transaction.position.partition, transaction.producer_id)
-        if transaction.committed is not None:
-            coordinator.replay_end(producer, transaction.position, committed=transaction.committed)
+        if isinstance(transaction, TransactionEnd):
+            coordinator.replay_end(transaction.producer, transaction.position, committed=transaction.committed)
         for key, value in records:
             assert value is not None
-            coordinator.replay_pending(producer, transaction.position, key, value)
+            coordinator.replay_pending(transaction.producer, transaction.position, key, value)
     return coordinator

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from shim.coordinator import GroupCoordinator, Outcome, Ticket
+from shim.coordinator import Asker, GroupCoordinator, Outcome
 from shim.following import OffsetsOfTopics
 from tests.following.cluster_log import Cluster, fetched, follows, ready, until
 from tests.runtime.held_log import WAIT_SECONDS
@@ -29,7 +29,7 @@ async def deletion_errors(shim: Running, group: str) -> tuple[int, int]:
     number = shim.runtime.partition_of(group)
     topics = (OffsetDeleteRequestTopic(TOPIC, (OffsetDeleteRequestPartition(0),)),)
 
-    def offset_delete(its: GroupCoordinator, now: int, asker: Ticket) -> Outcome:
+    def offset_delete(its: GroupCoordinator, now: int, asker: Asker) -> Outcome:
         return its.offset_delete(now, CALLER, 0, OffsetDeleteRequest(group, topics), asker)
 
     offsets, whole = shim.ticket("OffsetDelete"), shim.ticket("DeleteGroups")

@@ -17,8 +17,8 @@ from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.segment import Segment
 from shim.log.swap import cleaned_path, swap
+from tests.log.cleaner.folder import NOW, Folder, clean, put
 from tests.log.faulty_files import FaultyFiles
-from tests.log.test_cleaner import NOW, Folder, clean, put
 
 
 def test_a_batch_that_is_superseded_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

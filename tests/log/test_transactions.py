@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from protocol.own.position import Position, position_header
+from protocol.own.position import Position, Producer, position_header
 from protocol.records.batches import BatchHeader, batches, encode_batch
-from shim.log import Appended, EndOfTransaction, InTransaction, LogError, OffsetsLog, TransactionalSet, TransactionKey
+from shim.log import Appended, EndOfTransaction, InTransaction, LogError, OffsetsLog, TransactionalSet
 from shim.log.cleaner import Cleaner
 from shim.log.cleaning import CleanerSettings
 from shim.log.offsets_log import PartitionWrite
@@ -31,7 +31,7 @@ class State(NamedTuple):
     """What is in force, what is pending by transaction, and how far other partitions have been taken over."""
 
     values: dict[bytes, tuple[int, bytes]]
-    pending: dict[TransactionKey, dict[bytes, tuple[int, bytes]]]
+    pending: dict[Producer, dict[bytes, tuple[int, bytes]]]
     positions: dict[int, int]
 
     def take(self, record: LoggedRecord) -> None:
@@ -48,13 +48,13 @@ class State(NamedTuple):
             self.positions[transaction.position.partition] = transaction.position.next_offset
         if transaction.committed is None:
             assert value is not None
-            self.pending.setdefault(transaction.key, {})[key] = (offset, value)
+            self.pending.setdefault(transaction.producer, {})[key] = (offset, value)
             return
-        for its_key, (its_offset, its_value) in self.pending.pop(transaction.key, {}).items():
+        for its_key, (its_offset, its_value) in self.pending.pop(transaction.producer, {}).items():
             if transaction.committed and its_offset > self.values.get(its_key, (-1, b""))[0]:
                 self.values[its_key] = (its_offset, its_value)
 
-    def meaning(self) -> tuple[dict[bytes, bytes], dict[TransactionKey, dict[bytes, bytes]], dict[int, int]]:
+    def meaning(self) -> tuple[dict[bytes, bytes], dict[Producer, dict[bytes, bytes]], dict[int, int]]:
         values = {key: value for key, (_, value) in self.values.items()}
         pending = {
             of: {key: value for key, (_, value) in entries.items()} for of, entries in self.pending.items() if entries
@@ -139,16 +139,16 @@ def test_what_was_written_is_read_back(data_dir: Path) -> None:
     writing.end(2**63 - 1, committed=False, followed=1)
     log.close()
     found = list(opened_log(data_dir).recover(0))
-    key = TransactionKey(7, 0)
-    pending = InTransaction(key, 3, None, Position(0, 1))
+    producer = Producer(0, 7)
+    pending = InTransaction(producer, 3, None, Position(0, 1))
     assert found == [
         LoggedRecord(0, NOW, b"a", b"1", pending),
         LoggedRecord(1, NOW, b"b", b"2", pending),
-        LoggedRecord(2, NOW, b"\0\0\0\1", b"\0\0\0\0\0\x09", InTransaction(key, 4, True, Position(0, 2))),
+        LoggedRecord(2, NOW, b"\0\0\0\1", b"\0\0\0\0\0\x09", InTransaction(producer, 4, True, Position(0, 2))),
         LoggedRecord(3, NOW, b"a", b"3"),
         LoggedRecord(
             4, NOW, b"\0\0\0\0", b"\0\0\0\0\0\x09",
-            InTransaction(TransactionKey(2**63 - 1, 1), 4, False, Position(1, 1)),
+            InTransaction(Producer(1, 2**63 - 1), 4, False, Position(1, 1)),
         ),
     ]  # fmt: skip
     assert [(h.is_transactional, h.is_control, h.producer_id, h.producer_epoch) for h in headers(data_dir)] == [

@@ -15,7 +15,7 @@ from shim.demo.parts import Broker
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from shim.log.cleaning import CleanerSettings
 from shim.log.data_dir import segment_name
-from tests.log.test_cleaner import NOW, Folder, Pair, cleaner
+from tests.log.cleaner.folder import NOW, Folder, Pair, cleaner
 
 RETENTION_MS = 3_600_000
 TIME_LIMIT_SECONDS = 60.0

@@ -27,7 +27,7 @@ from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import PartitionWrite
 from shim.log.journal import JOURNAL_NAME
 from shim.runtime import Clock, Runtime, Ticket
-from tests.coordinator.driving import subscription
+from tests.coordinator.driving import parked, subscription
 from tests.runtime.held_log import WAIT_SECONDS, Answered, HeldLog, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
 
@@ -253,16 +253,16 @@ async def test_a_parked_member_is_sent_away_when_its_partition_is_reloaded(tmp_p
 async def test_who_a_broken_decision_had_taken_is_told_and_nobody_twice(tmp_path: Path) -> None:
     def takes_the_parked(coordinator: GroupCoordinator, now: int, asker: Ticket) -> Outcome:
         coordinator.expire(now + 5_000)  # the parked join is answered here, and the answer lost below
-        assert not coordinator.parked()
+        assert not parked(coordinator)
         raise RuntimeError("unforeseen")
 
     async with running(tmp_path) as shim:
-        parked = shim.join("g")
+        joining = shim.join("g")
         shim.log.release(2)
         broken = shim.ticket("broken")
         shim.runtime.submit(shim.runtime.partition_of("g"), takes_the_parked, broken)
         assert await broken.result() is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert await parked.result() is ErrorCode.NOT_COORDINATOR
+        assert await joining.result() is ErrorCode.NOT_COORDINATOR
         await served_again(shim, "g")
         shim.stop()  # would tell who is still taken to wait
 

@@ -29,8 +29,9 @@ def compact(files: Files, data_dir: Path, delete_retention_ms: int, progress: Pr
 
     Raises NotDone where there is none; CorruptLog, LogError, OSError.
     """
-    count = read_data_dir(files, data_dir).num_partitions(OFFSETS_TOPIC)
-    if not count:
+    held = read_data_dir(files, data_dir)
+    count = held.num_partitions
+    if not any(partition.topic == OFFSETS_TOPIC for partition in held.partitions):
         raise NotDone(f"{data_dir} holds no partition of {OFFSETS_TOPIC}")
     allow_open_files(count, OTHER_FILES)
     log = OffsetsLog.open(data_dir, count, files=files)

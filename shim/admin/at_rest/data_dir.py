@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from protocol.own.history_log import HISTORY_TOPIC
 from shim.admin.at_rest.journal import redo_journal
-from shim.log import LogError
+from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
 from shim.log.torn_tail import Known
+
+_OWN_TOPICS: Final = (OFFSETS_TOPIC, HISTORY_TOPIC)
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -31,9 +34,10 @@ class DataDir(NamedTuple):
     recovery_points: dict[TopicPartition, int]
     malformed: LogError | None
 
-    def num_partitions(self, topic: str) -> int:
-        """Of the topic, those included whose folder is missing; 0 when there is none at all."""
-        return max((number for name, number in self.partitions if name == topic), default=-1) + 1
+    @property
+    def num_partitions(self) -> int:
+        """Of each of the shim's topics, those included whose folder is missing: both have as many as either one has."""
+        return _num_partitions(self.partitions, _OWN_TOPICS)
 
     def known(self, partition: TopicPartition) -> Known:
         return Known(self.recovery_points.get(partition, 0), self.clean, self.loose)
@@ -44,14 +48,22 @@ class DataDir(NamedTuple):
             raise self.malformed
 
     def missing(self) -> list[Path]:
-        """Folders of partitions below the highest of their topic."""
-        topics = dict.fromkeys(topic for topic, _ in self.partitions)
-        return [
-            self.path / f"{topic}-{number}"
-            for topic in topics
-            for number in range(self.num_partitions(topic))
-            if (topic, number) not in self.partitions
-        ]
+        """Folders of the topics that there are. How many another topic has, nothing says but its own folders."""
+        found = []
+        for topic in dict.fromkeys(topic for topic, _ in self.partitions):
+            count = self.num_partitions if topic in _OWN_TOPICS else _num_partitions(self.partitions, {topic})
+            folders = {number: self.path / f"{topic}-{number}" for number in range(count)}
+            found += [folder for number, folder in folders.items() if (topic, number) not in self.partitions]
+        return found
+
+
+def _num_partitions(partitions: Iterable[TopicPartition], topics: Collection[str]) -> int:
+    return max((number for topic, number in partitions if topic in topics), default=-1) + 1
+
+
+def num_partitions_in(files: Files, path: Path) -> int:
+    """As :class:`DataDir` says it; 0 where there is no data directory yet, or nothing in it."""
+    return _num_partitions(partition_folders(files, path), _OWN_TOPICS) if files.exists(path) else 0
 
 
 def partition_folders(files: Files, folder: Path) -> dict[TopicPartition, Path]:

@@ -91,7 +91,7 @@ def examine(
     total = size_of_segments(files, held.partitions.values())
     with progress(what, total) as ongoing:
         for partition, folder in held.partitions.items():
-            known, num_partitions = held.known(partition), held.num_partitions(partition.topic)
+            known, num_partitions = held.known(partition), held.num_partitions
             one = _Examining(files, Examined(partition, folder), known, num_partitions, ongoing, visit).run()
             if cleaned.get(partition, 0) > one.end_offset and not one.damages:
                 one.notes.append("the cleaner's checkpoint is beyond the end of the log; all segments count as dirty")

@@ -12,13 +12,14 @@ import click
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey
+from protocol.own.position import Producer
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
 from shim.admin.commands.times import time_option
-from shim.log import OFFSETS_TOPIC, TransactionKey
+from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from shim.log.torn_tail import Known
@@ -134,7 +135,6 @@ class _Wanted(NamedTuple):
 
 def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[str]) -> list[TopicPartition]:
     """The partitions to read: those asked for, and of those the ones that the groups can be in."""
-    count = held.num_partitions(topic)
     wanted = [TopicPartition(topic, number) for number in sorted(set(numbers))]
     for partition in wanted:
         if partition not in held.partitions:
@@ -146,7 +146,7 @@ def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[
         return chosen
     if topic not in (OFFSETS_TOPIC, HISTORY_TOPIC):
         raise Refused(f"--group: whose records those of {topic} are is not known")
-    homes = {partition_for(group, count) for group in groups}
+    homes = {partition_for(group, held.num_partitions) for group in groups}
     return [partition for partition in chosen if partition.partition in homes]
 
 
@@ -177,7 +177,7 @@ class _PartitionDump:
     def newest(self) -> Iterator[Logged]:
         """Those in force: of a transaction when it is committed, unless a later one has taken their place."""
         newest: dict[bytes | None, int] = {}
-        pending: dict[TransactionKey, dict[bytes | None, int]] = {}
+        pending: dict[Producer, dict[bytes | None, int]] = {}
         for logged in self._all():
             record, transaction = logged.record, transaction_of(logged.located.batch)
             if transaction is None:
@@ -186,9 +186,9 @@ class _PartitionDump:
                     for offsets in pending.values():
                         offsets.pop(record.key, None)
             elif transaction.committed is None:
-                pending.setdefault(transaction.key, {})[record.key] = record.offset
+                pending.setdefault(transaction.producer, {})[record.key] = record.offset
             else:
-                for key, offset in pending.pop(transaction.key, {}).items():
+                for key, offset in pending.pop(transaction.producer, {}).items():
                     if transaction.committed:
                         newest[key] = max(offset, newest.get(key, -1))
         for logged in self.records():

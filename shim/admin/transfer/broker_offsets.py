@@ -21,7 +21,8 @@ from shim.admin.transfer.broker_files import (
     read_partition,
     segments_of,
 )
-from shim.admin.transfer.group_offsets import GroupOffsets, committed_offset
+from shim.admin.transfer.group_offsets import GroupOffsets
+from shim.coordinator.state.offsets import committed_offset
 from shim.log import CorruptLog, LogError
 from shim.log.files import Files
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from protocol.offsets_log import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-)
-from protocol.replay import RecordDecoder
+from protocol.offsets_log import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.position import Position, Producer
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import size_of_segments
 from shim.admin.at_rest.walk import Damage, Located, fault_of_offsets, walk
 from shim.admin.progress import Progress
-from shim.coordinator import Producer
-from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
-from shim.coordinator.state.transactions import Transactions
-from shim.log import OFFSETS_TOPIC, CorruptLog, InTransaction
+from shim.coordinator import Key, Value
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.coordinator.state.offsets import Offsets
+from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.transactions import transaction_of
-from shim.runtime.loading import check_place
+from shim.log.recovery import logged_records
+from shim.runtime.replaying import Home, Replay
 
 Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
@@ -34,92 +27,53 @@ class GroupOffsets:
     """As small as the coordinator's own table, so that millions fit."""
 
     def __init__(self) -> None:
-        self._table = OffsetTable()
-        self._groups: dict[str, None] = {}
-        self._decode = RecordDecoder().decode
-        self._transactions = Transactions()
+        self._offsets = Offsets()
         self.with_members: set[str] = set()
         """Groups that have members, as far as the source says."""
 
     def set(self, key: OffsetCommitKey, committed: CommittedOffset) -> None:
-        self._groups[key.group] = None
-        self._table.set(key.group, key.topic, key.partition, committed)
-
-    def delete(self, key: OffsetCommitKey) -> None:
-        self._table.delete(key.group, key.topic, key.partition)
+        self._offsets.committed.set(key.group, key.topic, key.partition, committed)
 
     def groups(self) -> list[str]:
         """Those with offsets, sorted."""
-        return sorted(filter(self._table.has_offsets, self._groups))
+        return sorted(self._offsets.committed.groups())
 
     def of(self, group: str) -> Committed:
-        return {TopicPartition(topic, partition): at for topic, partition, at in self._table.of_group(group)}
+        entries = self._offsets.committed.of_group(group)
+        return {TopicPartition(topic, partition): committed for topic, partition, committed in entries}
 
     def pending(self) -> dict[str, list[int]]:
         """By group, sorted: the ids of the producers whose transactions have not ended, and would change an offset."""
         found: dict[str, set[int]] = {}
-        for producer, offsets in self._transactions.pending.items():
+        for producer, offsets in self._offsets.transactions.pending.items():
             for key, pending in offsets.items():
                 if pending.value is not None:
                     found.setdefault(key.group, set()).add(producer.producer_id)
         return {group: sorted(found[group]) for group in sorted(found)}
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._offsets.committed)
 
-    def replay(
-        self, raw_key: bytes, raw_value: bytes | None, home: Home, transaction: InTransaction | None = None
-    ) -> None:
-        """A record of the shim's own log, in its order; what a transaction commits counts when it is committed. Raises
-        DecodeError; LogError for one of another partition.
-        """
-        if transaction is not None and transaction.committed is not None:
-            for settled in self._transactions.end(_producer(transaction), committed=transaction.committed):
-                self.set(settled.key, committed_offset(settled.value))
-            return
-        key, value = self._decode(raw_key, raw_value)
-        if isinstance(key, UnknownKey):
-            return
-        home.check(key.group)
-        if isinstance(key, GroupMetadataKey):
-            if isinstance(value, GroupMetadataValue) and value.members:
-                self.with_members.add(key.group)
+    # -- the records of a log of the shim's own
+
+    def replay(self, key: Key, value: Value | None) -> None:
+        if isinstance(key, OffsetCommitKey):
+            if isinstance(value, OffsetCommitValue):
+                self._offsets.commit(key, value)
             else:
-                self.with_members.discard(key.group)
-        elif not isinstance(value, OffsetCommitValue):
-            self.delete(key)
-            self._transactions.forget(key)
-        elif transaction is not None:
-            self._transactions.add(_producer(transaction), key, value)
+                self._offsets.delete(key)
+        elif isinstance(value, GroupMetadataValue) and value.members:
+            self.with_members.add(key.group)
         else:
-            self.set(key, committed_offset(value))
-            self._transactions.overtake(key)
+            self.with_members.discard(key.group)
 
+    def replay_pending(
+        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        self._offsets.add_pending(producer, position, key, value)
 
-def _producer(transaction: InTransaction) -> Producer:
-    return Producer(transaction.key.followed, transaction.key.producer_id)
-
-
-class Home:
-    """A partition, of which each group that is found there has to be."""
-
-    def __init__(self, number: int, num_partitions: int, folder: Path) -> None:
-        self._number = number
-        self._num_partitions = num_partitions
-        self._folder = folder
-        self._checked: set[str] = set()
-
-    def check(self, group: str) -> None:
-        """Raises LogError."""
-        if group not in self._checked:
-            check_place(group, self._number, self._num_partitions, self._folder)
-            self._checked.add(group)
-
-
-def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
-    return CommittedOffset(
-        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp
-    )
+    def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
+        self._offsets.end(producer, position, committed=committed)
 
 
 def offset_commit_value(committed: CommittedOffset) -> OffsetCommitValue:
@@ -146,16 +100,12 @@ def read_offsets(
         if at.topic == OFFSETS_TOPIC and (numbers is None or at.partition in numbers)
     }
     offsets = GroupOffsets()
-    num_partitions = 1 + max((at.partition for at in held.partitions), default=-1)
     with progress(what, size_of_segments(files, folders.values())) as ongoing:
         for at, folder in folders.items():
-            home = Home(at.partition, num_partitions, folder)
+            replay = Replay(offsets, Home(at.partition, held.num_partitions, folder))
             for found in walk(files, folder, held.known(at), fault_of_offsets):
                 if isinstance(found, Located):
-                    transaction = transaction_of(found.batch)
-                    for record in found.batch.records:
-                        assert record.key is not None
-                        offsets.replay(record.key, record.value, home, transaction)
+                    replay.apply(logged_records(found.path, found.batch))
                     ongoing.advance(found.batch.end - found.batch.position)
                 elif isinstance(found, Damage):
                     raise CorruptLog(found.path, found.position, found.reason)

@@ -7,23 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, encode_key, encode_value
 from protocol.partition import partition_for
-from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_at_rest, partition_folders
+from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_at_rest, num_partitions_in
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import (
     Committed,
     GroupOffsets,
-    Home,
     differences,
     offset_commit_value,
     read_offsets,
 )
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog, PartitionWrite
+from shim.log import OffsetsLog, PartitionWrite
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
+from shim.runtime.replaying import Home, Replay
 
 _WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log
 _LARGEST_SET: Final = 50_000
@@ -78,7 +77,7 @@ def plan_for(
 ) -> list[PlannedGroup]:
     """The plan for a data directory, which need not exist; nothing is changed in it."""
     here = GroupOffsets()
-    if _partitions_in(files, data_dir):
+    if num_partitions_in(files, data_dir):
         with data_dir_at_rest(files, data_dir) as held:
             here = read_offsets(files, held, "reading what is here", progress)
     return plan_import(source, here, groups, replace=replace)
@@ -100,7 +99,7 @@ def import_offsets(
 
     Raises NotDone, nothing having been written; BrokenOff; LogError, OSError.
     """
-    num_partitions = _partitions_in(files, data_dir) or num_partitions
+    num_partitions = num_partitions_in(files, data_dir) or num_partitions
     allow_open_files(num_partitions, OTHER_FILES)
     log = OffsetsLog.open(data_dir, num_partitions, files=files)
     try:
@@ -129,24 +128,13 @@ def verify_import(data_dir: Path, files: Files, planned: Sequence[PlannedGroup],
     ]
 
 
-def _partitions_in(files: Files, data_dir: Path) -> int:
-    """How many partitions the log there has; 0 when there is none, or no such folder."""
-    found = partition_folders(files, data_dir) if files.exists(data_dir) else {}
-    return max((number for topic, number in found if topic == OFFSETS_TOPIC), default=-1) + 1
-
-
 def _recovered(log: OffsetsLog, progress: Progress) -> GroupOffsets:
     """All partitions, which take writes from then on."""
     here = GroupOffsets()
     with progress("reading what is here", log.num_partitions) as ongoing:
         for partition in range(log.num_partitions):
             home = Home(partition, log.num_partitions, log.partition_log(partition).folder)
-            for record in log.recover(partition):
-                try:
-                    here.replay(record.key, record.value, home, record.transaction)
-                except DecodeError as error:
-                    where = f"__consumer_offsets-{partition} offset {record.offset}"
-                    raise LogError(f"{where}: the record cannot be decoded: {error}") from error
+            Replay(here, home).apply(log.recover(partition))
             ongoing.advance(1)
     return here
 

@@ -53,5 +53,5 @@ def _why_not(state: PartitionState, group: str, topic: str, partition: OffsetCom
     if state.is_unstable(OffsetCommitKey(group, topic, partition.partition_index)):
         # It may be committed already, in a transaction whose end has not been read yet.
         return ErrorCode.UNSTABLE_OFFSET_COMMIT
-    committed = state.offsets.get(group, topic, partition.partition_index)
+    committed = state.offsets.committed.get(group, topic, partition.partition_index)
     return ErrorCode.NONE if expected == (NONE_COMMITTED if committed is None else committed.offset) else REFUSED

@@ -4,12 +4,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker
 from shim.coordinator.requests.tombstones import Tombstones
 from shim.coordinator.state.group import Group, GroupState
 
 
-def delete_group(decision: Decision, group_id: str, ticket: Ticket) -> None:
+def delete_group(decision: Decision, group_id: str, asker: Asker) -> None:
     """Delete an empty group and all its offsets, those of transactions that are not settled among them.
 
     The group's own tombstone is the last. So where the tombstones take more than one batch, and a crash leaves only the
@@ -21,7 +21,7 @@ def delete_group(decision: Decision, group_id: str, ticket: Ticket) -> None:
     if error is ErrorCode.NONE:
         _delete_offsets(decision, group_id)
         decision.write(GroupMetadataKey(group_id), None)
-    decision.answer(ticket, DeletableGroupResult(group_id, error))
+    decision.answer(asker, DeletableGroupResult(group_id, error))
 
 
 def _check(group: Group | None) -> ErrorCode:
@@ -31,13 +31,7 @@ def _check(group: Group | None) -> ErrorCode:
 
 
 def _delete_offsets(decision: Decision, group_id: str) -> None:
-    state = decision.state
-    doomed = {
-        topic: dict.fromkeys(state.offsets.partitions(group_id, topic)) for topic in state.offsets.topics(group_id)
-    }
-    for topic, partition in state.pending_offsets(group_id):
-        doomed.setdefault(topic, {})[partition] = None
     tombstones = Tombstones(decision, group_id)
-    for topic, partitions in doomed.items():
+    for topic, partitions in decision.state.offsets.by_topic(group_id).items():
         for partition in partitions:
             tombstones.write(topic, partition)

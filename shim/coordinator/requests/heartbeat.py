@@ -3,16 +3,16 @@
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.state.group import GroupState
 
 # By error code, so that the commonest request of all makes no object for its answer.
 _RESPONSES = {error: HeartbeatResponse(throttle_time_ms=0, error_code=error) for error in ErrorCode}
 
 
-def heartbeat(decision: Decision, request: HeartbeatRequest, ticket: Ticket) -> None:
+def heartbeat(decision: Decision, _caller: Caller, _version: int, request: HeartbeatRequest, asker: Asker) -> None:
     """Answer a heartbeat; it renews the member's session, also while a rebalance asks the member to rejoin."""
-    decision.answer(ticket, _RESPONSES[_beat(decision, request)])
+    decision.answer(asker, _RESPONSES[_beat(decision, request)])
 
 
 def _beat(decision: Decision, request: HeartbeatRequest) -> ErrorCode:

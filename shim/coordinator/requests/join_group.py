@@ -4,7 +4,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue
 from shim.coordinator.decision import Decision, join_response, joined_members, joined_response
-from shim.coordinator.outcome import Caller, Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import maybe_complete_join, prepare_rebalance, rebalance_or_complete_join
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group, GroupState, Member, Parked, Protocol
 from shim.coordinator.state.group_memory import group_size, member_size, protocols_size, record_size
@@ -18,9 +18,9 @@ _SKIP_ASSIGNMENT_FROM = 9
 _MAX_STRING_BYTES = 32_767
 
 
-def join_group(decision: Decision, caller: Caller, version: int, request: JoinGroupRequest, ticket: Ticket) -> None:
+def join_group(decision: Decision, caller: Caller, version: int, request: JoinGroupRequest, asker: Asker) -> None:
     """Answer or park a JoinGroup request."""
-    _Join(decision, caller, version, request, ticket).decide()
+    _Join(decision, caller, version, request, asker).decide()
 
 
 class _Join:
@@ -29,13 +29,13 @@ class _Join:
     __slots__ = ("caller", "decision", "parked", "protocols", "rebalance_timeout_ms", "request", "version")
 
     def __init__(
-        self, decision: Decision, caller: Caller, version: int, request: JoinGroupRequest, ticket: Ticket
+        self, decision: Decision, caller: Caller, version: int, request: JoinGroupRequest, asker: Asker
     ) -> None:
         self.decision = decision
         self.caller = caller
         self.version = version
         self.request = request
-        self.parked = Parked(ticket, version)
+        self.parked = Parked(asker, version)
         self.protocols: tuple[Protocol, ...] = usable_protocols(request.protocol_type, request.protocols)
         # Version 0 has no rebalance timeout of its own.
         self.rebalance_timeout_ms = request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
@@ -161,7 +161,7 @@ class _Join:
         member = group.members[request.member_id]
         if self._needs_no_rebalance(group, member):
             # The answer to the member's last JoinGroup may have been lost.
-            self.decision.answer(self.parked.ticket, joined_response(self.version, group, member))
+            self.decision.answer(self.parked.asker, joined_response(self.version, group, member))
             return
         if not self._has_memory(member):
             self.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, request.member_id)
@@ -240,7 +240,7 @@ class _Join:
         is_leader = group.leader == member.member_id
         # Before version 9 a leader that comes back is shown its old id as the leader's, so that it does not assign.
         self.decision.answer(
-            self.parked.ticket,
+            self.parked.asker,
             join_response(
                 self.version,
                 ErrorCode.NONE,

@@ -3,29 +3,29 @@
 from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import rebalance_or_complete_join, remove_member
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group, GroupState
 
 _MANY_MEMBERS_FROM = 3
 
 
-def leave_group(decision: Decision, version: int, request: LeaveGroupRequest, ticket: Ticket) -> None:
+def leave_group(decision: Decision, _caller: Caller, version: int, request: LeaveGroupRequest, asker: Asker) -> None:
     """Remove members, or pending members; those who stay rebalance."""
     if not request.group_id:
-        decision.answer(ticket, _response(ErrorCode.INVALID_GROUP_ID))
+        decision.answer(asker, _response(ErrorCode.INVALID_GROUP_ID))
         return
     group = decision.state.groups.get(request.group_id)
     identities = request.members if version >= _MANY_MEMBERS_FROM else (MemberIdentity(request.member_id),)
     errors = [_leave(decision, group, identity) for identity in identities]
     if version < _MANY_MEMBERS_FROM:
-        decision.answer(ticket, _response(errors[0]))
+        decision.answer(asker, _response(errors[0]))
     else:
         members = tuple(
             MemberResponse(member_id=who.member_id, group_instance_id=who.group_instance_id, error_code=error)
             for who, error in zip(identities, errors, strict=True)
         )
-        decision.answer(ticket, _response(ErrorCode.NONE, members))
+        decision.answer(asker, _response(ErrorCode.NONE, members))
     if group is not None and group.state is not GroupState.EMPTY and ErrorCode.NONE in errors:
         rebalance_or_complete_join(decision, group)
 

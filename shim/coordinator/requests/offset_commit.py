@@ -13,9 +13,9 @@ from protocol.messages.offset_commit import (
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.conditional_commit import is_conditional
-from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, Who
+from protocol.own.history_log import Who
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Caller, Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.conditional_commit import refusal
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
@@ -30,9 +30,7 @@ _RECORD_SIZE = 80
 _UTF8_MAX = 4
 
 
-def offset_commit(
-    decision: Decision, caller: Caller, version: int, request: OffsetCommitRequest, ticket: Ticket
-) -> None:
+def offset_commit(decision: Decision, caller: Caller, version: int, request: OffsetCommitRequest, asker: Asker) -> None:
     """Answer a commit. All its offsets are in one outcome, except those whose metadata is too large; of a conditional
     commit all are, or none.
 
@@ -55,12 +53,12 @@ def offset_commit(
             decision.renew_session(group.members[request.member_id])
     if error is ErrorCode.NONE and rows and request.retention_time_ms == -1:
         _commit_rows(decision, remembered, request)
-        decision.answer(ticket, _new(AllCommitted, (request,)))
+        decision.answer(asker, _new(AllCommitted, (request,)))
         return
     if error is ErrorCode.NONE and is_conditional(request):
         refused = refusal(state, request)
         if refused is not None:
-            decision.answer(ticket, refused)
+            decision.answer(asker, refused)
             return
     topics = []
     for topic in request.topics:
@@ -71,7 +69,7 @@ def offset_commit(
                 partition_error = _commit(decision, remembered, request, topic.name, partition)
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, partition_error))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
-    decision.answer(ticket, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
+    decision.answer(asker, OffsetCommitResponse(throttle_time_ms=0, topics=tuple(topics)))
 
 
 def _commit_rows(decision: Decision, remembered: Caller | None, request: OffsetCommitRequest) -> None:
@@ -127,29 +125,9 @@ def _commit(
     )
     decision.write(key, value)
     if remembered is not None:
-        _remember(decision, remembered, request, key, value)
+        who = Who(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id, *remembered)
+        decision.remember(key, value, who)
     return ErrorCode.NONE
-
-
-def _remember(
-    decision: Decision, caller: Caller, request: OffsetCommitRequest, key: OffsetCommitKey, value: OffsetCommitValue
-) -> None:
-    decision.history.append(
-        (
-            OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),
-            OffsetHistoryValue(
-                offset=value.offset,
-                leader_epoch=value.leader_epoch,
-                metadata=value.metadata,
-                commit_timestamp=value.commit_timestamp,
-                generation_id=request.generation_id_or_member_epoch,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                client_id=caller.client_id,
-                client_host=caller.client_host,
-            ),
-        )
-    )
 
 
 def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> int:

@@ -1,7 +1,5 @@
 """OffsetDelete, version 0 (Kafka 4.3, KIP-496). Topics are known to exist by then."""
 
-from collections.abc import Collection
-
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -11,12 +9,14 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.tombstones import Tombstones
 from shim.coordinator.state.group import CONSUMER, Group, GroupState
 
 
-def offset_delete(decision: Decision, request: OffsetDeleteRequest, ticket: Ticket) -> None:
+def offset_delete(
+    decision: Decision, _caller: Caller, _version: int, request: OffsetDeleteRequest, asker: Asker
+) -> None:
     """Delete committed offsets, and those of transactions that are not settled; that there is none is no error.
 
     Of a group with members those of topics that it is subscribed to stay. A group that loses all its offsets stays,
@@ -25,12 +25,11 @@ def offset_delete(decision: Decision, request: OffsetDeleteRequest, ticket: Tick
     group = decision.state.groups.get(request.group_id)
     error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group, request)
     if error is not ErrorCode.NONE or group is None:
-        decision.answer(ticket, _response(error))
+        decision.answer(asker, _response(error))
         return
-    pending = decision.state.pending_offsets(group.group_id)
     tombstones = Tombstones(decision, group.group_id)
-    topics = tuple(_delete(decision, group, pending, tombstones, topic) for topic in request.topics)
-    decision.answer(ticket, _response(ErrorCode.NONE, topics))
+    topics = tuple(_delete(decision, group, tombstones, topic) for topic in request.topics)
+    decision.answer(asker, _response(ErrorCode.NONE, topics))
 
 
 def _response(error: ErrorCode, topics: tuple[OffsetDeleteResponseTopic, ...] = ()) -> OffsetDeleteResponse:
@@ -49,18 +48,14 @@ def _check(group: Group | None, request: OffsetDeleteRequest) -> ErrorCode:
 
 
 def _delete(
-    decision: Decision,
-    group: Group,
-    pending: Collection[tuple[str, int]],
-    tombstones: Tombstones,
-    topic: OffsetDeleteRequestTopic,
+    decision: Decision, group: Group, tombstones: Tombstones, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
     subscribed = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
     if not subscribed:
         offsets = decision.state.offsets
         for partition in dict.fromkeys(p.partition_index for p in topic.partitions):
-            if offsets.get(group.group_id, topic.name, partition) is not None or (topic.name, partition) in pending:
+            if offsets.has(group.group_id, topic.name, partition):
                 tombstones.write(topic.name, partition)
     return OffsetDeleteResponseTopic(
         topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)

@@ -35,7 +35,7 @@ def offset_fetch(
         return OffsetFetchResponseGroup(
             group_id=request.group_id, topics=(), error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         )
-    offsets = state.offsets
+    offsets = state.offsets.committed
     if request.topics is None:
         topics = tuple(
             OffsetFetchResponseTopics(
@@ -45,7 +45,7 @@ def offset_fetch(
         )
     else:
         topics = tuple([_asked(offsets, request.group_id, topic) for topic in request.topics])
-    if require_stable and (state.transactions.pending or state.commits):
+    if require_stable and (state.offsets.transactions.pending or state.commits):
         topics = tuple(_stable(state, request.group_id, topic) for topic in topics)
     return OffsetFetchResponseGroup(request.group_id, topics)
 

@@ -97,7 +97,7 @@ def _next_generation(decision: Decision, group: Group) -> None:
     for member in group.members.values():
         parked = group.take_join(member)
         if parked is not None:
-            decision.answer(parked.ticket, joined_response(parked.version, group, member))
+            decision.answer(parked.asker, joined_response(parked.version, group, member))
         decision.renew_session(member)
         member.is_new = False
     group.everybody_syncs()

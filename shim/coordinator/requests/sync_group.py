@@ -4,7 +4,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision, sync_response, synced_response
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.rebalance import prepare_rebalance
 from shim.coordinator.state.group import Group, GroupState, Member, Parked
 from shim.coordinator.state.group_memory import metadata_size, record_size
@@ -14,23 +14,23 @@ from shim.coordinator.state.partition_state import group_metadata
 _PROTOCOL_REQUIRED_FROM = 5
 
 
-def sync_group(decision: Decision, version: int, request: SyncGroupRequest, ticket: Ticket) -> None:
+def sync_group(decision: Decision, _caller: Caller, version: int, request: SyncGroupRequest, asker: Asker) -> None:
     """Answer or park a SyncGroup request; the leader's brings the assignment, which makes the group Stable."""
     group = decision.state.groups.get(request.group_id)
     error = _check(group, version, request)
     if error is not ErrorCode.NONE or group is None:
-        decision.answer(ticket, sync_response(error))
+        decision.answer(asker, sync_response(error))
         return
     member = group.members[request.member_id]
     group.forget_pending_sync(member.member_id)
     if not group.pending_syncs:
         decision.state.deadlines.cancel(group.sync_deadline)
     if group.state is GroupState.STABLE:
-        decision.answer(ticket, synced_response(group, member))
+        decision.answer(asker, synced_response(group, member))
         return
     # The client has asked again on another connection: see JoinGroup.
     decision.refuse_sync(member.sync, ErrorCode.REBALANCE_IN_PROGRESS)
-    member.sync = Parked(ticket, version)
+    member.sync = Parked(asker, version)
     if group.leader == member.member_id:
         _become_stable(decision, group, request)
 
@@ -81,6 +81,6 @@ def _become_stable(decision: Decision, group: Group, request: SyncGroupRequest) 
 def _answer_sync(decision: Decision, group: Group, member: Member) -> None:
     parked, member.sync = member.sync, None
     if parked is not None:
-        decision.answer(parked.ticket, synced_response(group, member))
+        decision.answer(parked.asker, synced_response(group, member))
         # While the request was parked, the session may have come to its end without anything happening.
         decision.renew_session(member)

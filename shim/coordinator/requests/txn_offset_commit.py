@@ -16,20 +16,21 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.own.history_log import Who
 from protocol.own.position import Position
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Caller, Ticket
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.offset_metadata import is_too_large
 from shim.coordinator.state.group import Group, GroupState
 from shim.coordinator.state.group_memory import group_size
-from shim.coordinator.state.parked_commits import Committer, ParkedCommit, TopicPartition
+from shim.coordinator.state.parked_commits import ParkedCommit, TopicPartition
 
 
 def txn_offset_commit(
     decision: Decision,
     caller: Caller,
     request: TxnOffsetCommitRequest,
-    ticket: Ticket,
+    asker: Asker,
     not_before: Position | None = None,
 ) -> TxnOffsetCommitRequest | None:
     """Answer it, or park it and give what is to be sent on: with no member, and without what is refused here.
@@ -59,25 +60,24 @@ def txn_offset_commit(
         if accepted:
             topics.append(topic._replace(partitions=tuple(accepted)))
     if not topics:
-        decision.answer(ticket, _response(request, errors))
+        decision.answer(asker, _response(request, errors))
         return None
     sent_on = request._replace(generation_id=-1, member_id="", group_instance_id=None, topics=tuple(topics))
-    committer = Committer(caller, request.generation_id, request.member_id, request.group_instance_id)
-    parked = ParkedCommit(ticket, committer, request, sent_on, errors, not_before)
-    if group is None:  # it is made when that is read, whatever else was made by then
-        parked.room = group_size(request.group_id)
-        state.reserve(parked.room)
+    committer = Who(request.generation_id, request.member_id, request.group_instance_id, *caller)
+    # The group is made when that is read, whatever else was made by then.
+    room = group_size(request.group_id) if group is None else 0
+    parked = ParkedCommit(asker, committer, request, sent_on, errors, not_before, room)
     state.commits.park(parked)
     # Whatever becomes of the client, and of the broker: its partitions are not unstable for ever.
     state.deadlines.set(parked.deadline, decision.now + 2 * state.settings.offsets_commit_timeout_ms)
     return sent_on
 
 
-def txn_offset_commit_told(decision: Decision, ticket: Ticket, errors: Iterable[tuple[str, int, int]]) -> None:
+def txn_offset_commit_told(decision: Decision, asker: Asker, errors: Iterable[tuple[str, int, int]]) -> None:
     """The cluster has answered what was sent on: (topic, partition, error code) of each. Nothing happens where nobody
     waits for it any more."""
     state = decision.state
-    parked = state.commits.get(ticket)
+    parked = state.commits.get(asker)
     if parked is None:
         return
     for topic, partition, error in errors:
@@ -92,15 +92,15 @@ def txn_offset_commit_told(decision: Decision, ticket: Ticket, errors: Iterable[
         state.deadlines.set(parked.deadline, decision.now + state.settings.offsets_commit_timeout_ms)
 
 
-def commit_deadline_due(decision: Decision, ticket: Ticket) -> None:
+def commit_deadline_due(decision: Decision, asker: Asker) -> None:
     """The cluster has not answered in time, or what it has taken has not been read there."""
     decision.state.commits.overdue += 1
-    txn_offset_commit_given_up(decision, ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    txn_offset_commit_given_up(decision, asker, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorCode) -> None:
+def txn_offset_commit_given_up(decision: Decision, asker: Asker, error: ErrorCode) -> None:
     """How it ended is not known, or not in time: the client is to repeat it. Nothing happens where it was answered."""
-    parked = decision.state.commits.get(ticket)
+    parked = decision.state.commits.get(asker)
     if parked is not None:
         for key in parked.keys:
             parked.errors[key.topic, key.partition] = error
@@ -110,10 +110,9 @@ def txn_offset_commit_given_up(decision: Decision, ticket: Ticket, error: ErrorC
 
 
 def answer_parked(decision: Decision, parked: ParkedCommit) -> None:
-    decision.state.commits.take(parked.ticket)
+    decision.state.commits.take(parked.asker)
     decision.state.deadlines.cancel(parked.deadline)
-    decision.state.reserve(-parked.room)
-    decision.answer(parked.ticket, _response(parked.request, parked.errors))
+    decision.answer(parked.asker, _response(parked.request, parked.errors))
 
 
 def _check(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:

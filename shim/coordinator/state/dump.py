@@ -12,7 +12,7 @@ All little-endian, the values as in the log. Who is parked and what is due is in
 the state after a recovery, not that of the running process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from struct import Struct
 from typing import Final
@@ -40,16 +40,23 @@ class StateDump:
     def __init__(self, state: PartitionState) -> None:
         self._done = [_HEAD.pack(_MAGIC, _VERSION, len(state.recorded))]
         # Two lists, as a list of pairs would be as many objects more, at one stroke.
-        self._groups = zip(list(state.recorded), list(state.recorded.values()), strict=True)
+        self._groups: Iterator[tuple[str, GroupMetadataValue | None]] = zip(
+            list(state.recorded), list(state.recorded.values()), strict=True
+        )
         # At one stroke: transactions last for seconds.
-        self._transactions = state.transactions.dump()
-        self._offsets = state.offsets.begin_dump()
+        self._transactions = state.offsets.transactions.dump()
+        self._offsets = state.offsets.committed.begin_dump()
 
     def step(self) -> bool:
         """Do a little more, some milliseconds' worth at most as long as no single group is huge. False at the end."""
         pieces = [_group(*group) for group in islice(self._groups, _GROUPS_A_STEP)]
         self._done += pieces
         return bool(pieces) or self._offsets.step()
+
+    def give_up(self) -> None:
+        """Nobody will ask for the pieces: no step does anything any more, and the next dump does not wait for this."""
+        self._done, self._groups, self._transactions = [], iter(()), b""
+        self._offsets.give_up()
 
     def pieces(self) -> list[bytes]:
         """All of it, in pieces that belong one after the other. Once, after the last step: nothing is left here."""
@@ -71,9 +78,9 @@ def restore_state(state: PartitionState, raw: bytes | bytearray | memoryview, ch
         if group_id in state.recorded:
             dump.fail("a group twice")
         state.restore_group(group_id, _decoded(group_id, value) if value else None)
-    state.transactions = Transactions.restore(dump.take(dump.unpack(_LENGTH)[0]))
-    state.offsets = OffsetTable.restore(dump.rest(), check)
-    if not (state.offsets.groups() | set(state.transactions.groups())) <= state.recorded.keys():
+    state.offsets.transactions = Transactions.restore(dump.take(dump.unpack(_LENGTH)[0]))
+    state.offsets.committed = OffsetTable.restore(dump.rest(), check)
+    if not state.recorded.keys() >= set(state.offsets.groups()):
         dump.fail("offsets of a group that is not there")
 
 

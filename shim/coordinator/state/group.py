@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataValue
-from shim.coordinator.outcome import Ticket
+from shim.coordinator.outcome import Asker
 from shim.coordinator.state.group_memory import (
     MEMBER_BYTES,
+    MemoryShare,
     group_size,
     metadata_size,
     pending_member_size,
@@ -76,7 +77,7 @@ class Protocol(NamedTuple):
 class Parked(NamedTuple):
     """A request that waits for its answer, and the version it was asked in."""
 
-    ticket: Ticket
+    asker: Asker
     version: int
 
 
@@ -147,9 +148,8 @@ class Group:
     """
 
     __slots__ = (
+        "_memory",
         "_offered",
-        "_size",
-        "counted_size",
         "generation_id",
         "group_id",
         "initial_delay",
@@ -162,13 +162,14 @@ class Group:
         "protocol_name",
         "protocol_type",
         "recorded_size",
+        "size",
         "state",
         "state_timestamp",
         "static_members",
         "subscribed_topics",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, memory: MemoryShare) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_timestamp = -1  # milliseconds since the epoch; -1 unknown
@@ -187,9 +188,10 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
         self._offered: dict[str, int] = {}  # protocol name -> how many members offer it
-        self._size = group_size(group_id)
-        self.recorded_size = 0  # of subscriptions and assignments in the last record
-        self.counted_size = 0  # what the state has added to its sum
+        self._memory = memory
+        self.size = 0  # what the group takes of it
+        self.recorded_size = 0  # of that, subscriptions and assignments in the last record
+        self._take(group_size(group_id))
 
     @property
     def join_deadline(self) -> Deadline:
@@ -199,19 +201,26 @@ class Group:
     def sync_deadline(self) -> Deadline:
         return Deadline(DeadlineKind.SYNC, self.group_id)
 
-    @property
-    def size(self) -> int:
-        """What the group takes in memory."""
-        return self._size + self.recorded_size
+    # -- memory
+
+    def _take(self, more: int) -> None:
+        self.size += more
+        self._memory.take(more)
 
     def count(self, record: GroupMetadataValue | None) -> None:
         """Work out the size anew, `record` being the group's last one."""
-        self._size = (
+        self.recorded_size = metadata_size(record) if record is not None else 0
+        size = (
             group_size(self.group_id)
             + sum(member.size() for member in self.members.values())
             + sum(map(pending_member_size, self.pending_joins))
+            + self.recorded_size
         )
-        self.recorded_size = metadata_size(record) if record is not None else 0
+        self._take(size - self.size)
+
+    def give_back(self) -> None:
+        """It is gone, and takes nothing any more."""
+        self._take(-self.size)
 
     # -- state
 
@@ -233,7 +242,7 @@ class Group:
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._size += member.size()
+        self._take(member.size())
         self._offer(member.protocols)
         self.forget_pending(member.member_id)
         if self.leader is None:
@@ -249,7 +258,7 @@ class Group:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._size -= member.size()
+        self._take(-member.size())
         self._withdraw(member.protocols)
         if not self.members:
             # Emptied dicts would keep their size.
@@ -268,13 +277,13 @@ class Group:
             self.pending_joins[member_id] = None
         else:
             self.pending_joins = {member_id: None}
-        self._size += pending_member_size(member_id)
+        self._take(pending_member_size(member_id))
 
     def forget_pending(self, member_id: str) -> None:
         """Nothing happens where it is none that was given out."""
         if isinstance(self.pending_joins, dict) and member_id in self.pending_joins:
             del self.pending_joins[member_id]
-            self._size -= pending_member_size(member_id)
+            self._take(-pending_member_size(member_id))
             if not self.pending_joins:
                 self.pending_joins = _NOBODY
 
@@ -316,7 +325,7 @@ class Group:
 
     def set_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
         """Replace what the member offers."""
-        self._size += protocols_size(protocols) - protocols_size(member.protocols)
+        self._take(protocols_size(protocols) - protocols_size(member.protocols))
         self._withdraw(member.protocols)
         member.protocols = protocols
         self._offer(protocols)

@@ -1,9 +1,9 @@
 """What groups take in memory, and the limit on it (`group.memory.max.bytes`).
 
 Not the offsets, which are bounded by what there is to commit to. Everything else that a client can make the coordinator
-keep counts: groups, members, pending members, what members offer, assignments. A group knows its own size; the state
-of its offsets partition adds them up, and one limit is on those of all partitions of a process. Whoever would go
-beyond it is refused; what is there already is never touched.
+keep counts: groups, members, pending members, what members offer, assignments. A group takes what it needs, as it
+changes, from the share of its offsets partition, and gives it back; one limit is on the shares of all partitions of a
+process. Whoever would go beyond it is refused; what is there already is never touched.
 """
 
 from collections.abc import Iterable
@@ -72,3 +72,28 @@ class GroupMemory:
 
     def has_room(self, more: int) -> bool:
         return self.used + more <= self.limit
+
+
+class MemoryShare:
+    """What one offsets partition uses of it."""
+
+    __slots__ = ("_memory", "used")
+
+    def __init__(self, memory: GroupMemory) -> None:
+        self._memory = memory
+        self.used = 0
+
+    def has_room(self, more: int) -> bool:
+        """In all of it."""
+        return self._memory.has_room(more)
+
+    def take(self, more: int) -> None:
+        """So much more is used; where that is below 0, it is given back."""
+        self.used += more
+        self._memory.used += more
+
+    def move_to(self, memory: GroupMemory) -> None:
+        """Be a share of this memory, in place of the other."""
+        self._memory.used -= self.used
+        self._memory = memory
+        memory.used += self.used

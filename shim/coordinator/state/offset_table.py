@@ -141,7 +141,7 @@ class OffsetTable:
     def begin_dump(self) -> "TableDump":
         """A dump of the table as it is now, made in steps; what is set or deleted between them does not show.
 
-        One at a time: the dump that was begun before is brought to its end.
+        One at a time: the dump that was begun before is brought to its end, unless it was given up.
         """
         while self._dumping is not None and self._dumping.step():
             pass
@@ -183,13 +183,19 @@ class TableDump:
     Nothing in the bytes tells whether one of them was changed; a checksum is for whoever keeps them.
     """
 
-    __slots__ = ("_done", "_head", "_names", "_pending")
+    __slots__ = ("_done", "_given_up", "_head", "_names", "_pending")
 
     def __init__(self, groups: dict[str, dict[str, TopicOffsets]], count: int) -> None:
         self._head = _HEAD.pack(_MAGIC, _VERSION, len(groups), count)
         self._pending = dict(groups)
         self._done = dict.fromkeys(groups, b"")  # in the table's order
         self._names: dict[str, bytes] = {}
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Nobody will ask for the pieces: no step does anything any more, and nothing is left here."""
+        self._given_up = True
+        self._pending, self._done, self._names = {}, {}, {}
 
     def step(self) -> bool:
         """Dump one more group. False when there is none left."""
@@ -215,7 +221,7 @@ class TableDump:
 
     def pieces(self) -> list[bytes]:
         """All of it, in pieces that belong one after the other. Once, after the last step: nothing is left here."""
-        if self._pending:
+        if self._pending or self._given_up:
             raise RuntimeError("the dump is not at its end")
         done, self._done = self._done, {}
         return [self._head, *done.values()]

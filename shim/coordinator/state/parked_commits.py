@@ -8,54 +8,42 @@ from typing import Final, NamedTuple
 
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import Who
 from protocol.own.position import Position
-from shim.coordinator.outcome import Caller, Ticket
+from shim.coordinator.outcome import Asker
+from shim.coordinator.state.group_memory import MemoryShare
 
 TopicPartition = tuple[str, int]
 
-_UTF8_MAX: Final = 4  # bytes of a character
 _MOST_GIVEN_UP: Final = 10_000
 """So many producers and groups are told apart."""
-
-
-class Committer(NamedTuple):
-    """Who commits, for the history."""
-
-    caller: Caller
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
-
-    @property
-    def size(self) -> int:
-        """At most so many bytes does it take in a record of the history."""
-        return _UTF8_MAX * sum(map(len, (*self.caller, self.member_id, self.group_instance_id or "")))
 
 
 class CommitDeadline(NamedTuple):
     """The key of the deadline of a parked commit."""
 
-    ticket: Ticket
+    asker: Asker
 
 
 class ParkedCommit:
-    """A commit that was sent on. ``errors``: what is known of each of its partitions; NONE in the end. ``room``: memory
-    that is kept free for the group that it makes. ``not_before``: its batch is behind that end of the cluster's log,
-    where it had to be looked for.
+    """A commit that was sent on. ``committer``: for the history. ``errors``: what is known of each of its partitions;
+    NONE in the end. ``room``: memory that is kept free for the group that it makes, until that is there.
+    ``not_before``: its batch is behind that end of the cluster's log, where it had to be looked for.
     """
 
-    __slots__ = ("committer", "errors", "is_written", "not_before", "request", "room", "sent_on", "ticket", "told")
+    __slots__ = ("asker", "committer", "errors", "is_written", "not_before", "request", "room", "sent_on", "told")
 
     def __init__(
         self,
-        ticket: Ticket,
-        committer: Committer,
+        asker: Asker,
+        committer: Who,
         request: TxnOffsetCommitRequest,
         sent_on: TxnOffsetCommitRequest,
         errors: dict[TopicPartition, int],
         not_before: Position | None = None,
+        room: int = 0,
     ) -> None:
-        self.ticket = ticket
+        self.asker = asker
         self.committer = committer
         self.request = request
         self.sent_on = sent_on
@@ -63,11 +51,11 @@ class ParkedCommit:
         self.not_before = not_before
         self.told = False
         self.is_written = False
-        self.room = 0
+        self.room = room
 
     @property
     def deadline(self) -> CommitDeadline:
-        return CommitDeadline(self.ticket)
+        return CommitDeadline(self.asker)
 
     @property
     def keys(self) -> list[OffsetCommitKey]:
@@ -95,10 +83,11 @@ class ParkedCommit:
 
 
 class ParkedCommits:
-    """Those that were sent on and are not answered, by ticket."""
+    """Those that were sent on and are not answered, by asker."""
 
-    def __init__(self) -> None:
-        self._parked: dict[Ticket, ParkedCommit] = {}
+    def __init__(self, memory: MemoryShare) -> None:
+        self._memory = memory
+        self._parked: dict[Asker, ParkedCommit] = {}
         self._keys: Counter[OffsetCommitKey] = Counter()
         self._given_up: set[tuple[int, str]] = set()
         self._any_given_up = False
@@ -106,15 +95,17 @@ class ParkedCommits:
         """So many had not been answered by the cluster, or not been read in its log, when their deadlines came up."""
 
     def park(self, parked: ParkedCommit) -> None:
-        self._parked[parked.ticket] = parked
+        self._memory.take(parked.room)
+        self._parked[parked.asker] = parked
         self._keys.update(parked.keys)
 
-    def get(self, ticket: Ticket) -> ParkedCommit | None:
-        return self._parked.get(ticket)
+    def get(self, asker: Asker) -> ParkedCommit | None:
+        return self._parked.get(asker)
 
-    def take(self, ticket: Ticket) -> ParkedCommit | None:
-        parked = self._parked.pop(ticket, None)
+    def take(self, asker: Asker) -> ParkedCommit | None:
+        parked = self._parked.pop(asker, None)
         if parked is not None:
+            self._memory.take(-parked.room)
             for key in parked.keys:
                 self._keys[key] -= 1
                 if not self._keys[key]:
@@ -126,9 +117,6 @@ class ParkedCommits:
 
     def __bool__(self) -> bool:
         return bool(self._parked)
-
-    def tickets(self) -> list[Ticket]:
-        return list(self._parked)
 
     def lost(self, producer_id: int) -> None:
         """What was read of that producer's is not in the cluster's log any more."""
@@ -145,7 +133,12 @@ class ParkedCommits:
             self._any_given_up = True
 
     def read(self, parked: ParkedCommit) -> None:
-        """With a batch that is surely its own, all has been read that the producer had written for the group before."""
+        """Its batch was read, and has made its group. Where that batch is surely its own, all has been read that the
+        producer had written for the group before.
+        """
+        parked.is_written = True
+        self._memory.take(-parked.room)
+        parked.room = 0
         if parked.not_before is not None:
             self._given_up.discard(_whose(parked))
 

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
-from protocol.own.position import UNKNOWN_EPOCH, Position
-from shim.coordinator.outcome import Producer
+from protocol.own.position import UNKNOWN_EPOCH, Position, Producer
 from shim.coordinator.state.dump_reader import DumpReader
 
 _COUNTS: Final = Struct("<IIQ")
@@ -142,6 +141,9 @@ class Transactions:
 
     def groups(self) -> Collection[str]:
         return self._groups.keys()
+
+    def topics(self) -> set[str]:
+        return {topic for of_group in self._groups.values() for topic, _ in of_group}
 
     def of_group(self, group: str) -> Collection[tuple[str, int]]:
         """Every (topic, partition) of which an offset of the group is pending."""

@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue
-from protocol.own.position import Position
+from protocol.own.history_log import Who
+from protocol.own.position import Position, Producer
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Caller, Producer, Transaction
+from shim.coordinator.outcome import TransactionBatch, TransactionEnd
 from shim.coordinator.requests.txn_offset_commit import answer_parked
-from shim.coordinator.state.parked_commits import Committer
 from shim.coordinator.state.partition_state import PartitionState
-from shim.coordinator.state.transactions import Settled
 
 NOBODY: Final = 2**63 - 1
 """A producer id that no cluster gives out: a position by itself is said by an end of its transaction."""
 
-_UNKNOWN: Final = Committer(Caller("", ""), -1, "", None)
+_UNKNOWN: Final = Who(-1, "", None, "", "")
+_UTF8_MAX: Final = 4  # bytes of a character
 
 
 class FollowedBatch(NamedTuple):
@@ -46,14 +45,21 @@ class Reset(NamedTuple):
     position: Position
 
 
-class FollowedEnd(NamedTuple):
-    """The marker that ends a producer's transaction in the partition. ``position``: behind it."""
-
-    producer_id: int
-    producer_epoch: int
-    position: Position
-    committed: bool
-    coordinator_epoch: int
+def follow(decision: Decision, read: FollowedBatch | TransactionEnd | LostTransaction | Reset | Position) -> None:
+    """Take over what was read in the cluster's `__consumer_offsets`: in its order, from `followed` on. What is not
+    in this partition is the caller's to leave out. A position alone says that there was nothing else up to there.
+    """
+    match read:
+        case FollowedBatch():
+            follow_batch(decision, read)
+        case TransactionEnd():
+            follow_end(decision, read)
+        case LostTransaction():
+            follow_lost(decision, read)
+        case Reset():
+            follow_reset(decision, read)
+        case Position():
+            follow_position(decision, read)
 
 
 def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
@@ -61,25 +67,20 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
     state = decision.state
     if not batch.records or _is_behind(decision, batch.position):
         return
-    producer = Producer(batch.position.partition, batch.producer_id)
-    decision.begin_transaction(Transaction(batch.producer_id, batch.producer_epoch, batch.position))
-    for key, value in batch.records:
-        decision.write_pending(key, value)
+    taken = TransactionBatch(batch.producer_id, batch.producer_epoch, batch.position)
+    decision.write_pending(taken, batch.records)
     written = dict(batch.records)
     for group in {key.group for key in written}:
         of_group = {key: value for key, value in written.items() if key.group == group}
         for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
             if parked.wrote(of_group, batch.position):
-                parked.is_written = True
-                state.reserve(-parked.room)  # its group is there
-                parked.room = 0
                 state.commits.read(parked)
-                state.committers.setdefault(producer, {})[group] = parked.committer
+                state.committers.setdefault(taken.producer, {})[group] = parked.committer
                 if parked.told:
                     answer_parked(decision, parked)
 
 
-def follow_end(decision: Decision, end: FollowedEnd) -> None:
+def follow_end(decision: Decision, end: TransactionEnd) -> None:
     """What of the producer is pending is committed, or dropped.
 
     The marker is written wherever the log has a batch that it ends, also where tombstones have taken all that was
@@ -87,20 +88,17 @@ def follow_end(decision: Decision, end: FollowedEnd) -> None:
     """
     if _is_behind(decision, end.position):
         return
-    producer = Producer(end.position.partition, end.producer_id)
-    committers = decision.state.committers.pop(producer, {})
-    if not decision.state.transactions.is_open(producer):
+    committers = decision.state.committers.pop(end.producer, {})
+    if not decision.state.offsets.transactions.is_open(end.producer):
         return
-    settled = decision.end_transaction(
-        Transaction(end.producer_id, end.producer_epoch, end.position, end.committed, end.coordinator_epoch)
-    )
+    settled = decision.end_transaction(end)
     if decision.state.settings.offsets_history_retention_minutes > 0:
         # Who has committed is repeated for every offset, and may be a hundred times as long as that.
         room = decision.state.settings.commit_max_bytes
         for each in settled:
             committer = committers.get(each.key.group, _UNKNOWN)
-            room -= committer.size
-            _remember(decision, committer if room >= 0 else _UNKNOWN, each)
+            room -= _size(committer)
+            decision.remember(each.key, each.value, committer if room >= 0 else _UNKNOWN)
 
 
 def end_left_open(decision: Decision, producer: Producer) -> None:
@@ -109,23 +107,23 @@ def end_left_open(decision: Decision, producer: Producer) -> None:
     What the producer may yet add to it begins another one in this log, which the marker ends. Of no use to anybody is
     the producer's epoch, and it is not kept.
     """
-    transactions = decision.state.transactions
+    transactions = decision.state.offsets.transactions
     if transactions.is_left_open(producer):
         position = transactions.positions[producer.followed]
-        decision.end_transaction(Transaction(producer.producer_id, 0, position, committed=False))
+        decision.end_transaction(TransactionEnd(producer.producer_id, 0, position, committed=False))
 
 
 def follow_position(decision: Decision, position: Position) -> None:
     """The cluster's log has been read up to there, and what was read is no concern."""
     if not _is_behind(decision, position):
-        decision.end_transaction(Transaction(NOBODY, 0, position, committed=False))
+        decision.end_transaction(TransactionEnd(NOBODY, 0, position, committed=False))
 
 
 def steps_of_reset(state: PartitionState, position: Position) -> list[LostTransaction | Reset]:
     """What is to be taken over, each by itself, and in this order: with the position the reset is done. A crash before
     leaves the old position, and it is found again that the cluster's log has changed.
     """
-    lost = state.transactions.lost_behind(position)
+    lost = state.offsets.transactions.lost_behind(position)
     return [*(LostTransaction(producer) for producer in lost), Reset(position)]
 
 
@@ -137,35 +135,21 @@ def follow_lost(decision: Decision, lost: LostTransaction) -> None:
     state = decision.state
     state.committers.pop(lost.producer, None)
     state.commits.lost(producer_id)
-    decision.end_transaction(Transaction(producer_id, 0, state.transactions.positions[followed], committed=False))
+    position = state.offsets.transactions.positions[followed]
+    decision.end_transaction(TransactionEnd(producer_id, 0, position, committed=False))
 
 
 def follow_reset(decision: Decision, reset: Reset) -> None:
     """The position goes back."""
-    if reset.position != decision.state.transactions.positions.get(reset.position.partition):
-        decision.end_transaction(Transaction(NOBODY, 0, reset.position, committed=False))
+    if reset.position != decision.state.offsets.transactions.positions.get(reset.position.partition):
+        decision.end_transaction(TransactionEnd(NOBODY, 0, reset.position, committed=False))
 
 
 def _is_behind(decision: Decision, position: Position) -> bool:
-    known = decision.state.transactions.positions.get(position.partition)
+    known = decision.state.offsets.transactions.positions.get(position.partition)
     return known is not None and position.next_offset <= known.next_offset
 
 
-def _remember(decision: Decision, committer: Committer, settled: Settled) -> None:
-    key, value = settled
-    decision.history.append(
-        (
-            OffsetHistoryKey(key.group, key.topic, key.partition, decision.now),
-            OffsetHistoryValue(
-                offset=value.offset,
-                leader_epoch=value.leader_epoch,
-                metadata=value.metadata,
-                commit_timestamp=value.commit_timestamp,
-                generation_id=committer.generation_id,
-                member_id=committer.member_id,
-                group_instance_id=committer.group_instance_id,
-                client_id=committer.caller.client_id,
-                client_host=committer.caller.client_host,
-            ),
-        )
-    )
+def _size(who: Who) -> int:
+    """At most so many bytes does it take in a record of the history."""
+    return _UTF8_MAX * sum(map(len, (who.client_id, who.client_host, who.member_id, who.group_instance_id or "")))

@@ -5,18 +5,13 @@ from typing import Final
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Outcome, RetentionStep, Ticket
+from shim.coordinator.outcome import Asker, Outcome, RetentionStep
 from shim.coordinator.state.group import Group, GroupState
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.partition_state import PartitionState
+from shim.coordinator.upkeep.steps import AT_ONCE, DELETED, step
 
 _MINUTE_MS: Final = 60_000
-
-# A step ends when it has looked at so many offsets: a millisecond or two. To delete one takes as long as to look at so
-# many.
-_STEP: Final = 2_000
-_DELETED: Final = 8
-_AT_ONCE: Final = 250
 
 
 class RetentionCheck:
@@ -34,31 +29,25 @@ class RetentionCheck:
         self._costs = self._look(list(state.groups))
         self.over = False
 
-    def step(self, now: int, ticket: Ticket) -> Outcome:
-        """The ticket is answered with a :class:`RetentionStep`."""
+    def step(self, now: int, asker: Asker) -> Outcome:
+        """The answer is a :class:`RetentionStep`."""
         self._decision = Decision(self._state, now)
         self._offsets = self._groups = 0
-        left = _STEP
-        for cost in self._costs:
-            left -= cost
-            if left <= 0:
-                break
-        else:
-            self.over = True
-        self._decision.answer(ticket, RetentionStep(self._offsets, self._groups, more=not self.over))
+        self.over = not step(self._costs)
+        self._decision.answer(asker, RetentionStep(self._offsets, self._groups, more=not self.over))
         return self._decision.outcome
 
     def _look(self, group_ids: list[str]) -> Iterator[int]:
-        """Gives after each bit of work what it cost; the next one may belong to another step."""
+        """Gives what each bit of work cost; the next one may belong to another step."""
         state = self._state
         for group_id in group_ids:
-            for topic in state.offsets.topics(group_id):
+            for topic in state.offsets.committed.topics(group_id):
                 yield 1
                 group = state.groups.get(group_id)
                 if group is not None and self._may_have_expired(group, topic):
-                    partitions = state.offsets.partitions(group_id, topic)
-                    for first in range(0, len(partitions), _AT_ONCE):
-                        yield self._delete_expired(group_id, topic, partitions[first : first + _AT_ONCE])
+                    partitions = state.offsets.committed.partitions(group_id, topic)
+                    for first in range(0, len(partitions), AT_ONCE):
+                        yield self._delete_expired(group_id, topic, partitions[first : first + AT_ONCE])
             yield self._delete_unused_group(group_id)
 
     def _may_have_expired(self, group: Group, topic: str) -> bool:
@@ -69,7 +58,7 @@ class RetentionCheck:
         return (
             since is None
             or self._decision.now - since >= self._retention_ms
-            or self._state.offsets.has_expire_timestamps(group.group_id, topic)
+            or self._state.offsets.committed.has_expire_timestamps(group.group_id, topic)
         )
 
     def _delete_expired(self, group_id: str, topic: str, partitions: list[int]) -> int:
@@ -82,14 +71,14 @@ class RetentionCheck:
         expired = [
             OffsetCommitKey(group_id, topic, partition)
             for partition in partitions
-            if (committed := state.offsets.get(group_id, topic, partition)) is not None
+            if (committed := state.offsets.committed.get(group_id, topic, partition)) is not None
             and self._has_expired(committed, since, now)
         ]
         expired = [key for key in expired if not state.is_unstable(key)]
         for key in expired:
             self._decision.write(key, None)
         self._offsets += len(expired)
-        return len(partitions) + _DELETED * len(expired)
+        return len(partitions) + DELETED * len(expired)
 
     def _has_expired(self, committed: CommittedOffset, since: int | None, now: int) -> bool:
         if committed.expire_timestamp != -1:  # of a client that said how long, up to OffsetCommit v4
@@ -101,11 +90,11 @@ class RetentionCheck:
         group = state.groups.get(group_id)
         if group is None or group.state is not GroupState.EMPTY:
             return 1
-        if state.offsets.has_offsets(group_id) or state.pending_offsets(group_id):
+        if state.offsets.has_group(group_id):
             return 1
         self._decision.write(GroupMetadataKey(group_id), None)
         self._groups += 1
-        return _DELETED
+        return DELETED
 
 
 def _may_expire(group: Group, topic: str) -> bool:

@@ -1,18 +1,12 @@
 """The end of the offsets for a topic that does not exist any more (Kafka 4.3, `onPartitionsDeleted`)."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Outcome, Ticket, TopicDeletionStep
+from shim.coordinator.outcome import Asker, Outcome, TopicDeletionStep
 from shim.coordinator.state.partition_state import PartitionState
-
-# A step ends when it has looked at so many groups: a millisecond or two. To delete an offset takes as long as to look
-# at so many.
-_STEP: Final = 2_000
-_DELETED: Final = 8
-_AT_ONCE: Final = 250
+from shim.coordinator.upkeep.steps import AT_ONCE, DELETED, step
 
 
 class TopicDeletion:
@@ -28,38 +22,27 @@ class TopicDeletion:
         self._topic = topic
         self._decision = Decision(state, 0)
         self._offsets = 0
-        self._costs = self._delete(list(dict.fromkeys((*state.offsets.groups(), *state.transactions.groups()))))
-        self._over = False
+        self._costs = self._delete(state.offsets.groups())
 
-    def step(self, now: int, ticket: Ticket) -> Outcome:
-        """The ticket is answered with a :class:`TopicDeletionStep`."""
+    def step(self, now: int, asker: Asker) -> Outcome:
+        """The answer is a :class:`TopicDeletionStep`."""
         self._decision = Decision(self._state, now)
         self._offsets = 0
-        left = _STEP
-        for cost in self._costs:
-            left -= cost
-            if left <= 0:
-                break
-        else:
-            self._over = True
-        self._decision.answer(ticket, TopicDeletionStep(self._offsets, more=not self._over))
+        more = step(self._costs)
+        self._decision.answer(asker, TopicDeletionStep(self._offsets, more=more))
         return self._decision.outcome
 
     def _delete(self, group_ids: list[str]) -> Iterator[int]:
-        """Gives after each bit of work what it cost; the next one may belong to another step."""
+        """Gives what each bit of work cost; the next one may belong to another step."""
+        offsets, topic = self._state.offsets, self._topic
         for group_id in group_ids:
             yield 1
-            partitions = self._partitions(group_id)
-            for first in range(0, len(partitions), _AT_ONCE):
+            partitions = offsets.partitions(group_id, topic)
+            for first in range(0, len(partitions), AT_ONCE):
                 # Looked for anew: there may have been requests since.
-                there = set(self._partitions(group_id)) if first else set(partitions)
-                doomed = [partition for partition in partitions[first : first + _AT_ONCE] if partition in there]
+                there = set(offsets.partitions(group_id, topic)) if first else set(partitions)
+                doomed = [partition for partition in partitions[first : first + AT_ONCE] if partition in there]
                 for partition in doomed:
-                    self._decision.write(OffsetCommitKey(group_id, self._topic, partition), None)
+                    self._decision.write(OffsetCommitKey(group_id, topic, partition), None)
                 self._offsets += len(doomed)
-                yield len(doomed) * _DELETED
-
-    def _partitions(self, group_id: str) -> list[int]:
-        state, topic = self._state, self._topic
-        pending = [partition for each, partition in state.pending_offsets(group_id) if each == topic]
-        return list(dict.fromkeys((*state.offsets.partitions(group_id, topic), *pending)))
+                yield len(doomed) * DELETED

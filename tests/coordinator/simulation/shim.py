@@ -29,18 +29,18 @@ from shim.coordinator import (
     Caller,
     CoordinatorSettings,
     FollowedBatch,
-    FollowedEnd,
     GroupCoordinator,
     GroupMemory,
     Outcome,
-    Producer,
     Record,
     RetentionStep,
     StateDump,
     TopicDeletion,
     TopicDeletionStep,
-    Transaction,
+    TransactionBatch,
+    TransactionEnd,
 )
+from tests.coordinator.driving import parked
 
 from .events import Events
 
@@ -109,7 +109,7 @@ class Batch(NamedTuple):
     """Of the log, as it is read back: records, or a marker."""
 
     records: tuple[Record, ...]
-    transaction: Transaction | None
+    transaction: TransactionBatch | TransactionEnd | None
 
 
 class Observer(Protocol):
@@ -316,7 +316,7 @@ class Shim:
         self.log += flying.batches[: self.events.random.randint(0, len(flying.batches))]
         lost = [call for call, _ in (*flying.held, *self._next.held)] + list(self.waiting)
         if self.coordinator is not None:
-            assert set(self.coordinator.parked()) == set(self.waiting), "who waits is not who is parked"
+            assert set(parked(self.coordinator)) == set(self.waiting), "who waits is not who is parked"
             self.coordinator.released()
             assert self.memory.used == 0
         self.coordinator = None
@@ -439,7 +439,7 @@ class Shim:
             batch = FollowedBatch(entry.producer_id, entry.producer_epoch, position, offsets)
             self.decide(lambda coordinator, now: coordinator.follow(now, batch))
         else:
-            end = FollowedEnd(entry[0], entry[1], position, entry[2], 7)
+            end = TransactionEnd(entry[0], entry[1], position, entry[2], 7)
             self.decide(lambda coordinator, now: coordinator.follow(now, end))
         self.follow()
 
@@ -487,15 +487,14 @@ def _through_bytes(record: Record) -> Record:
 
 
 def replay(coordinator: GroupCoordinator, batch: Batch) -> None:
-    """As `shim.runtime.loading`."""
+    """As `shim.runtime.replaying`."""
     transaction = batch.transaction
-    producer = Producer(transaction.position.partition, transaction.producer_id) if transaction is not None else None
     for key, value in batch.records:
-        if transaction is not None and producer is not None:
+        if transaction is not None:
             assert isinstance(key, OffsetCommitKey)
             assert isinstance(value, OffsetCommitValue)
-            coordinator.replay_pending(producer, transaction.position, key, value)
+            coordinator.replay_pending(transaction.producer, transaction.position, key, value)
         else:
             coordinator.replay(key, value)
-    if transaction is not None and producer is not None and transaction.committed is not None:
-        coordinator.replay_end(producer, transaction.position, committed=transaction.committed)
+    if isinstance(transaction, TransactionEnd):
+        coordinator.replay_end(transaction.producer, transaction.position, committed=transaction.committed)

@@ -11,8 +11,8 @@ from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteReq
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.own.conditional_commit import expecting
-from shim.coordinator import CoordinatorSettings
-from tests.coordinator.driving import START
+from shim.coordinator import CoordinatorSettings, TransactionBatch, TransactionEnd
+from tests.coordinator.driving import START, parked
 
 from .consumer import Consumer, commit_of
 from .events import Events
@@ -285,9 +285,9 @@ class World:
             self.events.run(MINUTE_MS)
         coordinator = self.shim.coordinator
         assert coordinator is not None
-        hold(coordinator.parked() == [] and not self.shim.waiting, "ANSWERS", "somebody waits for ever")
+        hold(parked(coordinator) == [] and not self.shim.waiting, "ANSWERS", "somebody waits for ever")
         hold(coordinator.next_deadline() is None, "ANSWERS", "something is still due")
-        hold(coordinator.group_count == 0, "EXPIRY", f"{[*coordinator.group_ids()]} are left")
+        hold(len(coordinator.group_ids()) == 0, "EXPIRY", f"{[*coordinator.group_ids()]} are left")
         hold(coordinator.offset_count == 0, "EXPIRY", f"{coordinator.offset_count} offsets are left")
         hold(
             coordinator.group_bytes == self.shim.memory.used == 0, "EXPIRY", f"{coordinator.group_bytes} bytes are left"
@@ -296,11 +296,11 @@ class World:
 
     def _is_the_clusters_log_taken_over(self) -> None:
         taken = [batch.transaction for batch in self.shim.log if batch.transaction is not None]
-        batches = [each.position.next_offset for each in taken if each.committed is None]
+        batches = [each.position.next_offset for each in taken if isinstance(each, TransactionBatch)]
         there = [at for at, entry in enumerate(self.cluster, 1) if isinstance(entry, TxnOffsetCommitRequest)]
         hold(batches == there, "LOG", f"batches {there} of the cluster, {batches} taken over")
         for each in taken:
-            if each.committed is not None and each.position.next_offset:
+            if isinstance(each, TransactionEnd) and each.position.next_offset:
                 entry = self.cluster[each.position.next_offset - 1]
                 hold(entry == (each.producer_id, each.producer_epoch, each.committed), "LOG", f"{entry} became {each}")
 

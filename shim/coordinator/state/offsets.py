@@ -1,0 +1,106 @@
+"""The offsets that the records of a log make: those that are committed, and those of transactions that have not ended.
+
+This is the one place that says what a record does to an offset. The coordinator goes by it as it decides and as it
+recovers, and so does whoever reads a log at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from protocol.commit_rows import CommitRows
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.position import Position, Producer
+from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
+from shim.coordinator.state.transactions import Settled, Transactions
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
+
+
+class Offsets:
+    """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
+
+    __slots__ = ("committed", "transactions")
+
+    def __init__(self) -> None:
+        self.committed = OffsetTable()
+        self.transactions = Transactions()
+
+    # -- records
+
+    def commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        """A record outside of transactions: it wins over what is pending, however that ends."""
+        if self.transactions.pending:
+            self.transactions.overtake(key)
+        self._set(key, value)
+
+    def commit_rows(self, group: str, topic: str, rows: CommitRows, commit_timestamp: int) -> None:
+        """:meth:`commit` for each row, without metadata and expire timestamp."""
+        if self.transactions.pending:
+            for partition, _, _ in rows.values():
+                self.transactions.overtake(OffsetCommitKey(group, topic, partition))
+        self.committed.set_rows(group, topic, rows, commit_timestamp)
+
+    def delete(self, key: OffsetCommitKey) -> None:
+        """A tombstone: it takes what is pending, too."""
+        self.committed.delete(key.group, key.topic, key.partition)
+        if self.transactions.pending:
+            self.transactions.forget(key)
+
+    def add_pending(
+        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        """A record of a transaction."""
+        self.transactions.taken_over(position)
+        self.transactions.add(producer, key, value, position)
+
+    def end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
+        """A marker. Gives what it has put in force."""
+        self.transactions.taken_over(position)
+        settled = self.transactions.end(producer, committed=committed)
+        for key, value in settled:
+            self._set(key, value)
+        return settled
+
+    def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        self.committed.set(key.group, key.topic, key.partition, committed_offset(value))
+
+    # -- committed or pending
+
+    def has_group(self, group: str) -> bool:
+        return self.committed.has_offsets(group) or self.transactions.has_group(group)
+
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys((*self.committed.groups(), *self.transactions.groups())))
+
+    def topics(self) -> set[str]:
+        return {*self.committed.all_topics(), *self.transactions.topics()}
+
+    def has(self, group: str, topic: str, partition: int) -> bool:
+        return self.committed.get(group, topic, partition) is not None or (
+            (topic, partition) in self.transactions.of_group(group)
+        )
+
+    def partitions(self, group: str, topic: str) -> list[int]:
+        """Of one topic of the group's, each once."""
+        pending = [partition for each, partition in self.transactions.of_group(group) if each == topic]
+        return list(dict.fromkeys((*self.committed.partitions(group, topic), *pending)))
+
+    def by_topic(self, group: str) -> Mapping[str, Collection[int]]:
+        """The partitions of each topic of the group's."""
+        found = {
+            topic: dict.fromkeys(self.committed.partitions(group, topic)) for topic in self.committed.topics(group)
+        }
+        for topic, partition in self.transactions.of_group(group):
+            found.setdefault(topic, {})[partition] = None
+        return found
+
+
+def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
+    """What a record's value commits."""
+    offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, _, _ = value
+    committed: CommittedOffset = _new(
+        CommittedOffset, (offset, leader_epoch, metadata, commit_timestamp, expire_timestamp)
+    )
+    return committed
