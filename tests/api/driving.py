@@ -70,6 +70,8 @@ class Client:
         self.node_id = node_id
         self.asked: list[bytes] = []
         self.given_up: list[str] = []
+        self.places: list[int] = []
+        self.answered: list[bytes] = []
         self.held = False
         self._broker = broker
 
@@ -79,6 +81,10 @@ class Client:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         answer.set_result(self._broker(frame))
         return answer
+
+    def place(self, count: int) -> Callable[[bytes], None]:
+        self.places.append(count)
+        return self.answered.append
 
     def hold(self) -> None:
         assert not self.held
