@@ -60,6 +60,7 @@ class Api(Generic[Req, Resp]):
         self.flexible_since = flexible_since
         self._request_codecs: dict[int, Codec[Req]] = {}
         self._response_codecs: dict[int, Codec[Resp]] = {}
+        self._response_heads: dict[int, Struct] = {}
 
     def __repr__(self) -> str:
         return f"Api({self.key} {self.name} {self.versions[0]}-{self.versions[1]})"
@@ -137,9 +138,13 @@ class Api(Generic[Req, Resp]):
 
     def response_frame(self, version: int, correlation_id: int, msg: Resp) -> bytes:
         """The whole frame: size, response header, body. Raises EncodeError."""
-        found = self._to_answer(self.response_codec(version), msg)
+        found = self._response_codecs.get(version) or self.response_codec(version)
+        if self.key == API_VERSIONS_KEY:
+            found = self._to_answer(found, msg)
         body = found.encode(msg)
-        head = _RESPONSE_HEADS[self.response_header_version(version)]
+        head = self._response_heads.get(version)
+        if head is None:
+            head = self._response_heads[version] = _RESPONSE_HEADS[self.response_header_version(version)]
         size = head.size - _SIZE.size + len(body)
         if size <= _MAX_FRAME:
             try:

@@ -37,11 +37,13 @@ RECORD_SIZE: Final = 4096
 """More than a record of a row takes, whatever names the request has, and in the history, too."""
 OFFSET_AT: Final = 4
 """Where in a row the offset is; the leader epoch is behind it."""
+REST_SIZE: Final = 2
+"""Behind a row there may be what a plain partition has beside it: the length of no metadata, and the number of no
+tagged fields."""
+FIRST_FLEXIBLE: Final = 8
 
 _ROW: Final = ">iqi"
-# Behind a row is what a plain partition has beside it: the length of no metadata, and the number of no tagged fields.
-_REST_SIZE: Final = 2
-_ROWS: Final = {ROW_SIZE: Struct(_ROW), ROW_SIZE + _REST_SIZE: Struct(f"{_ROW}{_REST_SIZE}x")}
+_ROWS: Final = {ROW_SIZE: Struct(_ROW), ROW_SIZE + REST_SIZE: Struct(f"{_ROW}{REST_SIZE}x")}
 _FIRST: Final = Struct(_ROW).unpack_from
 _NO_EPOCH: Final = b"\xff"
 _SIZE_WITHOUT_EPOCH: Final = 12
@@ -61,20 +63,27 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
     None.
     """
 
-    __slots__ = ("answer", "consecutive", "highest", "lowest", "metadata", "raw", "size", "stride")
+    __slots__ = ("answer", "consecutive", "highest", "last", "lowest", "metadata", "raw", "size", "stride")
 
-    def __init__(self, raw: bytes, stride: int, count: int, metadata: str | None) -> None:
+    def __init__(
+        self, raw: bytes, stride: int, count: int, metadata: str | None, last: CommitRows | None = None
+    ) -> None:
+        """``last``, of rows that are several blocks, each of the same partitions: the last block."""
         self.raw = raw
         self.stride = stride
         self.answer: bytes | None = None
         self.metadata = metadata
         self.size = count
         """How many there are; costs less than `len`."""
-        self.consecutive = count == 1 or _are_consecutive(raw, stride, count)
+        self.last = last
+        """None where there is one block. What remains when all rows are carried out in their order."""
+        self.consecutive = count == 1 or (last is None and _are_consecutive(raw, stride, count))
         """Whether each partition is the one before it, and one."""
         self.lowest: int = int.from_bytes(raw[:4], "big", signed=True)
         self.highest = self.lowest + count - 1
-        if not self.consecutive:
+        if last is not None:
+            self.lowest, self.highest = last.lowest, last.highest
+        elif not self.consecutive:
             partitions = [partition for partition, _, _ in self.values()]
             self.lowest, self.highest = min(partitions), max(partitions)
 
@@ -162,7 +171,6 @@ _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _HEAD: Final = Struct(">hhi")  # api key, version, correlation id
 _LONGEST: Final = 0x7F  # of a compact length, of one byte
-_FIRST_FLEXIBLE: Final = 8
 _FIRST_WITH_INSTANCE: Final = 7
 _FIRST_WITH_EPOCH: Final = 6
 _RETENTION_TIME: Final = range(2, 5)
@@ -178,7 +186,7 @@ class _NotPlain(Exception):
     pass
 
 
-_NOT_PLAIN: Final = (_NotPlain, IndexError, struct_error, UnicodeDecodeError, DecodeError)
+NOT_PLAIN: Final = (_NotPlain, IndexError, struct_error, UnicodeDecodeError, DecodeError)
 
 
 class _Known(NamedTuple):
@@ -193,12 +201,12 @@ class _Known(NamedTuple):
 # By version, and all of the request from the client id to the partition: the rest of it has a fixed size.
 _known: Final[dict[tuple[int, bytes], _Known]] = {}
 _MOST_KNOWN: Final = 4096
-_BEHIND_PARTITION: Final = ROW_SIZE - OFFSET_AT + _REST_SIZE + 2  # ends with no tagged fields of topic and request
+_BEHIND_PARTITION: Final = ROW_SIZE - OFFSET_AT + REST_SIZE + 2  # ends with no tagged fields of topic and request
 _PLAIN_ENDS: Final = (b"\x01\x00\x00\x00", b"\x00\x00\x00\x00")
 
 
-def _plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, OffsetCommitRequest]:
-    """Raises one of _NOT_PLAIN for any other request."""
+def plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, OffsetCommitRequest]:
+    """Header and body of the plain request whose header begins at `pos`; raises one of NOT_PLAIN for any other."""
     if len(frame) - pos > _SHORT:
         return _scanned(version, frame, pos)
     key = version, frame[pos + _HEAD.size : -_BEHIND_PARTITION]
@@ -206,10 +214,10 @@ def _plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader,
     if known is None or frame[-4:] not in _PLAIN_ENDS:
         header, request = _scanned(version, frame, pos)
         rows = cast(CommitRows, request.topics[0].partitions)
-        if version >= _FIRST_FLEXIBLE and len(request.topics) == rows.size == 1:
+        if version >= FIRST_FLEXIBLE and len(request.topics) == rows.size == 1:
             if len(_known) >= _MOST_KNOWN:
                 _known.clear()
-            rows.answer = _response(version, 0, request)[_FRAME_HEAD.size :]
+            rows.answer = response_to_plain(version, 0, request)[_FRAME_HEAD.size :]
             _known[key] = _Known(header.client_id, request[:_TOPICS], request.topics[0].name, rows.answer)
         return header, request
     client_id, before_topics, name, answer = known
@@ -223,7 +231,7 @@ def _plain_request(version: int, frame: bytes, pos: int) -> tuple[RequestHeader,
 
 def _scanned(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, OffsetCommitRequest]:
     """Likewise, of a request of any number of topics and partitions."""
-    if version >= _FIRST_FLEXIBLE:
+    if version >= FIRST_FLEXIBLE:
         at = _flexible_topics_at(frame, pos)
         count, first, topic_of = frame[at] - 1, at + 1, _flexible_topic
     elif version in _VERSIONS:
@@ -239,7 +247,7 @@ def _scanned(version: int, frame: bytes, pos: int) -> tuple[RequestHeader, Offse
     for _ in range(count):
         topic, at = topic_of(version, frame, at)
         topics.append(topic)
-    if version >= _FIRST_FLEXIBLE:
+    if version >= FIRST_FLEXIBLE:
         if frame[at]:
             raise _NotPlain
         at += 1
@@ -287,7 +295,7 @@ def _after_text(frame: bytes, at: int) -> int:
 @lru_cache(_KEPT)
 def _before_topics(version: int, raw: bytes) -> tuple[str | None, tuple[Any, ...]]:
     """The client id, and all of a request before its topics."""
-    no_topics = b"\x01\x00" if version >= _FIRST_FLEXIBLE else bytes(4)
+    no_topics = b"\x01\x00" if version >= FIRST_FLEXIBLE else bytes(4)
     header, request = CODEC.parse_request(version, _HEAD.pack(CODEC.key, version, 0) + raw + no_topics)
     return header.client_id, request[:_TOPICS]
 
@@ -307,7 +315,7 @@ def _flexible_topic(version: int, frame: bytes, at: int) -> tuple[OffsetCommitRe
         count += (high << 7) - 0x80
         at += 1
     count -= 1
-    stride = ROW_SIZE + _REST_SIZE
+    stride = ROW_SIZE + REST_SIZE
     end = at + count * stride
     raw = frame[at:end]
     metadata = frame[at + ROW_SIZE]
@@ -333,14 +341,14 @@ def _topic(version: int, frame: bytes, at: int) -> tuple[OffsetCommitRequestTopi
     count = _INT32.unpack_from(frame, at)[0]
     at += 4
     size = ROW_SIZE if version >= _FIRST_WITH_EPOCH else _SIZE_WITHOUT_EPOCH
-    stride = size + _REST_SIZE
+    stride = size + REST_SIZE
     end = at + count * stride
     if count < 1 or end > len(frame):
         raise _NotPlain
     raw = frame[at:end]
-    metadata = raw[size : size + _REST_SIZE]
+    metadata = raw[size : size + REST_SIZE]
     if metadata not in (b"\x00\x00", b"\xff\xff") or any(
-        raw[size + place :: stride].count(metadata[0]) != count for place in range(_REST_SIZE)
+        raw[size + place :: stride].count(metadata[0]) != count for place in range(REST_SIZE)
     ):
         raise _NotPlain
     if version < _FIRST_WITH_EPOCH:
@@ -358,12 +366,12 @@ _FIRST_WITH_THROTTLE_TIME: Final = 3
 _FRAME_HEAD: Final = Struct(">ii")  # size, correlation id
 
 
-def _response(version: int, correlation_id: int, request: OffsetCommitRequest) -> bytes:
+def response_to_plain(version: int, correlation_id: int, request: OffsetCommitRequest) -> bytes:
     """The frame of the response to a plain request of which all was committed."""
     answer = cast(CommitRows, request.topics[0].partitions).answer
     if answer is not None:
         return _FRAME_HEAD.pack(_INT32.size + len(answer), correlation_id) + answer
-    flexible = version >= _FIRST_FLEXIBLE
+    flexible = version >= FIRST_FLEXIBLE
     stride = 7 if flexible else 6  # partition, error, and the number of no tagged fields
     parts: list[bytes | bytearray] = [
         b"",
@@ -405,14 +413,14 @@ class _RowsApi(Api[OffsetCommitRequest, OffsetCommitResponse | AllCommitted]):
     def parse_request(self, version: int, frame: Buffer, pos: int = 0) -> tuple[RequestHeader, OffsetCommitRequest]:
         if frame.__class__ is bytes and pos >= 0:
             try:
-                return _plain_request(version, frame, pos)
-            except _NOT_PLAIN:
+                return plain_request(version, frame, pos)
+            except NOT_PLAIN:
                 pass  # the codec says what it is, or what is wrong
         return CODEC.parse_request(version, frame, pos)
 
     def response_frame(self, version: int, correlation_id: int, msg: OffsetCommitResponse | AllCommitted) -> bytes:
         if msg.__class__ is AllCommitted:
-            return _response(version, correlation_id, msg.request)
+            return response_to_plain(version, correlation_id, msg.request)
         return CODEC.response_frame(version, correlation_id, cast(OffsetCommitResponse, msg))
 
 

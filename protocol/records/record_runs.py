@@ -2,8 +2,8 @@
 
 A commit of a hundred partitions is a hundred records of one length: the same group, topic and time, and a partition,
 an offset and a leader epoch for each. Those come in rows, as in the request (:class:`protocol.commit_rows.CommitRows`),
-and are copied a column at a time: a slice with a step, which is a loop in C. Of few rows each record is put together by
-itself, which is faster then.
+and are copied a column at a time: a slice with a step, which is a loop in C. Of few rows the pieces of all records are
+put together at once, which is faster then.
 
 What the bytes are is said by :mod:`protocol.records.batches`, which writes records of any kind.
 """
@@ -11,20 +11,22 @@ What the bytes are is said by :mod:`protocol.records.batches`, which writes reco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final, TypeAlias
 
-from protocol.commit_rows import OFFSET_AT, ROW_SIZE, CommitRows
+from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE, CommitRows
 from protocol.records.varints import SMALL, ZIGZAG, zigzag
 
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
 _LARGEST_VARINT: Final = 5
 
 # From so many rows on, columns are faster than rows.
-_MANY: Final = 8
+_MANY: Final = 20
 
 # Offset deltas (zigzag, as varints) of one byte end below the first of these, those of two bytes below the second.
 _ONE_BYTE: Final = 1 << 6
 _TWO_BYTES: Final = 1 << 13
+_SPLIT: Final = {ROW_SIZE: Struct("4s12s"), ROW_SIZE + REST_SIZE: Struct("4s12s2x")}
 _DELTAS: Final = bytes(range(0, 2 * _ONE_BYTE, 2))
 _LOW: Final = bytes(delta | 0x80 for delta in _DELTAS) * (_TWO_BYTES // _ONE_BYTE)
 _HIGH: Final = b"".join(bytes((high,)) * _ONE_BYTE for high in range(_TWO_BYTES // _ONE_BYTE))
@@ -46,9 +48,6 @@ class RecordRun:
         self.after = after
         self.rows = rows
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     @property
     def body_size(self) -> int:
         """Of each record, from behind its offset delta on."""
@@ -57,11 +56,22 @@ class RecordRun:
     def frame(self, parts: list[bytes | bytearray], delta: int) -> None:
         """Append the records as a batch has them, the first of them at that offset delta."""
         done, count = 0, self.rows.size
-        while done < count and delta < _TWO_BYTES:
+        while count - done >= _MANY and delta < _TWO_BYTES:
             stop = min(count, done + (_ONE_BYTE if delta < _ONE_BYTE else _TWO_BYTES) - delta)
             parts.append(self._columns(delta, done, stop))
             delta, done = delta + stop - done, stop
-        frame_runs(bodies(self.before, self.middle, self.after, self.rows, done), parts, delta)
+        if done < count:
+            self._pieces(parts, delta, done)
+
+    def _pieces(self, parts: list[bytes | bytearray], delta: int, first: int) -> None:
+        """The records of the rows from that one on."""
+        raw, stride = self.rows.raw, self.rows.stride
+        before, middle, after = self.before, self.middle, self.after
+        size = len(_NO_DELTA) + self.body_size
+        for at, (partition, rest) in enumerate(_SPLIT[stride].iter_unpack(raw[first * stride :]), delta):
+            offset_delta = ZIGZAG[at] if at < SMALL else zigzag(at)
+            length = zigzag(size + len(offset_delta))
+            parts += (length, _NO_DELTA, offset_delta, before, partition, middle, rest, after)
 
     def _columns(self, delta: int, first: int, stop: int) -> bytearray:
         """The records of these rows, whose offset deltas all have the same number of bytes, one or two."""
@@ -90,22 +100,10 @@ Run: TypeAlias = bytes | RecordRun
 
 def runs(before: bytes, middle: bytes, after: bytes, rows: CommitRows) -> Sequence[Run]:
     """One record for each row, as of :class:`RecordRun`."""
-    count = rows.size
-    if count == 1:
+    if rows.size == 1:
         raw = rows.raw
         return (b"".join((before, raw[:OFFSET_AT], middle, raw[OFFSET_AT:ROW_SIZE], after)),)
-    if count < _MANY:
-        return bodies(before, middle, after, rows)
     return (RecordRun(before, middle, after, rows),)
-
-
-def bodies(before: bytes, middle: bytes, after: bytes, rows: CommitRows, first: int = 0) -> list[bytes]:
-    """The records of the rows from the first one on, each by itself."""
-    raw, stride = rows.raw, rows.stride
-    return [
-        b"".join((before, raw[at : at + OFFSET_AT], middle, raw[at + OFFSET_AT : at + ROW_SIZE], after))
-        for at in range(first * stride, rows.size * stride, stride)
-    ]
 
 
 def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) -> int:
@@ -113,7 +111,7 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
     for run in each:
         if isinstance(run, RecordRun):
             run.frame(parts, delta)
-            delta += len(run)
+            delta += run.rows.size
             continue
         offset_delta = ZIGZAG[delta] if delta < SMALL else zigzag(delta)
         size = len(_NO_DELTA) + len(offset_delta) + len(run)
@@ -127,5 +125,8 @@ def runs_size(each: Sequence[Run]) -> int:
     """An upper bound of the bytes that they take in a batch."""
     overhead = 2 * _LARGEST_VARINT + len(_NO_DELTA)
     return sum(
-        [len(run) * (run.body_size + overhead) if isinstance(run, RecordRun) else len(run) + overhead for run in each]
+        [
+            run.rows.size * (run.body_size + overhead) if isinstance(run, RecordRun) else len(run) + overhead
+            for run in each
+        ]
     )

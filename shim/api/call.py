@@ -64,6 +64,13 @@ class Connection(Protocol):
         """Close the connection: one of its requests cannot be answered."""
 
 
+class OrderedConnection(Connection, Protocol):
+    """One on which several requests can be answered at once."""
+
+    def place(self, count: int) -> Callable[[bytes], None]:
+        """The next place in the order of responses, of that many; gives what their frames are to be handed to."""
+
+
 class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 

@@ -6,10 +6,11 @@ v0 and v1 belong to clients that Kafka 4 does not speak to either; v10 names top
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from protocol.commit_rows import API, AllCommitted
+from protocol.commits_in_a_row import CommitsInARow, commits_in_a_row
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -19,10 +20,10 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
-from shim.api.call import Call, Part, Services
+from shim.api.call import Call, OrderedConnection, Part, Services
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import Caller, GroupCoordinator
 
 VERSIONS = (2, 9)
 
@@ -35,6 +36,43 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
         call.decide(services, call.request.group_id, GroupCoordinator.offset_commit)
         return None
     return _decide_existing(services, call)
+
+
+def several(services: Services, connection: OrderedConnection, data: bytes, position: int, most: int) -> int:
+    """Plain commits that a client has sent one after another are one to the coordinator, and to the log: nobody can
+    tell, as all of them are decided before anything else. What is done once for a request is most of the work of one.
+    """
+    commits = commits_in_a_row(data, position, most)
+    if commits is None or not are_known(services.topics, commits.request.topics):
+        return position
+    version, client_id, request = commits[:3]
+    caller = Caller(client_id or "", connection.client_host)
+    services.runtime.submit(
+        services.runtime.partition_of(request.group_id),
+        lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
+        _InARow(commits, connection.place(len(commits.correlation_ids))),
+    )
+    return commits.end
+
+
+class _InARow:
+    """The ticket of commits that are decided as one."""
+
+    __slots__ = ("_commits", "_respond")
+
+    def __init__(self, commits: CommitsInARow, respond: Callable[[bytes], None]) -> None:
+        self._commits = commits
+        self._respond = respond
+
+    def answer(self, response: OffsetCommitResponse | AllCommitted) -> None:
+        if isinstance(response, AllCommitted):
+            self._respond(self._commits.all_committed())
+        else:
+            self._respond(self._commits.answered(response))
+
+    def fail(self, error: ErrorCode) -> None:
+        refused = _refused(self._commits.request.topics, error)
+        self._respond(self._commits.answered(OffsetCommitResponse(topics=refused)))
 
 
 @while_requests_are_paused
@@ -58,7 +96,7 @@ def _decide(
     request, caller, version = call.request._replace(topics=existing), call.caller, call.version
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
-        lambda coordinator, now, ticket: coordinator.offset_commit(now, caller, version, request, ticket),
+        lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
         Part(
             lambda response: call.answer(_with(refused, response)),
             lambda error: OffsetCommitResponse(topics=_refused(existing, error)),
@@ -87,4 +125,4 @@ def _refused(topics: Sequence[OffsetCommitRequestTopic], error: ErrorCode) -> tu
     )
 
 
-__all__ = ["API", "VERSIONS", "failure", "handle"]
+__all__ = ["API", "VERSIONS", "failure", "handle", "several"]

@@ -104,12 +104,9 @@ def _fetch_only(services: Services, call: _Call, groups: tuple[OffsetFetchReques
     """Of the one that there is, if there is one."""
     if not groups:
         call.answer(_response(call, ()))
+    runtime, stable = services.runtime, call.request.require_stable
     for group in groups:
-        services.runtime.ask(
-            services.runtime.partition_of(group.group_id),
-            partial(_fetch, group, call.request.require_stable),
-            _OnlyGroup(call, group),
-        )
+        runtime.ask(runtime.partition_of(group.group_id), partial(_fetch, group, stable), _OnlyGroup(call, group))
 
 
 class _OnlyGroup:

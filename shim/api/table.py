@@ -38,7 +38,7 @@ from shim.api import (
     sync_group,
     txn_offset_commit,
 )
-from shim.api.call import Call, Services
+from shim.api.call import Call, OrderedConnection, Services
 
 
 class Forwarded(NamedTuple):
@@ -69,6 +69,12 @@ class Route(NamedTuple):
 
     It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
     to ``end``, and gives None when that is too little to say.
+
+    ``several``, for a served API: takes requests at once that have come together. It is called with (services,
+    connection, data, position, most) where one begins and gives where those end that it took, at most so many, or
+    ``position``.
+
+    ``forwarded``: whether the request is passed on as its bytes come.
     """
 
     key: ApiKey
@@ -76,11 +82,8 @@ class Route(NamedTuple):
     last: int
     disposition: Disposition
     answered: Callable[[bytes, int, int, int], bool | None] | None = None
-
-    @property
-    def forwarded(self) -> bool:
-        """Whether the request is passed on as its bytes come."""
-        return isinstance(self.disposition, (Forwarded, Rewritten))
+    several: Callable[[Services, OrderedConnection, bytes, int, int], int] | None = None
+    forwarded: bool = True
 
 
 FORWARDED = Forwarded()
@@ -88,7 +91,10 @@ FORWARDED = Forwarded()
 
 def _served(module: ModuleType) -> Route:
     oldest, newest = module.VERSIONS
-    return Route(ApiKey(module.API.key), oldest, newest, Served(module.API, module.handle, module.failure))
+    served = Served(module.API, module.handle, module.failure)
+    return Route(
+        ApiKey(module.API.key), oldest, newest, served, several=getattr(module, "several", None), forwarded=False
+    )
 
 
 def _rewritten(module: ModuleType) -> Route:
@@ -124,7 +130,7 @@ TABLE: tuple[Route, ...] = (
     _served(offset_delete),
     _served(txn_offset_commit),
     _served(api_versions),
-    Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
+    Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new), forwarded=False),
     Route(ApiKey.CREATE_TOPICS, 0, 7, FORWARDED),
     Route(ApiKey.DELETE_TOPICS, 0, 6, FORWARDED),
     Route(ApiKey.DELETE_RECORDS, 0, 2, FORWARDED),

@@ -45,7 +45,7 @@ class ActiveSegment:
     def __init__(self, files: Files, folder: Path, base_offset: int, fd: int) -> None:
         self.path = folder / segment_name(base_offset)
         self.end = LogEnd(base_offset, 0, base_offset)
-        self.last_batch: LastBatch | None = None
+        self._last: tuple[int, BatchHeader] | None = None  # its position, and its header
         self._files = files
         self._fd = fd
         self._first_timestamp_ms: int | None = None
@@ -63,6 +63,11 @@ class ActiveSegment:
             files.close(fd)
             raise
         return cls(files, folder, base_offset, fd)
+
+    @property
+    def last_batch(self) -> LastBatch | None:
+        """None where there is none."""
+        return LastBatch.of(self.end.base_offset, *self._last) if self._last is not None else None
 
     def has_room_for(self, batch: PreparedBatch, settings: LogSettings) -> bool:
         """Whether the batch belongs in here; if not, the segment is to be rolled first.
@@ -93,18 +98,20 @@ class ActiveSegment:
         self._first_timestamp_ms = first.header.max_timestamp
         self.newest_timestamp_ms = max(first.header.max_timestamp, last.header.max_timestamp)
         self._index = None
-        self.last_batch = LastBatch.of(self.end.base_offset, last.position, last.header)
+        self._last = last.position, last.header
         self.end = LogEnd(self.end.base_offset, last.end, last.header.next_offset)
 
     def _advance(self, header: BatchHeader) -> None:
         base_offset, position, _ = self.end
+        size, last_offset, newest = header.size, header.last_offset, header.max_timestamp
         if self._first_timestamp_ms is None or self.newest_timestamp_ms is None:
-            self._first_timestamp_ms = self.newest_timestamp_ms = header.max_timestamp
-        self.newest_timestamp_ms = max(self.newest_timestamp_ms, header.max_timestamp)
+            self._first_timestamp_ms = self.newest_timestamp_ms = newest
+        elif newest > self.newest_timestamp_ms:
+            self.newest_timestamp_ms = newest
         if self._index is not None:
-            self._index.add(header.last_offset, position, header.size)
-        self.last_batch = LastBatch.of(base_offset, position, header)
-        self.end = LogEnd(base_offset, position + header.size, header.next_offset)
+            self._index.add(last_offset, position, size)
+        self._last = position, header
+        self.end = LogEnd(base_offset, position + size, last_offset + 1)
 
     def sync(self) -> None:
         """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""

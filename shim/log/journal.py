@@ -28,7 +28,7 @@ import logging
 import os
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
@@ -114,7 +114,7 @@ class Journal:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
-            parts: list[bytes] = []
+            parts = [b""]
             size = 0
             for (topic, partition), *place, data in entries:
                 name = _name(topic)
@@ -125,12 +125,15 @@ class Journal:
             try:
                 if self._doubtful:
                     self._write_header()
-                checked = b"".join((_RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:], *parts))
-                record = google_crc32c.value(checked).to_bytes(4, "big") + checked
+                parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
+                crc = 0
+                for part in parts:
+                    crc = google_crc32c.extend(crc, part)
+                end = self._end + _RECORD.size + size
                 self._doubtful = True
-                self._write(record)
+                self._write((crc.to_bytes(4, "big"), *parts), end)
                 self._files.fdatasync(self._fd)
-                self._end += len(record)
+                self._end = end
                 self._doubtful = False
             except OSError as error:
                 if not self._unusable_told:
@@ -140,14 +143,12 @@ class Journal:
             self._unusable_told = False
             return True
 
-    def _write(self, record: bytes) -> None:
-        end = self._end + len(record)
-        if end > self._size:
-            size = -(-end // _CHUNK_BYTES) * _CHUNK_BYTES
-            record += bytes(size - end)
-            end = size
-        self._files.write_at(self._fd, record, self._end)
-        self._size = max(self._size, end)
+    def _write(self, parts: Iterable[bytes], end: int) -> None:
+        """A record that ends there. It may be large, so there is one copy of it, no more."""
+        size = max(self._size, -(-end // _CHUNK_BYTES) * _CHUNK_BYTES)
+        zeros = bytes(size - max(self._size, end))
+        self._files.write_at(self._fd, b"".join((*parts, zeros)), self._end)
+        self._size = size
 
     def begin_anew(self) -> None:
         """Everything that is in it is synced where it stands, and need not be found again. The file is made where there

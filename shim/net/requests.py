@@ -46,6 +46,10 @@ class Route(Protocol):
         and is there up to ``end``; None when that is too little to say. No function when one always comes.
         """
 
+    @property
+    def several(self) -> object | None:
+        """Not None where several requests that have come together may be taken at once."""
+
 
 RouteT = TypeVar("RouteT", bound=Route)
 RouteIn = TypeVar("RouteIn", bound=Route, contravariant=True)
@@ -66,6 +70,11 @@ class RequestSink(Protocol[RouteIn]):
 
     def request(self, head: Head, route: RouteIn, frame: bytes) -> None:
         """One whole request, length field included, for the shim to answer."""
+
+    def several(self, route: RouteIn, data: bytes, position: int) -> int:
+        """At ``position`` begins such a request, and more follows. Gives where those end that were taken at once, or
+        ``position``: then it is to be taken by itself.
+        """
 
 
 class RequestReader(Generic[RouteT]):
@@ -134,6 +143,11 @@ class RequestReader(Generic[RouteT]):
             if run < position:
                 sink.forward(data[run:position])
             if frame_end <= end:
+                if route.several is not None and frame_end < end:
+                    run = sink.several(route, data, position)
+                    if run > position:
+                        position = run
+                        continue
                 sink.request(head, route, data[position:frame_end])
                 position = run = frame_end
             else:

@@ -19,11 +19,12 @@ class BadResponse(ValueError):
 
 
 class Slot:
-    """One response's place in the order."""
+    """The place in the order of one response, or of several that are filled at once."""
 
-    __slots__ = ("frame", "stream")
+    __slots__ = ("count", "frame", "stream")
 
-    def __init__(self, *, stream: bool) -> None:
+    def __init__(self, count: int, stream: bool) -> None:
+        self.count = count
         self.frame: bytes | None = None
         self.stream = stream
 
@@ -33,20 +34,27 @@ class ResponseQueue:
 
     def __init__(self, write: Callable[[bytes], None], stream_ready: Callable[[], None]) -> None:
         self.write = write
+        self.pending = 0
+        """Responses that have not left."""
         self._stream_ready = stream_ready
         self._slots: deque[Slot] = deque()
 
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    def reserve(self, *, stream: bool = False) -> Slot:
-        slot = Slot(stream=stream)
+    def reserve(self, count: int = 1, *, stream: bool = False) -> Slot:
+        slot = Slot(count, stream)
         self._slots.append(slot)
+        self.pending += count
         return slot
 
     def fill(self, slot: Slot, frame: bytes) -> None:
-        slot.frame = frame
-        if self._slots[0] is slot:
+        slots = self._slots
+        if slots[0] is not slot:
+            slot.frame = frame
+        elif len(slots) == 1:
+            slots.popleft()
+            self.pending -= slot.count
+            self.write(frame)
+        else:
+            slot.frame = frame
             self._release()
 
     def is_front(self, slot: Slot) -> bool:
@@ -59,6 +67,7 @@ class ResponseQueue:
     def stream_ended(self) -> None:
         """The front slot's stream is complete."""
         self._slots.popleft()
+        self.pending -= 1
         if self._slots and self._slots[0].frame is not None:
             self._release()
 
@@ -66,7 +75,7 @@ class ResponseQueue:
         slots, frames = self._slots, []
         while slots and (frame := slots[0].frame) is not None:
             frames.append(frame)
-            slots.popleft()
+            self.pending -= slots.popleft().count
         self.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if slots and slots[0].stream:
             self._stream_ready()

@@ -156,20 +156,22 @@ class ClientSession(asyncio.Protocol):
             return
         match route.disposition:
             case Rewritten(rewrite):
-                collect = partial(self._rewrite, self._reserve(), rewrite, head.api_version)
+                collect = partial(self._rewrite, self.place(1), rewrite, head.api_version)
                 self._broker.expect_whole(head.correlation_id, collect)
             case Forwarded():
                 self._broker.expect_stream(head.correlation_id)
-                self._reserved()
+                if self._queue.pending >= MAX_PENDING:
+                    self._stop(_TOO_MANY)
 
     def forward(self, data: bytes) -> None:
         self._broker.forward(data)
 
+    def several(self, route: Route, data: bytes, position: int) -> int:
+        assert route.several is not None
+        return route.several(self._services, self, data, position, MAX_PENDING - self._queue.pending)
+
     def request(self, head: Head, route: Route, frame: bytes) -> None:
-        queue = self._queue
-        respond = partial(self._fill, queue.reserve())
-        if len(queue) >= MAX_PENDING:
-            self._stop(_TOO_MANY)
+        respond = self.place(1)
         disposition = route.disposition
         if isinstance(disposition, Served):
             api, handle, failure = disposition
@@ -181,6 +183,13 @@ class ClientSession(asyncio.Protocol):
             respond(disposition.answer(head.correlation_id))
 
     # What handlers use.
+
+    def place(self, count: int) -> Callable[[bytes], None]:
+        queue = self._queue
+        slot = queue.reserve(count)
+        if queue.pending >= MAX_PENDING:
+            self._stop(_TOO_MANY)
+        return partial(self._fill, slot)
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
         return self._broker.ask(correlation_id, frame)
@@ -209,9 +218,9 @@ class ClientSession(asyncio.Protocol):
     def responded(self) -> None:
         if self._closed:
             return
-        if self._stops & _TOO_MANY and len(self._queue) <= MAX_PENDING // 2:
+        if self._stops & _TOO_MANY and self._queue.pending <= MAX_PENDING // 2:
             self._go_on(_TOO_MANY)
-        if self._draining and not len(self._queue) and not self._requests.mid_request:
+        if self._draining and not self._queue.pending and not self._requests.mid_request:
             self._close(None)
 
     def broker_failed(self, reason: str, *, level: int) -> None:
@@ -251,26 +260,18 @@ class ClientSession(asyncio.Protocol):
         if self._draining:
             self.responded()
 
-    def _reserve(self) -> Slot:
-        slot = self._queue.reserve()
-        self._reserved()
-        return slot
-
-    def _reserved(self) -> None:
-        if len(self._queue) >= MAX_PENDING:
-            self._stop(_TOO_MANY)
-
-    def _rewrite(self, slot: Slot, rewrite: Rewrite, version: int, frame: bytes) -> None:
+    def _rewrite(self, respond: Callable[[bytes], None], rewrite: Rewrite, version: int, frame: bytes) -> None:
         result = rewrite(self._services, version, frame)
         if isinstance(result, bytes):
-            self._fill(slot, result)
+            respond(result)
         else:
-            self._in_background(result, partial(self._fill, slot))
+            self._in_background(result, respond)
 
     def _fill(self, slot: Slot, frame: bytes) -> None:
         if not self._closed:
             self._queue.fill(slot, frame)
-            self.responded()
+            if self._stops or self._draining:
+                self.responded()
 
     def _write(self, data: bytes) -> None:
         self._outgoing.append(data)

@@ -71,6 +71,8 @@ class Client:
         self.asked: list[bytes] = []
         self.given_up: list[str] = []
         self.paused = False
+        self.places: list[int] = []
+        self.answered: list[bytes] = []
         self._broker = broker
 
     def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
@@ -79,6 +81,10 @@ class Client:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         answer.set_result(self._broker(frame))
         return answer
+
+    def place(self, count: int) -> Callable[[bytes], None]:
+        self.places.append(count)
+        return self.answered.append
 
     def pause_requests(self) -> None:
         assert not self.paused

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from protocol import commit_rows as offset_commit_rows
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import (
@@ -30,8 +31,9 @@ from protocol.messages import (
 from protocol.own import conditional_commit
 from shim.api import ROUTES, Rewritten
 from shim.config import HostPort
-from shim.coordinator import Outcome
+from shim.coordinator import GroupCoordinator, Outcome
 from tests.api.driving import BROKERS, HOST, UNREACHABLE, WITHOUT_PORT, Client, answer, call, services
+from tests.following.believed import Brokers, topics_of
 
 E = ErrorCode
 LOADING = E.COORDINATOR_LOAD_IN_PROGRESS
@@ -237,6 +239,61 @@ async def test_a_failed_offset_commit_answers_every_partition(version: int) -> N
         ("t", 3, NOT_AVAILABLE),
         ("u", 1, NOT_AVAILABLE),
     ]
+
+
+def _commits(version: int, generation_id: int, partitions: Sequence[int]) -> list[bytes]:
+    module = offset_commit
+    return [
+        module.API.request_frame(
+            version,
+            number,
+            "me",
+            module.OffsetCommitRequest(
+                "group-0",
+                generation_id,
+                topics=(
+                    module.OffsetCommitRequestTopic(
+                        "t", partitions=(module.OffsetCommitRequestPartition(partition, number),)
+                    ),
+                ),
+            ),
+        )
+        for number, partition in enumerate(partitions)
+    ]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("state", ["ok", "refused", "failed"])
+async def test_commits_in_a_row_are_answered_as_one_by_one(version: int, state: str) -> None:
+    """That these are known is what the first time is for."""
+    frames = _commits(version, 3 if state == "refused" else -1, [0, 1, 1, 5])
+    route = ROUTES[offset_commit.API.key << 16 | version]
+    assert route.several is not None
+    one_by_one: list[bytes] = []
+    to = await services({0: NOT_AVAILABLE if state == "failed" else GroupCoordinator()})
+    for frame in frames:
+        served, made = call(offset_commit.API, version, frame, Client(), one_by_one.append)
+        assert served.handle(to, made) is None
+    data = b"before" + b"".join(frames) + frames[0][:20]
+    for most in (4, 100):
+        client = Client()
+        assert route.several(to, client, data, 6, most) == len(data) - 20
+        assert client.places == [4]
+        assert client.answered == [b"".join(one_by_one)]
+    for position, most in ((6, 1), (6 + 3 * len(frames[0]), 100)):
+        client = Client()
+        assert route.several(to, client, data, position, most) == position
+        assert client.places == []
+
+
+async def test_commits_in_a_row_of_which_one_may_not_be_there_are_left_alone() -> None:
+    to = await services({0: GroupCoordinator()}, topics=topics_of(Brokers()))
+    route = ROUTES[offset_commit.API.key << 16 | 9]
+    frames = _commits(9, -1, [0, 1])
+    for frame in frames:
+        offset_commit_rows.API.parse_request(9, frame, 4)
+    assert route.several is not None
+    assert route.several(to, Client(), b"".join(frames), 0, 100) == 0
 
 
 @pytest.mark.parametrize("version", range(5))

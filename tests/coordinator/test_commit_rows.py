@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.commit_rows import API, AllCommitted, rows_in
+from protocol.commits_in_a_row import commits_in_a_row
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import API as CODEC
 from protocol.messages.offset_commit import (
@@ -177,6 +178,43 @@ def test_rows_lead_to_the_same(made: list[OffsetCommitRequest | Operation | str]
     assert in_rows.dump() == one_by_one.dump()
     if not transactional:
         assert recovered.dump() == in_rows.dump()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([0, 1, 2, 3, 3, 3, 70_000]), min_size=2, max_size=40), min_size=1, max_size=3),
+    st.sampled_from([1, 1, 2, 9, 30]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_commits_in_a_row_lead_to_the_same(
+    runs: list[list[int]], count: int, has_history: bool, is_pending: bool
+) -> None:
+    """Many commits that are decided as one leave what they leave one after the other."""
+    chosen = CoordinatorSettings(offsets_history_retention_minutes=60 if has_history else 0)
+    one_by_one, in_a_row = GroupCoordinator(chosen), GroupCoordinator(chosen)
+    for coordinator in (one_by_one, in_a_row) if is_pending else ():
+        begun("g", "orders", 3, 10)(coordinator, START)
+    offset = 0
+    for now, partitions in enumerate(runs, START):
+        frames = []
+        single: list[Carried] = []
+        for partition in partitions:
+            offset += 1
+            committed = tuple(
+                OffsetCommitRequestPartition(partition + number, offset + number, offset % 5, -1, "")
+                for number in range(count)
+            )
+            request = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("orders", partitions=committed),))
+            frames.append(CODEC.request_frame(9, offset, "client", request))
+            single.append(carried(one_by_one.offset_commit(now, CALLER, 9, request, TICKET)))
+        commits = commits_in_a_row(b"".join(frames), 0, 100)
+        assert commits is not None
+        several = carried(in_a_row.offset_commit(now, CALLER, 9, commits.request, TICKET))
+        assert several.offsets == [record for each in single for record in each.offsets]
+        assert several.history == [record for each in single for record in each.history]
+        assert in_a_row.dump() == one_by_one.dump()
+        assert fetched(in_a_row) == fetched(one_by_one)
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -14,6 +14,7 @@ from protocol.messages.produce import produce_acks
 from shim.net.requests import MAX_BEGINNING, BadRequest, Head, RequestReader
 
 MAX_BYTES = 1_000_000
+AT_ONCE_BYTES = 100
 
 
 def answered(data: bytes, start: int, end: int, version: int) -> bool | None:
@@ -24,15 +25,18 @@ def answered(data: bytes, start: int, end: int, version: int) -> bool | None:
 class FakeRoute(NamedTuple):
     forwarded: bool
     answered: Callable[[bytes, int, int, int], bool | None] | None = None
+    several: object | None = None
 
 
 FORWARD, PRODUCE, SERVE = FakeRoute(True), FakeRoute(True, answered), FakeRoute(False)
+AT_ONCE = FakeRoute(False, several="several")
 ROUTES = {
     0 << 16 | 2: PRODUCE,
     0 << 16 | 3: PRODUCE,
     0 << 16 | 9: PRODUCE,
     1 << 16 | 4: FORWARD,
     8 << 16 | 2: SERVE,
+    8 << 16 | 8: AT_ONCE,
 }
 
 
@@ -61,8 +65,25 @@ class Sink:
     def forward(self, data: bytes) -> None:
         self.passed_on += data
 
+    def several(self, route: FakeRoute, data: bytes, position: int) -> int:
+        """Takes those that follow one another, are all there and are of at most so many bytes; one alone is none."""
+        assert route is AT_ONCE
+        frames = []
+        end = position
+        while data[end + 4 : end + 8] == data[position + 4 : position + 8]:
+            size = int.from_bytes(data[end : end + 4], "big") + 4
+            if size > AT_ONCE_BYTES or end + size > len(data):
+                break
+            frames.append(data[end : end + size])
+            end += size
+        if len(frames) < 2:
+            return position
+        self.served += frames
+        self.order += [int.from_bytes(frame[8:12], "big") for frame in frames]
+        return end
+
     def request(self, head: Head, route: FakeRoute, frame: bytes) -> None:
-        assert route is SERVE
+        assert route in (SERVE, AT_ONCE)
         self.served.append(frame)
         self.order.append(head.correlation_id)
 
@@ -114,6 +135,28 @@ def test_any_split_gives_the_same_requests(data: st.DataObject) -> None:
     assert sink.served == [frames[1], frames[5]]
     assert sink.passed_on == b"".join(frames[i] for i in (0, 2, 3, 4, 6, 7, 8))
     assert not reader.mid_request
+
+
+@given(
+    st.lists(st.sampled_from(["forwarded", "served", "at once", "at once", "at once", "large"]), max_size=20),
+    st.lists(st.integers(0, 2_000), max_size=10),
+)
+def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[int]) -> None:
+    made = {"forwarded": (1, 4, 20), "served": (8, 2, 20), "at once": (8, 8, 20), "large": (8, 8, AT_ONCE_BYTES)}
+    frames = [
+        frame(key, version, number, bytes(size))
+        for number, kind in enumerate(kinds)
+        for key, version, size in (made[kind],)
+    ]
+    whole = b"".join(frames)
+    sink = Sink()
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    places = sorted(min(cut, len(whole)) for cut in cuts)
+    for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
+        reader.feed(whole[start:stop])
+    assert sink.order == list(range(len(frames)))
+    assert sink.served == [each for each, kind in zip(frames, kinds, strict=True) if kind != "forwarded"]
+    assert sink.passed_on == b"".join(each for each, kind in zip(frames, kinds, strict=True) if kind == "forwarded")
 
 
 def test_byte_by_byte() -> None:

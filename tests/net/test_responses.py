@@ -80,7 +80,7 @@ def test_order_holds_for_every_mixture_and_timing(kinds: list[str], seed: int, s
             wire.receive(upstream[position : position + step])
             position += step
     assert wire.written == expected
-    assert len(wire.queue) == 0
+    assert wire.queue.pending == 0
     assert wire.reader.owed == 0
 
 

@@ -17,6 +17,9 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from shim.config import HostPort
 from shim.following.cluster_topics import View
@@ -75,6 +78,31 @@ async def test_no_more_requests_are_taken_than_may_be_pending_and_all_are_answer
             with_a_frame(call)
         for number in range(count):
             await client.receive(number)
+
+
+async def test_commits_that_are_taken_at_once_are_counted_and_answered_one_by_one() -> None:
+    """Whatever of them is read together."""
+    count = 2 * MAX_PENDING + 100
+    topic = OffsetCommitRequestTopic("t", partitions=(OffsetCommitRequestPartition(3, 5),))
+    commit = OffsetCommitRequest("g", topics=(topic,))
+    refused = OffsetCommitResponse(
+        topics=(OffsetCommitResponseTopic("t", partitions=(OffsetCommitResponsePartition(3, NOT_THERE),)),)
+    )
+    async with bench() as shim:
+        client = await shim.client()
+        frames = [offset_commit.API.request_frame(9, number, "c", commit) for number in range(count)]
+        client.writer.write(b"".join(frames))
+        (session,) = shim.made
+        await until(lambda: session._queue.pending >= MAX_PENDING)
+        assert await settle(lambda: session._queue.pending) == MAX_PENDING
+        assert len(shim.runtime.parked) < MAX_PENDING
+        shim.runtime.decide = lambda ticket: ticket.fail(NOT_THERE)
+        for ticket in list(shim.runtime.parked):
+            ticket.fail(NOT_THERE)
+        expected = b"".join(offset_commit.API.response_frame(9, number, refused) for number in range(count))
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await client.reader.readexactly(len(expected)) == expected
+        assert session._queue.pending == 0
 
 
 async def test_a_stream_that_went_on_late_lets_the_client_go_on() -> None:
@@ -333,7 +361,7 @@ async def test_a_client_that_leaves_before_its_response_is_rewritten_leaves_noth
     async with bench() as shim:
         await shim.client()
         (session,) = shim.made
-        session._rewrite(session._reserve(), rewrite, 1, b"response")
+        session._rewrite(session.place(1), rewrite, 1, b"response")
         session.abort()
         await until(lambda: not session._tasks)
     gc.collect()

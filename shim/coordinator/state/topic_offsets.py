@@ -82,15 +82,16 @@ class TopicOffsets:
         """The committed offset, or None."""
         slots = self._slots
         at = partition * _SIZE
-        if 0 <= at < len(slots):
+        if 0 <= at < len(slots) and slots[at]:
             flags, offset, leader_epoch, commit_timestamp = _unpack_from(slots, at)
-            if flags == _PLAIN:
-                committed: CommittedOffset = _new(CommittedOffset, (offset, leader_epoch, "", commit_timestamp, -1))
-                return committed
-            if flags:
-                return self._committed(partition, flags, offset, leader_epoch, commit_timestamp)
-        slot = self._far.get(partition) if self._far is not None else None
-        return self._committed(partition, *_unpack(slot)) if slot is not None else None
+        elif self._far is not None and (slot := self._far.get(partition)):
+            flags, offset, leader_epoch, commit_timestamp = _unpack(slot)
+        else:
+            return None
+        if flags == _PLAIN:
+            committed: CommittedOffset = _new(CommittedOffset, (offset, leader_epoch, "", commit_timestamp, -1))
+            return committed
+        return self._committed(partition, flags, offset, leader_epoch, commit_timestamp)
 
     def set(self, partition: int, committed: CommittedOffset | tuple[int, int, str, int, int]) -> bool:
         """Keep the committed offset, in place of an earlier one. True when there was none.
@@ -122,6 +123,8 @@ class TopicOffsets:
 
     def set_rows(self, rows: CommitRows, commit_timestamp: int) -> int:
         """:meth:`set` for each row, without metadata and expire timestamp; gives how many there were none of."""
+        if rows.last is not None:
+            rows = rows.last
         count, first = rows.size, rows.lowest
         if count == 1:
             partition, offset, leader_epoch = rows.first()
@@ -133,7 +136,9 @@ class TopicOffsets:
             or not 0 <= begin < end <= len(slots)
             or slots[begin:end:_SIZE].count(_PLAIN) < count
         ):
-            return sum([self.set(p, (offset, epoch, "", commit_timestamp, -1)) for p, offset, epoch in rows.values()])
+            # Of a partition that is there many times the last row is what remains.
+            last = {partition: (offset, epoch) for partition, offset, epoch in rows.values()}
+            return sum([self.set(p, (offset, epoch, "", commit_timestamp, -1)) for p, (offset, epoch) in last.items()])
         # All of them are plain, and remain it: the slots are made anew, a column at a time.
         made = bytearray(_pack(_PLAIN, 0, 0, commit_timestamp)) * count
         for place, row_place in _COLUMNS:
