@@ -13,11 +13,11 @@ from typing import Any
 
 from shim.api import OFFERED, Services
 from shim.config import HostPort, Settings
-from shim.following import ClusterTopics, OffsetsOfTopics, Topics, TransactionFollower
+from shim.following import Topics, TransactionFollower
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.net import CannotListen, Listeners
-from shim.runtime import Clock, OffsetsRetention, Runtime, open_log
-from shim.upstream import Cluster, PortMap, TopicReader, reason_of
+from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
+from shim.upstream import Cluster, ClusterTopics, PortMap, TopicReader, reason_of
 
 log = logging.getLogger("shim")
 

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.records.batches import encode_batch, read_header, rewrite_batch
 from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
-from shim.log.compaction import group_segments
+from shim.log.cleaner.compaction import group_segments
 from shim.log.segment import Segment
 
 

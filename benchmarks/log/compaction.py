@@ -24,8 +24,8 @@ from typing import Final
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from shim.log import OffsetsLog, PartitionWrite
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleanerStats
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.settings import LogSettings
 
 NOW_MS: Final = 1_760_000_000_000

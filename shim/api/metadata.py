@@ -6,7 +6,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import API
 from shim.api.call import SIZE_FIELD, Services
 from shim.config import HostPort
-from shim.following import Topic
+from shim.upstream import Topic
 
 VERSIONS = (0, 13)
 _FIRST_WITH_IDS = 10

@@ -11,10 +11,10 @@ from typing import Final
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningStopped
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningStopped
+from shim.log.cleaner.retention import Retention
 from shim.log.files import Files
-from shim.log.retention import Retention
 from shim.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

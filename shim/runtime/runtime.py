@@ -24,7 +24,7 @@ from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, Outcome
 from shim.log import LogError, OffsetsLog
-from shim.log.cleaning import CleanerStats
+from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock

@@ -12,8 +12,8 @@ from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.repair_plan import PartitionPlan, plan_repair
 from shim.admin.at_rest.repairing import repair
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record

@@ -10,8 +10,8 @@ import pytest
 
 from shim.admin.at_rest.backing_up import back_up
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles

@@ -15,8 +15,9 @@ from protocol.own.conditional_commit import NOT_ATTEMPTED, expecting
 from shim.api import Services
 from shim.api import metadata as metadata_response
 from shim.coordinator import GroupCoordinator
-from shim.following import Topic, Topics
-from shim.following.pace import Pace
+from shim.following import Topics
+from shim.following.topics.pace import Pace
+from shim.upstream import Topic
 from tests.api.driving import Client, answer, call, services
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.following.test_topics import NAME, A, B, Offsets, confirmed, looked, looking, until

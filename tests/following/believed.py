@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Collection
 
 from shim.config import Settings
-from shim.following import ClusterTopics, Topic, Topics
-from shim.following.cluster_topics import View, agreed
-from shim.following.pace import Pace
-from shim.upstream import UpstreamError
+from shim.following import Topics
+from shim.following.topics.pace import Pace
+from shim.upstream import ClusterTopics, Topic, UpstreamError
+from shim.upstream.cluster_topics import View, agreed
 
 QUICK = Pace(pause=0.0, round=0.001, doubt=0.05, wait=0.5)
 

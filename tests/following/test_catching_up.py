@@ -9,7 +9,7 @@ from pathlib import Path
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from shim.coordinator import Asker, GroupCoordinator, Outcome
-from shim.following import OffsetsOfTopics
+from shim.runtime import OffsetsOfTopics
 from tests.following.cluster_log import Cluster, fetched, follows, ready, until
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import CALLER, TOPIC, Running, running

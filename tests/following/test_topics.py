@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from protocol.wire import ZERO_UUID
-from shim.following import OffsetsOfTopics, Topic, TopicInDoubt, Topics
+from shim.following import TopicInDoubt, Topics
+from shim.runtime import OffsetsOfTopics
+from shim.upstream import Topic
 from tests.following.believed import QUICK, Brokers, topics_of
 
 WAIT_SECONDS = 10.0

@@ -11,7 +11,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
 from shim.coordinator.upkeep.followed import NOBODY
-from shim.following import taking_over
+from shim.following.transactions import taking_over
 from shim.log import batching
 from shim.log.transactions import transaction_of
 from shim.runtime import flight

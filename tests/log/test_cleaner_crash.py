@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from shim.log import cleaning, swap
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleanerStats
+from shim.log.cleaner import cleaning, swap
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.offsets_log import OffsetsLog, PartitionWrite

@@ -14,8 +14,8 @@ import pytest
 
 from protocol.records.batches import batches, read_header, records_of
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files

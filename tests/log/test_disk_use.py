@@ -10,8 +10,8 @@ import pytest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.records.batches import encode_batch
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 
 NOW_MS = 1_760_000_000_000
 

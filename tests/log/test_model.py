@@ -33,9 +33,9 @@ from protocol.partition import partition_for
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, cleaning
 from shim.log.active import LastBatch
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
-from shim.log.compaction import CleanedBatch, OffsetMap, cleaned_batch
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
+from shim.log.cleaner.compaction import CleanedBatch, OffsetMap, cleaned_batch
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.partition import PartitionLog
 from shim.log.segment import SoundBatch

@@ -17,8 +17,8 @@ import pytest
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
 from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from tests.log.crashing import DATA_DIR, small_sizes

@@ -14,8 +14,8 @@ from protocol.records.batches import batches, encode_batch
 from shim.log import OFFSETS_TOPIC, CorruptLog, LogSettings, OffsetsLog, PartitionWrite, RecoveryNeeded
 from shim.log.active import LastBatch
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
 from shim.log.snapshot import PartitionSnapshots, Snapshot, snapshot_name
 from tests.log.faulty_files import FaultyFiles

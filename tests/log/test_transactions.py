@@ -11,8 +11,8 @@ import pytest
 from protocol.own.position import Position, Producer, position_header
 from protocol.records.batches import BatchHeader, batches, encode_batch
 from shim.log import Appended, EndOfTransaction, InTransaction, LogError, OffsetsLog, TransactionalSet
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.offsets_log import PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings

@@ -22,10 +22,10 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from shim.config import HostPort
-from shim.following.cluster_topics import View
 from shim.net import session as session_module
 from shim.net.broker_side import BrokerSide
 from shim.net.session import MAX_PENDING
+from shim.upstream.cluster_topics import View
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle, until
 

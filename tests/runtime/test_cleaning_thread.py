@@ -11,10 +11,10 @@ import pytest
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerStats, CleaningStopped
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerStats, CleaningStopped
+from shim.log.cleaner.retention import Retention
 from shim.log.files import Files
-from shim.log.retention import Retention
 from shim.runtime import Clock, open_log
 from shim.runtime.cleaning_thread import CleaningThread
 

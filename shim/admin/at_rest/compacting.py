@@ -11,8 +11,8 @@ from shim.admin.errors import NotDone
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleanerStats
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
 

@@ -20,7 +20,7 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
 )
-from shim.log.cleaning import CleanerSettings, CleanerStats
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.files import Files
 
 

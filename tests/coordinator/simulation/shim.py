@@ -453,7 +453,7 @@ class Shim:
         self.submit(Call("retention", 0, CheckRetention(), heard))
 
     def delete_topic(self, topic: str) -> None:
-        """As `shim.following.offsets_of_topics`: again from the beginning where it was broken off. Nobody commits for
+        """As `shim.runtime.offsets_of_topics`: again from the beginning where it was broken off. Nobody commits for
         the topic meanwhile."""
         self.topics_in_doubt.add(topic)
         coordinator = self.coordinator

@@ -11,9 +11,9 @@ from threading import Event
 import pytest
 
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings, CleaningStopped, Throttler
-from shim.log.compaction import Dirtiness, dirtiness, group_segments
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings, CleaningStopped, Throttler
+from shim.log.cleaner.compaction import Dirtiness, dirtiness, group_segments
 from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files

@@ -17,8 +17,8 @@ from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump import StateDump
 from shim.log import OFFSETS_TOPIC
 from shim.log.active import LastBatch
-from shim.log.cleaner import Cleaner
-from shim.log.cleaning import CleanerSettings
+from shim.log.cleaner.cleaner import Cleaner
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.journal import JOURNAL_NAME
 from shim.log.snapshot import PartitionSnapshots, snapshot_name
 from shim.runtime import snapshots as snapshots_module

@@ -14,11 +14,13 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key,
 from protocol.own.position import Position
 from protocol.records.batches import BatchHeader, ControlRecordType, Record, control_record_type, end_transaction_marker
 from shim.coordinator import FollowedBatch, GroupCoordinator, LostTransaction, Reset, TransactionEnd
-from shim.following.pace import READING_RETRY
 from shim.runtime.runtime import Runtime
 from shim.upstream.topic_reader import Read, TopicReader
 
 log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 1.0
+"""Where something in the cluster's log cannot be understood."""
 
 POSITION_EVERY: Final = 50_000
 """So many offsets of the cluster's, in which there was nothing of ours, are read again at most after a restart."""
@@ -45,7 +47,7 @@ class TakingOver:
             except Exception:
                 # What cannot be understood is not passed over: it may be the end of a transaction.
                 log.exception("the cluster's __consumer_offsets-%d cannot be followed", self._followed)
-            await asyncio.sleep(READING_RETRY)
+            await asyncio.sleep(_RETRY_S)
 
     async def _take(self, read: Read) -> None:
         position = read.start

@@ -1,5 +1,5 @@
 """Which partitions of the cluster's own `__consumer_offsets` are followed, and that they are: from there come the
-offsets of transactions, and how these end (:mod:`shim.following.taking_over`).
+offsets of transactions, and how these end (:mod:`shim.following.transactions.taking_over`).
 
 One task for each pair of a partition here and one of the cluster's that has groups of it: with equal numbers of
 partitions that is one for each partition in which there was ever a TxnOffsetCommit. See docs/decisions/0007.
@@ -15,7 +15,7 @@ from protocol.errors import ErrorCode
 from protocol.own.position import Position
 from protocol.partition import partition_for
 from shim.coordinator import GroupCoordinator
-from shim.following.taking_over import TakingOver
+from shim.following.transactions.taking_over import TakingOver
 from shim.runtime.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader, TopicUnknown

@@ -24,7 +24,7 @@ from protocol.own.position import Producer
 from protocol.records.batches import BatchHeader
 from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
-from shim.log.compaction import (
+from shim.log.cleaner.compaction import (
     CleanedBatch,
     OffsetMap,
     TransactionsSeen,
@@ -32,11 +32,11 @@ from shim.log.compaction import (
     cleaned_marker,
     group_segments,
 )
+from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches
-from shim.log.swap import cleaned_path, remove_left_overs, swap
 from shim.log.transactions import why_foreign
 
 _DEFAULT: Final = Settings()

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from protocol.records.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaning import CleaningStopped
+from shim.log.cleaner.cleaning import CleaningStopped
+from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.index import starting_point
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches
-from shim.log.swap import cleaned_path, remove_left_overs, swap
 
 _logger = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from protocol.errors import ErrorCode
 from shim.coordinator import Asker, GroupCoordinator, Outcome, TopicDeletion, TopicDeletionStep
-from shim.following.pace import DELETION_RETRY
 from shim.runtime.runtime import Runtime
 from shim.runtime.step import Step
 
@@ -17,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # So much of the loop's time a deletion takes at most, while others wait for it: the topic's commits.
 _SHARE: Final = 0.5
+# Where it cannot be done for now.
+_RETRY_S: Final = 0.5
 
 
 class OffsetsOfTopics:
@@ -53,7 +54,7 @@ class OffsetsOfTopics:
             coordinator = self._runtime.coordinator(number)
             if coordinator is not None and coordinator.is_behind:
                 # What is yet to be read of the cluster's log may be offsets of that topic.
-                await asyncio.sleep(DELETION_RETRY)
+                await asyncio.sleep(_RETRY_S)
                 continue
             step: Step[TopicDeletionStep] = Step()
             begun = time.perf_counter()
@@ -70,7 +71,7 @@ class OffsetsOfTopics:
                 return offsets
             # It is being loaded, or the disk hangs, or the write has failed, and nobody knows what of it is there.
             deletion = _Deletion(topic)
-            await asyncio.sleep(DELETION_RETRY)
+            await asyncio.sleep(_RETRY_S)
 
 
 class _Deletion:

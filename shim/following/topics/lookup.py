@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Final
 
-from shim.following.cluster_topics import TOPICS_AT_ONCE, ClusterTopics, Topic, View
+from shim.upstream.cluster_topics import TOPICS_AT_ONCE, ClusterTopics, Topic, View
 from shim.upstream.errors import UpstreamError
 
 _MOST_WANTED: Final = 100_000

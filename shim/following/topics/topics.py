@@ -18,14 +18,14 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from shim.config import Settings
-from shim.following.cluster_topics import ClusterTopics, Topic, View, is_legal
-from shim.following.offsets_of_topics import OffsetsOfTopics
-from shim.following.pace import Pace
-from shim.following.topic_doubts import TopicInDoubt
-from shim.following.topic_lookup import TopicLookup
-from shim.following.topic_refresh import TopicRefresh
-from shim.following.topic_settlement import TopicSettlement
-from shim.following.topic_table import TopicTable
+from shim.following.topics.doubts import TopicInDoubt
+from shim.following.topics.lookup import TopicLookup
+from shim.following.topics.pace import Pace
+from shim.following.topics.refresh import TopicRefresh
+from shim.following.topics.settlement import TopicSettlement
+from shim.following.topics.table import TopicTable
+from shim.runtime.offsets_of_topics import OffsetsOfTopics
+from shim.upstream.cluster_topics import ClusterTopics, Topic, View, is_legal
 from shim.upstream.errors import UpstreamError
 
 

@@ -6,7 +6,7 @@ import asyncio
 import errno
 from pathlib import Path
 
-from shim.following import OffsetsOfTopics
+from shim.runtime import OffsetsOfTopics
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, offset_in, running
 

@@ -7,9 +7,8 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from shim.config import HostPort, Settings
-from shim.following import ClusterTopics, Topic
-from shim.following.cluster_topics import agreed, seen
-from shim.upstream import Cluster, UpstreamError
+from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
+from shim.upstream.cluster_topics import agreed, seen
 from tests.upstream.scripted_broker import scripted_broker
 
 A, B = bytes([1]) * 16, bytes([2]) * 16

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from protocol.wire import ZERO_UUID
-from shim.following.cluster_topics import Topic
-from shim.following.topic_doubts import TopicDoubts
+from shim.following.topics.doubts import TopicDoubts
+from shim.upstream.cluster_topics import Topic
 
 
 class Identity(NamedTuple):

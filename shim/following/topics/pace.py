@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class Pace(NamedTuple):
@@ -17,13 +17,3 @@ class Pace(NamedTuple):
     for as long as the brokers do not agree, which is logged after this time."""
     wait: float = 3.0
     """The longest that a request waits to be told."""
-
-
-METADATA_KEPT_BACK: Final = 1.0
-"""A client's Metadata response, at most, until the brokers have told of ids."""
-
-DELETION_RETRY: Final = 0.5
-"""Where the offsets for a topic that is gone cannot be deleted for now."""
-
-READING_RETRY: Final = 1.0
-"""Where something in the cluster's log cannot be understood."""

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from shim.following.cluster_topics import TOPICS_AT_ONCE, ClusterTopics, is_legal
-from shim.following.logged_once import LoggedOnce
-from shim.following.offsets_of_topics import OffsetsOfTopics
-from shim.following.pace import Pace
-from shim.following.topic_table import TopicTable
+from shim.following.topics.pace import Pace
+from shim.following.topics.table import TopicTable
+from shim.logged_once import LoggedOnce
+from shim.runtime.offsets_of_topics import OffsetsOfTopics
+from shim.upstream.cluster_topics import TOPICS_AT_ONCE, ClusterTopics, is_legal
 from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from protocol.own.position import Producer
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.cleaning import CleanerSettings, CleanerStats, CleaningRound, CleaningStopped, Throttler
-from shim.log.compaction import Dirtiness, dirtiness
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningRound, CleaningStopped, Throttler
+from shim.log.cleaner.compaction import Dirtiness, dirtiness
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog

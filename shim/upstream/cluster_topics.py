@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
-from shim.following.pace import METADATA_KEPT_BACK
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
@@ -23,6 +22,9 @@ TOPICS_AT_ONCE: Final = 500
 
 _LEGAL: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 """What a topic can be called (Kafka 4.3, `Topic.validate`)."""
+
+_KEPT_BACK_S: Final = 1.0
+"""A client's Metadata response, at most, until the brokers have told of ids."""
 
 _NOT_THERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
@@ -93,7 +95,7 @@ class ClusterTopics:
         tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
         if not tasks:
             return []
-        done, late = await asyncio.wait(tasks, timeout=METADATA_KEPT_BACK)
+        done, late = await asyncio.wait(tasks, timeout=_KEPT_BACK_S)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)

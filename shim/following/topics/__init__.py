@@ -1,0 +1,1 @@
+"""Which topics the cluster has; `topics.py` is the door."""

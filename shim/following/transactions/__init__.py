@@ -1,0 +1,1 @@
+"""How transactions end in the cluster; `follower.py` is the door."""

@@ -1,0 +1,1 @@
+"""What becomes of closed segments: compaction, of the history deletion, and swapping in what is left."""
