@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import sys
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,7 +56,8 @@ def serve_command(
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)sZ %(levelname)s %(message)s", stream=sys.stderr)
+    logging.Formatter.converter = time.gmtime  # as `log dump` shows times
     try:
         settings = load_settings(config, assignments)
         with _naming("--bootstrap-servers"):

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.records.batches import BatchHeader
 from protocol.wire import ZERO_UUID
+
+if TYPE_CHECKING:
+    from protocol.records.batches import BatchHeader
 
 Header = tuple[str, bytes | None]
 

@@ -23,6 +23,13 @@ class CorruptLog(LogError):
         self.reason = reason
 
 
+def located(error: OSError, path: Path) -> OSError:
+    """The same, which says where: a call on a descriptor does not know of what file that is."""
+    if error.errno is not None and error.filename is None:
+        error.filename = str(path)
+    return error
+
+
 class RecoveryNeeded(OSError):
     """A write to a partition that has not been recovered, or not since its last failed write. Nothing was written."""
 

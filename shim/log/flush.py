@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final
 
+from shim.log.errors import located
 from shim.log.partition import PartitionLog
 
 _SIDE_BY_SIDE_FROM: Final = 2
@@ -60,7 +61,7 @@ def _sync(partition: PartitionLog) -> OSError | None:
     try:
         partition.sync()
     except OSError as error:
-        return error
+        return located(error, partition.folder)
     return None
 
 
@@ -68,5 +69,5 @@ def _flush(partition: PartitionLog) -> OSError | None:
     try:
         partition.flush()
     except OSError as error:
-        return error
+        return located(error, partition.folder)
     return None

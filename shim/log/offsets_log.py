@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, claim, make_data_dir, open_partitions, refuse_brokers_folder
-from shim.log.errors import LogError
+from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
 from shim.log.handover import CLEAN_SHUTDOWN, Handover, recovery_points, take_over
@@ -198,7 +198,7 @@ class OffsetsLog:
             try:
                 log.write(batches)
             except OSError as error:
-                failed[write.partition] = error
+                failed[write.partition] = located(error, log.folder)
             else:
                 written.append((write, log, batches))
         written = [each for each in written if each[0].partition not in failed]
@@ -234,7 +234,7 @@ class OffsetsLog:
             try:
                 batches = log.prepare(write.records, write.timestamp_ms)
             except OSError as error:
-                failed[write.partition] = error
+                failed[write.partition] = located(error, log.folder)
             else:
                 if batches:
                     prepared.append((write, log, batches))
@@ -263,7 +263,7 @@ class OffsetsLog:
             try:
                 log.roll(now_ms)
             except OSError as error:
-                failed[log.topic_partition.partition] = error
+                failed[log.topic_partition.partition] = located(error, log.folder)
         if checkpoint_due or self._checkpoint_due_ms is None:
             self._checkpoint_due_ms = now_ms + self._settings.flush_offset_checkpoint_interval_ms
             self._note_recovery_points()
@@ -323,7 +323,7 @@ class OffsetsLog:
         logs = self._partitions.values()
         unsynced = [(log.topic_partition.partition, log) for log in logs if log.unsynced_since_ms is not None]
         for partition, error in self._flusher.flush(unsynced).items():
-            _logger.error("partition %d: records that were acknowledged may be lost: %s", partition, error)
+            _logger.error("__consumer_offsets-%d: records that were acknowledged may be lost: %s", partition, error)
         self._sync_all()
         try:
             if not self._cannot_sync:

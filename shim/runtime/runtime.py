@@ -26,6 +26,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory,
 from shim.log import LogError, OffsetsLog
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
+from shim.logged_once import LoggedOnce
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
@@ -116,17 +117,17 @@ class Runtime:
         sizes = await self._loop.run_in_executor(self._recoverer, lambda: [self._loader.size(n) for n in numbers])
         progress = self._loader.progress
         progress.expect(sizes)
-        failed: dict[Partition, LogError | OSError] = {}
+        failed: dict[Partition, Exception] = {}
         for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
             if self._stopping:
                 return
             try:
                 from_snapshot = await self._load(partition)
-            except LogError as error:
-                self._cannot_serve(partition, error)
-                failed[partition] = error
             except OSError as error:
                 log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
+                failed[partition] = error
+            except Exception as error:
+                self._cannot_serve(partition, error)
                 failed[partition] = error
             else:
                 progress.loaded(sizes[partition.number], from_snapshot=from_snapshot)
@@ -188,7 +189,7 @@ class Runtime:
         try:
             outcome = decided(partition, decision(partition.coordinator, self._clock.now()))
         except Exception:
-            log.exception("__consumer_offsets-%d: what was read elsewhere could not be taken over", partition_number)
+            log.exception("__consumer_offsets-%d: a decision that nobody waits for broke off", partition_number)
             self._forget([partition])
         else:
             self._carry_out(partition, outcome, after_flight=True)
@@ -197,7 +198,7 @@ class Runtime:
         """None while the partition is not served. What is asked of it directly need not be durable."""
         return self._partitions[partition_number].coordinator if self._admitting else None
 
-    async def landed(self, partition_number: int) -> None:
+    async def settled(self, partition_number: int) -> None:
         """Wait until what was decided by now is durable, or has failed."""
         flight = self._writer.flight_of(partition_number)
         if flight is not None:
@@ -267,7 +268,7 @@ class Runtime:
 
     def _failed(self, failed: Mapping[int, OSError], flight: Flight | None) -> None:
         for number, error in failed.items():
-            log.error("partition %d: a write to the log failed: %s", number, error)
+            log.error("__consumer_offsets-%d: a write failed: %s", number, error)
         self._forget([self._partitions[number] for number in failed], flight)
 
     def _cleaned(self, stats: CleanerStats) -> None:
@@ -311,12 +312,12 @@ class Runtime:
     async def _reload(self, partition: Partition, flying: Flight | None) -> None:
         if flying is not None:
             await flying.over.wait()
-        number = partition.number
+        number, trouble = partition.number, LoggedOnce(log)
         while not self._stopping:
             try:
                 await self._load(partition)
             except OSError as error:
-                log.error("__consumer_offsets-%d: reload failed, trying again: %s", number, error)
+                trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
                 await asyncio.sleep(RELOAD_RETRY_SECONDS)
             except Exception as error:
                 self._cannot_serve(partition, error)

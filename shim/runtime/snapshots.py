@@ -47,7 +47,7 @@ class End(NamedTuple):
     batch: LastBatch
 
 
-class Outcome(NamedTuple):
+class Taken(NamedTuple):
     """``offset``: of the snapshot of the offsets' log, 0 when none was written. ``again_s``: after so many seconds it
     is tried again; None when that is not needed.
     """
@@ -175,7 +175,7 @@ class Snapshots:
         if self._stopped:
             raise _GivenUp
 
-    def _write(self, ends: Sequence[End], pieces: Iterable[bytes]) -> Outcome:
+    def _write(self, ends: Sequence[End], pieces: Iterable[bytes]) -> Taken:
         """Raises what ``pieces`` raises, and nothing is left of the snapshot then."""
         offset = 0
         again_s = None
@@ -193,9 +193,9 @@ class Snapshots:
                 again_s = again_s or 0.0
             elif is_offsets:
                 offset = batch.next_offset
-        return Outcome(offset, again_s)
+        return Taken(offset, again_s)
 
-    def _wrote(self, number: int, outcome: Outcome) -> None:
+    def _wrote(self, number: int, outcome: Taken) -> None:
         if outcome.offset:
             self._offset[number] = outcome.offset
             self.compacted(number)  # it may have been between the snapshot's end and now

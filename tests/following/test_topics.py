@@ -168,6 +168,7 @@ async def test_a_topic_without_offsets_is_forgotten() -> None:
     topics = topics_of(brokers)
     brokers.make(NAME)
     await topics.partitions_of([NAME])
+    assert NAME in topics.partition_counts
     async with looking(topics, offsets):
         await until(lambda: topics.partition_counts == {})
 

@@ -215,9 +215,10 @@ def test_a_note_without_a_cluster_is_named(tmp_path: Path) -> None:
 
 def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
-    (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.i")
+    (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.id=A\n")
     log.claim("B")
     log.close()
+    assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=B\n"
 
 
 @pytest.mark.parametrize("mark", ["version=1\nnode.id=1\ncluster.id=x\n", "version=0\nbroker.id=0\n", None])

@@ -7,7 +7,6 @@ import random
 import struct
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -360,7 +359,6 @@ def test_hostile_payloads(codec: Compression, payload: bytes) -> None:
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_bombs_cost_the_limit_and_a_chunk(bomb: str) -> None:
     limit = 64 << 20
-    began = time.monotonic()
     run = subprocess.run(
         [sys.executable, "-m", "tests.protocol.bomb", bomb, str(limit)],
         cwd=Path(__file__).parents[2],
@@ -373,7 +371,6 @@ def test_bombs_cost_the_limit_and_a_chunk(bomb: str) -> None:
     assert error == "DecompressedTooLarge"
     # BytesIO grows by an eighth; lz4 has two blocks of 4 MiB of its own; and a chunk.
     assert int(growth) < limit * 9 // 8 + (16 << 20)
-    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("bomb", ["lz4", "zstd", "gzip"])

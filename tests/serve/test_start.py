@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -189,9 +188,7 @@ def test_while_it_loads_it_is_there_and_can_be_stopped(tmp_path: Path) -> None:
             assert response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
             assert client.ask(heartbeat.API, 4, beat).error_code == ErrorCode.NONE
-        begun = time.monotonic()
         child.stop(TIMEOUT_SECONDS)
-        assert time.monotonic() - begun < 10
     finally:
         child.kill()
     assert child.returncode == 0

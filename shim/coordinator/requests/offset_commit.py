@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 0-10, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
+"""OffsetCommit, versions 2-9, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
 
 from typing import Any, Final, cast
 
@@ -26,7 +26,7 @@ _GROUP_ID_NOT_FOUND_FROM = 9
 _INT64_MAX = 2**63 - 1
 
 # What a record takes beside group, topic and metadata (a little less), and a character in UTF-8 (at most).
-_RECORD_SIZE = 80
+_RECORD_OVERHEAD = 80
 _UTF8_MAX = 4
 
 
@@ -140,7 +140,7 @@ def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> in
         group_size += _UTF8_MAX * sum(map(len, who))
     size = 0
     for topic in request.topics:
-        record_size = _RECORD_SIZE + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
+        record_size = _RECORD_OVERHEAD + group_size + len(topic.name.encode("utf-8", "surrogatepass"))
         size += len(topic.partitions) * record_size
         if not rows_in((topic,)):
             size += _UTF8_MAX * sum(len(partition.committed_metadata or "") for partition in topic.partitions)

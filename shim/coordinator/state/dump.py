@@ -6,7 +6,7 @@
     each group, in the order in which the log makes them:
         length uint32, group id; length uint32, its last record's value, of no bytes where there is none
     length uint32, what is pending (transactions.py)
-    the offset table (offsets.py)
+    the offset table (offset_table.py)
 
 All little-endian, the values as in the log. Who is parked and what is due is in no record, and so not in here: it is
 the state after a recovery, not that of the running process.

@@ -1,10 +1,12 @@
 """The state of one offsets partition, and the functions that apply records to it.
 
-Whatever is in a record changes here and nowhere else, at the moment of a decision as well as in recovery; what that
-does to offsets, :mod:`offsets <shim.coordinator.state.offsets>` says. What no record holds (parked requests, deadlines,
-pending members, who has yet to sync) is changed by the requests directly. A record leaves it alone, but that it ends
-with what it belongs to: with a member that the record does not name, the deadline of its session; with a deleted group,
-all of that group's.
+What a record says is so from here on, at the moment of a decision as well as in recovery; what that does to offsets,
+:mod:`offsets <shim.coordinator.state.offsets>` says. Offsets change in no other way. A group amid a rebalance runs
+ahead of its last record (members, leader, generation), and its next record brings it in line.
+
+What no record holds (parked requests, deadlines, pending members, who has yet to sync) is changed by the requests
+directly. A record leaves it alone, but that it ends with what it belongs to: with a member that the record does not
+name, the deadline of its session; with a deleted group, all of that group's.
 """
 
 import sys

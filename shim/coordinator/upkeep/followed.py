@@ -65,7 +65,7 @@ def follow(decision: Decision, read: FollowedBatch | TransactionEnd | LostTransa
 def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
     """The offsets are pending from now on; who has sent them is answered, once they are durable."""
     state = decision.state
-    if not batch.records or _is_behind(decision, batch.position):
+    if not batch.records or _was_taken_over(decision, batch.position):
         return
     taken = TransactionBatch(batch.producer_id, batch.producer_epoch, batch.position)
     decision.write_pending(taken, batch.records)
@@ -86,7 +86,7 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
     The marker is written wherever the log has a batch that it ends, also where tombstones have taken all that was
     pending: compaction goes no further than to the first transaction that is open. Nothing is written otherwise.
     """
-    if _is_behind(decision, end.position):
+    if _was_taken_over(decision, end.position):
         return
     committers = decision.state.committers.pop(end.producer, {})
     if not decision.state.offsets.transactions.is_open(end.producer):
@@ -115,7 +115,7 @@ def end_left_open(decision: Decision, producer: Producer) -> None:
 
 def follow_position(decision: Decision, position: Position) -> None:
     """The cluster's log has been read up to there, and what was read is no concern."""
-    if not _is_behind(decision, position):
+    if not _was_taken_over(decision, position):
         decision.end_transaction(TransactionEnd(NOBODY, 0, position, committed=False))
 
 
@@ -145,7 +145,7 @@ def follow_reset(decision: Decision, reset: Reset) -> None:
         decision.end_transaction(TransactionEnd(NOBODY, 0, reset.position, committed=False))
 
 
-def _is_behind(decision: Decision, position: Position) -> bool:
+def _was_taken_over(decision: Decision, position: Position) -> bool:
     known = decision.state.offsets.transactions.positions.get(position.partition)
     return known is not None and position.next_offset <= known.next_offset
 

@@ -16,6 +16,7 @@ from protocol.own.position import Position
 from protocol.partition import partition_for
 from shim.coordinator import GroupCoordinator
 from shim.following.transactions.taking_over import TakingOver
+from shim.logged_once import LoggedOnce
 from shim.runtime.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader, TopicUnknown
@@ -23,6 +24,10 @@ from shim.upstream.topic_reader import TopicReader, TopicUnknown
 log = logging.getLogger(__name__)
 
 _PREPARED_AT_ONCE: Final = 2
+
+
+def _where_it_ends(followed: int) -> str:
+    return f"where __consumer_offsets-{followed} of the cluster ends cannot be found out"
 
 
 class Pair(NamedTuple):
@@ -45,7 +50,7 @@ class TransactionFollower:
         # None: of how many partitions the cluster's topic has.
         self._preparing: dict[Pair | None, asyncio.Task[None]] = {}
         self._preparations = asyncio.Semaphore(_PREPARED_AT_ONCE)
-        self._told: str | None = None
+        self._trouble = LoggedOnce(log)
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._stopping = False
         runtime.watch(self._served)
@@ -74,7 +79,7 @@ class TransactionFollower:
             try:
                 return await self._cluster_log.end_of(pair.followed)
             except UpstreamError as error:
-                self._tell(f"where __consumer_offsets-{pair.followed} of the cluster ends", error)
+                self._trouble.failed(_where_it_ends(pair.followed), error)
         return None
 
     def _look_for_overdue(self, number: int) -> None:
@@ -91,42 +96,37 @@ class TransactionFollower:
 
     async def _prepare(self, group_id: str, pair: Pair | None) -> None:
         async with self._preparations:
-            what = "how many partitions __consumer_offsets of the cluster has"
+            what = "how many partitions __consumer_offsets of the cluster has cannot be found out"
             try:
                 if pair is None:
                     self._followed_count = await self._cluster_log.partition_count()
-                    self._told = None
+                    self._trouble.went_well(what)
                     self.ready(group_id)  # goes on with the group's own
                     return
-                what = f"where __consumer_offsets-{pair.followed} of the cluster ends"
+                what = _where_it_ends(pair.followed)
                 coordinator = self._runtime.coordinator(pair.number)
                 if coordinator is None or pair in self._followed:
                     return
                 # Before anything is sent there, and durable before anything is: a restart goes on from here at the
                 # latest.
                 end = await self._cluster_log.end_of(pair.followed)
-                self._why_not, self._told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None
+                self._trouble.went_well(what)
+                self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             except TopicUnknown:
                 self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE  # at which clients look, and the cluster makes it
             except UpstreamError as error:
                 self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                self._tell(what, error)
+                self._trouble.failed(what, error)
             except Exception:
-                log.exception("%s cannot be found out", what)
+                log.exception("%s", what)
             else:
                 await self._begin(pair, coordinator, end)
-
-    def _tell(self, what: str, error: UpstreamError) -> None:
-        """Once, however many ask."""
-        if str(error) != self._told:
-            self._told = str(error)
-            log.warning("%s cannot be found out for now: %s", what, error)
 
     async def _begin(self, pair: Pair, coordinator: GroupCoordinator, end: Position) -> None:
         number, followed = pair
         if followed not in coordinator.followed:
             self._runtime.decide(number, lambda its, now: its.follow(now, end))
-            await self._runtime.landed(number)
+            await self._runtime.settled(number)
         if self._runtime.coordinator(number) is coordinator and followed in coordinator.followed:
             self._follow(pair, coordinator)
 

@@ -73,7 +73,7 @@ class TakingOver:
         if position.next_offset - self._coordinator.followed[self._followed].next_offset >= POSITION_EVERY:
             self._take_over(position)
         # So that nothing piles up while the disk is slow.
-        await self._runtime.landed(self._number)
+        await self._runtime.settled(self._number)
         if position.next_offset >= read.end_offset:
             self._coordinator.caught_up(self._followed)
 
