@@ -5,7 +5,7 @@ v0 meant ZooKeeper; v10 names topics by id only.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,7 @@ async def _fetch_when_certain(
 ) -> None:
     """The offsets for a topic of which another one was made would be wrong ones."""
     await services.topics.certain(blocked)
-    _fetch_only(services, call, groups)
+    _fetch_only(services, call, groups, partial(_fetch_if_certain, services))
 
 
 @while_requests_are_paused
@@ -100,13 +100,24 @@ def _names(group: OffsetFetchRequestGroup) -> Iterable[str] | None:
     return None if group.topics is None else (topic.name for topic in group.topics)
 
 
-def _fetch_only(services: Services, call: _Call, groups: tuple[OffsetFetchRequestGroup, ...]) -> None:
+def _fetch(
+    group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
+) -> OffsetFetchResponseGroup:
+    return coordinator.offset_fetch(group, require_stable=require_stable)
+
+
+def _fetch_only(
+    services: Services,
+    call: _Call,
+    groups: tuple[OffsetFetchRequestGroup, ...],
+    fetch: Callable[[OffsetFetchRequestGroup, bool, GroupCoordinator], OffsetFetchResponseGroup] = _fetch,
+) -> None:
     """Of the one that there is, if there is one."""
     if not groups:
         call.answer(_response(call, ()))
     runtime, stable = services.runtime, call.request.require_stable
     for group in groups:
-        runtime.ask(runtime.partition_of(group.group_id), partial(_fetch, group, stable), _OnlyGroup(call, group))
+        runtime.ask(runtime.partition_of(group.group_id), partial(fetch, group, stable), _OnlyGroup(call, group))
 
 
 class _OnlyGroup:
@@ -123,12 +134,6 @@ class _OnlyGroup:
 
     def fail(self, error: ErrorCode) -> None:
         self.answer(_failed(self._group, error))
-
-
-def _fetch(
-    group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
-) -> OffsetFetchResponseGroup:
-    return coordinator.offset_fetch(group, require_stable=require_stable)
 
 
 def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:

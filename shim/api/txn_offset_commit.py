@@ -50,6 +50,7 @@ async def _begin_when_certain(services: Services, call: _Call, blocked: list[str
     if not_before is None:
         call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return None
+    await services.topics.certain(services.topics.blocked(topic.name for topic in call.request.topics))  # by now
     return _begin(services, call, not_before)
 
 

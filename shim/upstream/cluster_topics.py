@@ -95,10 +95,12 @@ class ClusterTopics:
         tasks = [asyncio.create_task(self._ask(address, names)) for address in self._cluster.brokers.values()]
         if not tasks:
             return []
-        done, late = await asyncio.wait(tasks, timeout=_KEPT_BACK_S)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=_KEPT_BACK_S)
+        finally:  # the client may leave meanwhile
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         views: list[View] = []
         for task in done:
             try:

@@ -42,7 +42,7 @@ class BrokerConnection:
         try:
             # v0 is what every broker since 0.10 answers, whatever else it has.
             answer = await self.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
-        except UpstreamError:
+        except BaseException:  # given up, too
             self.close()
             raise
         self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}

@@ -204,6 +204,22 @@ async def test_while_a_topic_is_in_doubt_its_offsets_are_neither_read_nor_writte
         await until(lambda: settles == (not topics.blocked(None)))
 
 
+async def test_a_fetch_that_has_waited_for_one_topic_is_not_told_of_another_that_is_in_doubt_by_then() -> None:
+    brokers = Brokers()
+    to, topics = await shim(brokers)
+    for name in ("a", "b"):
+        brokers.make(name)
+        assert await commit(to, (name, [0])) == [(name, {0: 0})]
+    doubts = vars(topics)["_doubts"]
+    doubts.begin("a", 3, blocks=True)
+    wanted = tuple(offset_fetch.OffsetFetchRequestTopic(name, (0,)) for name in ("a", "b"))
+    fetched = asyncio.ensure_future(answer(offset_fetch.API, 7, offset_fetch.OffsetFetchRequest(GROUP, wanted), to))
+    await asyncio.sleep(0)
+    doubts.begin("b", 3, blocks=True)
+    doubts.end("a")
+    assert (await fetched).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+
+
 async def test_what_a_client_is_told_of_other_topics_is_passed_over() -> None:
     brokers = Brokers()
     to, topics = await shim(brokers)

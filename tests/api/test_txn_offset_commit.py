@@ -21,6 +21,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.own.position import Position
 from shim.api import Call, Services, txn_offset_commit
 from shim.config import Settings
 from tests.following.believed import any_topic
@@ -208,6 +209,26 @@ async def test_the_batch_of_one_that_was_given_up_does_not_answer_the_next(tmp_p
         assert await fetched(at.shim, GROUP) == UNSTABLE
         at.cluster.commit(GROUP, 5)
         assert await at.client.told() == 0
+
+
+async def test_a_topic_that_is_in_doubt_when_the_end_of_the_clusters_log_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_work(tmp_path) as at:
+        await not_read_in_time(at)
+        await ready(at.services.transactions, GROUP)
+        doubts = vars(at.services.topics)["_doubts"]
+        end_of = at.cluster.end_of
+
+        async def begins(partition: int) -> Position:
+            doubts.begin(TOPIC, 3, blocks=True)
+            return await end_of(partition)
+
+        monkeypatch.setattr(at.cluster, "end_of", begins)
+        at.client = Client()
+        await at.send()
+        assert await at.client.told() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert at.client.asked == []
 
 
 async def test_a_deadline_wakes_the_runtime_by_itself(tmp_path: Path) -> None:

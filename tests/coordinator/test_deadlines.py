@@ -1,5 +1,7 @@
 """The lazy heap of deadlines against a plain dict."""
 
+import weakref
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +46,23 @@ def test_cancelled_deadlines_do_not_pile_up() -> None:
         deadlines.cancel(key)
     assert len(deadlines._heap) < 2_000
     assert len(deadlines) == 0
+
+
+def test_a_key_is_not_kept_once_it_was_cancelled() -> None:
+    """It may have a request behind it, and a connection."""
+
+    class Asker:
+        pass
+
+    deadlines: Deadlines[Asker] = Deadlines()
+    asker = Asker()
+    gone = weakref.ref(asker)
+    deadlines.set(asker, 10)
+    deadlines.set(asker, 5)
+    deadlines.cancel(asker)
+    del asker
+    assert gone() is None
+    assert deadlines.next() is None
 
 
 def test_many_that_were_put_off_are_sorted_out_in_steps() -> None:

@@ -155,6 +155,33 @@ class TestTheWay:
         d.read(11, sent_on)
         assert d.fetch_stable("orders", 0) == UNSTABLE
 
+    def test_the_batch_of_one_does_not_answer_another_one_that_commits_more(self) -> None:
+        d = Transacting()
+        more, sent_more = d.ask_txn_commit([("orders", 0, 5), ("orders", 1, 7)])
+        less, sent_less = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_more is not None
+        assert sent_less is not None
+        d.tell(more, sent_more)
+        d.tell(less, sent_less)
+        d.read(11, sent_less)
+        assert d.errors(less) == {0}
+        assert more not in d.answers
+        assert d.fetch_stable("orders", 1) == UNSTABLE
+        d.read(12, sent_more)
+        assert d.errors(more) == {0}
+
+    def test_of_one_of_two_the_cluster_has_taken_a_part_only(self) -> None:
+        d = Transacting()
+        more, sent_more = d.ask_txn_commit([("orders", 0, 5), ("orders", 1, 7)])
+        less, sent_less = d.ask_txn_commit([("orders", 0, 5)])
+        assert sent_more is not None
+        assert sent_less is not None
+        d.read(11, sent_less)
+        d.read(12, sent_less)  # of the other one
+        d.tell(less, sent_less)
+        d.tell(more, sent_more)
+        assert d.errors(less) == d.errors(more) == {0}
+
     def test_one_marker_settles_one_transaction(self) -> None:
         d = Transacting()
         committed(d, 5, at=11)

@@ -337,6 +337,27 @@ async def test_a_topic_that_is_gone_at_the_first_look_and_another_one_at_the_sec
         await until(lambda: offsets.deleted == [NAME])
 
 
+async def test_offsets_are_neither_served_nor_taken_from_when_another_topic_is_found_where_there_was_none() -> None:
+    """Nobody was told of it yet, so nobody but who settles the doubt has seen the other id."""
+    brokers, offsets = Brokers(), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        asked = len(brokers.asked_all)
+        offsets.may_delete.clear()
+        brokers.delete(NAME)
+        await until(lambda: len(brokers.asked_all) > asked)
+        brokers.make(NAME, B)
+        await until(lambda: offsets.deleted == [NAME])
+        assert topics.blocked([NAME]) == [NAME]
+        brokers.down = {0}
+        with pytest.raises(TopicInDoubt):
+            await topics.partitions_of([NAME])
+        offsets.may_delete.set()
+        await topics.certain([NAME])
+
+
 async def test_while_the_brokers_do_not_agree_clients_are_to_ask_again() -> None:
     brokers, offsets = Brokers(2), Offsets(NAME)
     brokers.make(NAME, A)
@@ -464,6 +485,23 @@ async def test_nothing_is_committed_for_what_may_be_another_topic_though_nobody_
         topics.learn(NAME, Topic(bytes([B]) * 16, 3))
         with pytest.raises(TopicInDoubt):
             await topics.partitions_of([NAME])
+
+
+async def test_a_topic_that_is_not_there_hides_nothing_of_another_one_that_is_asked_for_with_it() -> None:
+    """Whether it is there too few brokers can say; that the other one is made anew one has said."""
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers, QUICK._replace(wait=0.05, doubt=60.0))
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        brokers.down = {1}
+        brokers.delete(NAME)
+        await until(lambda: NAME not in topics.partition_counts)
+        brokers.make(NAME, B)
+        with pytest.raises(TopicInDoubt):
+            await topics.partitions_of([NAME, "nowhere"])
+        brokers.down = set()
+        await until(lambda: offsets.deleted == [NAME])
 
 
 # -- all of it

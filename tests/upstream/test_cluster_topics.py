@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from protocol.errors import ErrorCode
@@ -60,3 +62,19 @@ async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -
         await topics.all(["orders"])
     with pytest.raises(UpstreamError, match="refused"):
         await topics.one(["orders"])
+
+
+async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:
+    cluster = Cluster([HostPort("127.0.0.1", 1)], Settings())
+    async with scripted_broker() as broker:
+        await cluster.learn({1: broker.address}, whole=True)
+        topics = ClusterTopics(cluster, Settings())
+        before = asyncio.all_tasks()
+        leaving = asyncio.create_task(topics.each(["orders"]))
+        while len(asyncio.all_tasks() - before) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert not any("ClusterTopics._ask" in str(task.get_coro()) for task in asyncio.all_tasks())
+        topics.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from collections.abc import Callable
@@ -29,6 +30,31 @@ async def test_what_the_broker_answers() -> None:
         answer = await connection.ask(metadata.API, ASKED)
         connection.close()
     assert [(b.node_id, HostPort(b.host, b.port)) for b in answer.brokers] == [(1, broker.address)]
+
+
+async def test_who_gives_up_while_it_opens_leaves_nothing_open() -> None:
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        asked.set()
+        await reader.read(-1)  # to the end
+        closed.set()
+        writer.close()
+
+    server = await asyncio.start_server(hangs, "127.0.0.1", 0)
+    connection = BrokerConnection(HostPort("127.0.0.1", server.sockets[0].getsockname()[1]), SETTINGS)
+    opening = asyncio.create_task(connection.open())
+    try:
+        await asked.wait()
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        async with asyncio.timeout(10.0):
+            await closed.wait()
+    finally:
+        connection.close()
+        server.close()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ _POP_STEPS: Final = 256
 
 
 class _Entry(Generic[K]):
-    """`due` is None when it was cancelled. `queued`: the time of the heap entry that stands for it, never later."""
+    """`due` is None when it was cancelled, and there is no key then. `queued`: the time of the heap entry that stands
+    for it, never later."""
 
     __slots__ = ("due", "key", "queued")
 
@@ -69,6 +70,7 @@ class Deadlines(Generic[K]):
         entry = self._entries.pop(key, None)
         if entry is not None:
             entry.due = None
+            del entry.key  # the heap keeps the entry until it comes up, and a key may hold a whole request
 
     def next(self) -> int | None:
         """The earliest deadline, or None when there is none. Where many were put off, it may be an earlier time."""

@@ -72,12 +72,15 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
     written = dict(batch.records)
     for group in {key.group for key in written}:
         of_group = {key: value for key, value in written.items() if key.group == group}
-        for parked in state.commits.of(batch.producer_id, batch.producer_epoch, group):
-            if parked.wrote(of_group, batch.position):
-                state.commits.read(parked)
-                state.committers.setdefault(taken.producer, {})[group] = parked.committer
-                if parked.told:
-                    answer_parked(decision, parked)
+        of_producer = state.commits.of(batch.producer_id, batch.producer_epoch, group)
+        may_be = [parked for parked in of_producer if parked.wrote(of_group, batch.position)]
+        # The cluster may have taken a part of what was sent on; but not where another one has sent just that.
+        exactly = [parked for parked in may_be if of_group.keys() == set(parked.keys)]
+        for parked in exactly or may_be:
+            state.commits.read(parked)
+            state.committers.setdefault(taken.producer, {})[group] = parked.committer
+            if parked.told:
+                answer_parked(decision, parked)
 
 
 def follow_end(decision: Decision, end: TransactionEnd) -> None:

@@ -71,5 +71,12 @@ class TopicLookup:
         view = await self._cluster_topics.one(names)
         there = {name: topic for name, topic in view.items() if topic is not None}
         absent = [name for name, topic in view.items() if topic is None]
-        # A topic may be so new that not every broker has heard of it.
-        return {**there, **await self._cluster_topics.all(absent)} if absent else view
+        if not absent:
+            return view
+        try:
+            # A topic may be so new that not every broker has heard of it.
+            return {**there, **await self._cluster_topics.all(absent)}
+        except UpstreamError:
+            if not there:
+                raise
+            return there  # what was seen of these holds, and may be that one is another topic by now

@@ -63,6 +63,7 @@ class TopicSettlement:
 
     async def _settle_present(self, name: str, topic: Topic, offsets: OffsetsOfTopics) -> None:
         if self._table.is_surely_another(name, topic):
+            self._doubts[name].blocks = True  # it may be that nobody has seen that one before
             deleted = await offsets.delete(name)
             log.warning(
                 "topic %s has been deleted and made anew: deleted %d offsets that were committed for the old one",
