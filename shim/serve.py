@@ -50,6 +50,7 @@ async def serve(
 
     offsets_log = await _open_log(data_dir, settings, stop)
     if offsets_log is None:
+        log.info("stopped")
         return
     clock = Clock()
     runtime = Runtime(offsets_log, settings, clock)
@@ -86,7 +87,8 @@ async def serve(
         ]
         starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
         if await _first_of(starting, stop, tasks):
-            ready(f"offset-shim ready on {listen}, {len(cluster.brokers)} broker ports, data in {data_dir}")
+            ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
+            ready(f"offset-shim ready on {listen}, {ports}, data in {data_dir}")
             await _first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
         runtime.stop()
@@ -104,6 +106,7 @@ async def serve(
             await runtime.close(LAST_WRITE_SECONDS)
         except TimeoutError:
             raise _hangs(data_dir) from None
+    log.info("stopped")
 
 
 async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | None:

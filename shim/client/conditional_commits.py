@@ -17,6 +17,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.own import conditional_commit
+from shim.client.address import address_of
 from shim.client.connection import Connection
 
 TopicPartition = tuple[str, int]
@@ -84,17 +85,19 @@ class ConditionalCommits:
 
     It connects at the first commit, and again after any failure; that the coordinator announces conditional commits is
     made sure of on each connection anew. `connect` gives a connected socket for (host, port): TLS is up to it.
+
+    `bootstrap`: a server of the cluster, as (host, port) or "host:port". Raises ValueError for what is neither.
     """
 
     def __init__(
         self,
-        bootstrap: tuple[str, int],
+        bootstrap: tuple[str, int] | str,
         group_id: str,
         *,
         client_id: str = "offset-shim",
         connect: Callable[[tuple[str, int]], socket.socket] | None = None,
     ) -> None:
-        self._bootstrap = bootstrap
+        self._bootstrap = address_of(bootstrap)
         self._group_id = group_id
         self._client_id = client_id
         self._connect = connect or _connected

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.own.history_log import HISTORY_TOPIC
+from protocol.partition import partition_for
 from shim.admin.at_rest.backing_up import back_up
-from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.files import Files
@@ -78,6 +80,52 @@ def test_where_there_is_something_nothing_is_done(data_dir: Path, tmp_path: Path
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.parametrize("target", ["data/backup", "data/__consumer_offsets-0/backup", "link/backup", "data", "."])
+def test_neither_is_inside_of_the_other(data_dir: Path, tmp_path: Path, target: str) -> None:
+    (tmp_path / "link").symlink_to(data_dir)
+    before = contents(tmp_path)
+    result = log_in_a_process("backup", "--data-dir", data_dir, tmp_path / target)
+    assert result.status == 2
+    assert result.stderr == (
+        f"Error: {tmp_path / target} and the data directory {data_dir} must be apart, neither inside of the other\n"
+    )
+    assert contents(tmp_path) == before
+
+
+def test_beside_a_name_that_begins_likewise(data_dir: Path) -> None:
+    assert log("backup", "--data-dir", data_dir, data_dir.with_name("data-backup")).status == 0
+
+
+def test_a_full_disk_is_named(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")  # as the system does: it knows no name
+
+    monkeypatch.setattr(Files, "pwrite", refuse)
+    result = log("backup", "--data-dir", data_dir, tmp_path / "backup")
+    assert result.status == 2
+    copied = max(data_dir.glob("*/*.log")).relative_to(data_dir)
+    assert result.stderr == f"Error: {tmp_path / 'backup.unfinished' / copied}: No space left on device\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"data"}
+
+
+def test_empty_partitions_are_counted_alone(tmp_path: Path) -> None:
+    data_dir, target = tmp_path / "data", tmp_path / "backup"
+    write_log(data_dir, [("g", commit_record("g", "t", 0, 7))], partitions=5)
+    heading, partition, empty, total = log("backup", "--data-dir", data_dir, target).stdout.splitlines()
+    assert heading.startswith("PARTITION")
+    assert partition.startswith(f"__consumer_offsets-{partition_for('g', 5)} ")
+    assert empty == "4 empty partitions"
+    assert total.startswith("5 partitions, ")
+    document = log("backup", "--data-dir", data_dir, tmp_path / "another", "--json").json
+    assert [each["records"] for each in document["partitions"]].count(0) == 4
+
+
+def test_of_an_empty_log(tmp_path: Path) -> None:
+    write_log(tmp_path / "data", [], partitions=3)
+    empty, total = log("backup", "--data-dir", tmp_path / "data", tmp_path / "backup").stdout.splitlines()
+    assert (empty, total.split(",")[0]) == ("3 empty partitions", "3 partitions")
+
+
 def test_a_damaged_log_is_not_backed_up(data_dir: Path, tmp_path: Path) -> None:
     closed = sorted(data_dir.glob("*/*.log"))[1]
     raw = bytearray(closed.read_bytes())
@@ -144,6 +192,37 @@ def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
         offsets_log.close()
     assert failures == []
     assert acknowledged > 100
+
+
+def test_no_commit_is_in_the_history_alone(tmp_path: Path) -> None:
+    """A commit is written to its offsets first: one that arrives between the two copies."""
+    data_dir, target = tmp_path / "data", tmp_path / "backup"
+    topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
+    offsets_log = OffsetsLog.open(data_dir, 1, topics=topics)
+    for topic in topics:
+        assert list(offsets_log.recover(0, topic=topic)) == []
+
+    def commit_to_both(offset: int) -> None:
+        at_once = [PartitionWrite(0, [[commit_record("g", "t", 0, offset)]], TIMESTAMP, topic) for topic in topics]
+        assert offsets_log.write(at_once) == {}
+
+    class Between(Files):
+        folders = 0
+
+        def mkdir(self, path: Path) -> None:
+            super().mkdir(path)
+            self.folders += path.parent.name == "backup.unfinished"
+            if self.folders == 2:
+                commit_to_both(2)
+
+    commit_to_both(1)
+    done, examination = back_up(Between(), data_dir, target, SILENT)
+    offsets_log.close()
+    assert [one.partition.topic for one in done] == list(topics)
+    assert {each.partition.topic: each.records for each in examination.partitions} == {
+        OFFSETS_TOPIC: 2,
+        HISTORY_TOPIC: 1,
+    }
 
 
 def test_a_segment_that_goes_between_listing_and_copying(data_dir: Path, tmp_path: Path) -> None:

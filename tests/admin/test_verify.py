@@ -47,6 +47,24 @@ def test_a_sound_log(data_dir: Path) -> None:
     assert log("repair", "--data-dir", data_dir).stdout == "nothing is damaged\n"
 
 
+def test_only_what_there_is_to_say(tmp_path: Path) -> None:
+    """A line for what has records, or a note; the others are counted."""
+    write_log(tmp_path, [("g", commit_record("g", "t", 0, 7))], partitions=5)
+    written = partition_for("g", 5)
+    torn = (written + 1) % 5
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with (tmp_path / f"{OFFSETS_TOPIC}-{torn}" / SEGMENT).open("ab") as file:
+        file.write(b"torn")
+    *told, empty, total = log("verify", "--data-dir", tmp_path).stdout.splitlines()
+    partitions = [line.split(":")[0] for line in told if not line.startswith("  ")]
+    assert partitions == [f"{OFFSETS_TOPIC}-{at}" for at in sorted((written, torn))]
+    assert [line.split(" of ")[0] for line in told if line.startswith("  ")] == [
+        f"  note: {tmp_path / f'{OFFSETS_TOPIC}-{torn}' / SEGMENT}: a torn write"
+    ]
+    assert (empty, total) == ("3 empty partitions", "5 partitions, 0 damages")
+    assert len(log("verify", "--data-dir", tmp_path, "--json").json["partitions"]) == 5
+
+
 def test_file_and_byte_of_each_damage(data_dir: Path) -> None:
     folder = data_dir / "__consumer_offsets-0"
     first, second, *_ = sorted(folder.glob("*.log"))

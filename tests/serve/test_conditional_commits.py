@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +35,7 @@ from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
+HOW_TO = Path(__file__).parents[2] / "docs" / "conditional-commits.md"
 HOST = "127.0.0.1"
 ROUNDS = 2_000
 WAIT_SECONDS = 60
@@ -56,6 +61,19 @@ def committed(shim: Shim, group: str, topic: str, count: int) -> list[int]:
         topics = (offset_fetch.OffsetFetchRequestTopic(topic, tuple(range(count))),)
         response = client.ask(offset_fetch.API, 6, offset_fetch.OffsetFetchRequest(group, topics))
     return [partition.committed_offset for partition in response.topics[0].partitions]
+
+
+def test_what_the_docs_show_is_what_happens(shim: Shim, group: str, t: str) -> None:
+    text = HOW_TO.read_text(encoding="utf-8")
+    for shown, here in (("127.0.0.1:19092", f"{HOST}:{shim.port}"), ("billing", group), ("orders", t)):
+        assert shown in text
+        text = text.replace(shown, here)
+    ((source, output),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(source, {})
+    assert printed.getvalue() == output
+    assert committed(shim, group, t, 1) == [250]
 
 
 @pytest.mark.parametrize("racers", [2, 4])

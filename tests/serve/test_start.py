@@ -73,6 +73,8 @@ def test_without_a_broker_it_says_so_once_and_keeps_trying(broker: Broker, tmp_p
     assert child.returncode == 0
     assert sum("no broker can be reached" in line for line in lines) == 1
     assert sum("cluster reached again" in line for line in lines) == 1
+    assert sum("1 broker port, data in" in line for line in lines) == 1
+    assert lines[-1].endswith(" stopped")
 
 
 def test_a_bootstrap_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
@@ -193,6 +195,7 @@ def test_while_it_loads_it_is_there_and_can_be_stopped(tmp_path: Path) -> None:
         child.kill()
     assert child.returncode == 0
     assert not any("offset-shim ready" in line for line in lines)
+    assert lines[-1].endswith(" stopped")
 
 
 HUNG_DISK = """

@@ -6,10 +6,14 @@ the file is written to again. All that was acknowledged before the backup began 
 shim has written it there, and what is in the journal of one that is gone is put there first. While a shim is about to
 do that at its start, or the disk keeps it from it, there is no backup. A compaction may swap
 segments between two looks: a partition whose closed segments changed meanwhile is done again.
+
+The history is copied before the offsets, as a commit is written to both in the other order: who reads the backup finds
+no commit in its history that is not in its offsets.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,8 +23,9 @@ from typing import Final
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
 from shim.admin.at_rest.examine import Examination, examine
 from shim.admin.at_rest.journal import ends_in_journal, redo_if_at_rest
-from shim.admin.errors import BrokenOff
+from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.progress import Progress
+from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
 from shim.log.cleaner.swap import finish_swap
 from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
@@ -51,9 +56,11 @@ class _Changed(Exception):
 def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
     """Makes ``target``, which must not exist; it has its name only when it is whole and was read back.
 
-    Raises FileExistsError; CorruptLog for a log that is damaged; BrokenOff when a partition changes faster than it can
-    be copied; LogError, OSError. A kill leaves ``<target>.unfinished`` behind.
+    Raises NotDone where one is inside of the other; FileExistsError; CorruptLog for a log that is damaged; BrokenOff
+    when a partition changes faster than it can be copied; LogError, OSError. A kill leaves ``<target>.unfinished``
+    behind.
     """
+    _refuse_nested(source, target)
     target = target.absolute()
     unfinished = target.with_name(target.name + _UNFINISHED)
     refuse_existing(files, (target, unfinished))
@@ -76,15 +83,24 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
     return done, examination
 
 
+def _refuse_nested(source: Path, target: Path) -> None:
+    """Raises NotDone."""
+    # Not resolve(), which raises RuntimeError for a link to itself.
+    real_target, real_source = Path(os.path.realpath(target)), Path(os.path.realpath(source))
+    if real_target.is_relative_to(real_source) or real_source.is_relative_to(real_target):
+        raise NotDone(f"{target} and the data directory {source} must be apart, neither inside of the other")
+
+
 def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
     done = []
     with progress("backing up", len(data_dir.partitions)) as ongoing:
-        for partition, folder in data_dir.partitions.items():
+        for partition, folder in sorted(data_dir.partitions.items(), key=lambda one: one[0].topic == OFFSETS_TOPIC):
             one = _partition(files, data_dir.path, partition, unfinished / folder.name)
             ongoing.advance(1)
             done.append(one)
     if files.exists(data_dir.path / META_NAME):
         replace_file(files, unfinished / META_NAME, files.read_file(data_dir.path / META_NAME))
+    done.sort(key=lambda one: one.partition)
     return done, _finish(files, unfinished, progress)
 
 

@@ -48,6 +48,11 @@ class Examined:
     damages: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever written to it, and there is nothing to say of it."""
+        return not (self.batches or self.size or self.damages or self.notes or self.misplaced)
+
 
 class Examination(NamedTuple):
     """Of a whole data directory. ``damages``: those of no one partition."""

@@ -17,7 +17,8 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
 )
-from shim.log.files import Files
+from shim.admin.commands.log_verify import tell_empty
+from shim.admin.named_files import NamedFiles
 
 
 @click.command("backup")
@@ -26,7 +27,7 @@ from shim.log.files import Files
 @json_option
 @in_one_line
 def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
-    """Copy a data directory to TARGET, also while a shim is using it.
+    """Copy a data directory to TARGET, a new one outside of it, also while a shim is using it.
 
     TARGET can be opened as a data directory, and then serves what was acknowledged before the backup began, and perhaps
     some of what came later. On the same file system closed segments are linked, which takes no room; a backup against
@@ -37,7 +38,7 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
     \b
     offset-shim log backup --data-dir /var/lib/offset-shim /backup/offset-shim-2026-11-21
     """
-    done, examination = back_up(Files(), data_dir, target, Ongoing)
+    done, examination = back_up(NamedFiles(), data_dir, target, Ongoing)
     found = {examined.partition: examined for examined in examination.partitions}
     rows = [
         (str(at), linked, copied, size, found[at].records, found[at].end_offset)
@@ -48,6 +49,9 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
         partitions = [dict(zip(names, row, strict=True)) for row in rows]
         print_json({"target": str(target.absolute()), "partitions": partitions})
         return
-    print_table(("PARTITION", "LINKED", "COPIED", "BYTES", "RECORDS", "END OFFSET"), rows)
+    told = [row for row, one in zip(rows, done, strict=True) if not found[one.partition].is_empty]
+    if told:
+        print_table(("PARTITION", "LINKED", "COPIED", "BYTES", "RECORDS", "END OFFSET"), told)
+    tell_empty(examination)
     total = bytes_shown(sum(one.size for one in done))
     click.echo(f"{count_shown(len(done), 'partition')}, {total}; read back: sound; in {target}")

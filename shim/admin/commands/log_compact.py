@@ -20,8 +20,8 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
 )
+from shim.admin.named_files import NamedFiles
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.files import Files
 
 
 @click.command("compact")
@@ -43,7 +43,7 @@ def compact_command(data_dir: Path, delete_retention_ms: int, json_wanted: bool)
     \b
     offset-shim log compact --data-dir /var/lib/offset-shim
     """
-    rounds, not_compacted = compact(Files(), data_dir, delete_retention_ms, Ongoing)
+    rounds, not_compacted = compact(NamedFiles(), data_dir, delete_retention_ms, Ongoing)
     rows = [_row(stats) for stats in rounds]
     if json_wanted:
         names = ("partition", "records_before", "records_after", "bytes_read", "bytes_written", "segments_written")

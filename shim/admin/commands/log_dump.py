@@ -19,6 +19,7 @@ from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, w
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
 from shim.admin.commands.times import time_option
+from shim.admin.named_files import NamedFiles
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
@@ -77,7 +78,7 @@ def dump_command(
     if state and (from_ms, to_ms) != (None, None):
         raise Refused("--state: it is what is in force now; --at says what was at a time")
     wanted = _Wanted(frozenset(groups), from_ms, to_ms)
-    files = Files()
+    files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         chosen = _chosen(held, topic, partitions, groups)
         held.refuse_malformed()

@@ -26,6 +26,7 @@ from shim.admin.commands.console import (
     shown,
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
+from shim.admin.named_files import NamedFiles
 from shim.admin.transfer.exporting import (
     BROKERS_RETENTION_MINUTES,
     Expiring,
@@ -98,7 +99,7 @@ def export_command(
     """
     if bool(folder) == bool(bootstrap):
         raise Refused("give either --to-folder or --to-bootstrap")
-    files = Files()
+    files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading", Ongoing)
     _refuse_pending(offsets, groups)

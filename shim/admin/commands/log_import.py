@@ -25,6 +25,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.groups_shown import chosen_groups, group_as_json, print_groups
 from shim.admin.commands.log_export import KEPT, NOW
+from shim.admin.named_files import NamedFiles
 from shim.admin.transfer.broker_offsets import Counts, read_broker
 from shim.admin.transfer.exporting import Expiring, commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
@@ -106,7 +107,7 @@ def import_command(
     """
     if bool(folders) == bool(bootstrap):
         raise Refused("give either --from-folder or --from-bootstrap")
-    files = Files()
+    files = NamedFiles()
     source = _from_folders(files, folders, source_partitions) if bootstrap is None else _from_cluster(bootstrap, groups)
     cluster_id = None if any_cluster else source.cluster_id
     owner = cluster_id_of(files, data_dir) if files.exists(data_dir) else None

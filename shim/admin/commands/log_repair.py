@@ -32,7 +32,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import key_of
-from shim.log.files import Files
+from shim.admin.named_files import NamedFiles
 
 
 @click.command("repair")
@@ -59,7 +59,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     \b
     offset-shim log repair --data-dir /var/lib/offset-shim --dry-run
     """
-    files = Files()
+    files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         before = examine(files, held, "verify", Ongoing)
         plans = plan_repair(files, held, before, skip=skip)

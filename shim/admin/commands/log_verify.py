@@ -21,7 +21,7 @@ from shim.admin.commands.console import (
     json_option,
     print_json,
 )
-from shim.log.files import Files
+from shim.admin.named_files import NamedFiles
 
 
 @click.command("verify")
@@ -32,7 +32,8 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     """Read everything in a data directory at rest, and say what is damaged.
 
     Checked are the length and CRC of every batch, that offsets follow on each other, that keys and values decode, the
-    checkpoints and the index files. A line for each partition, and one for each damage, with file and byte position.
+    checkpoints and the index files. A line for each partition that is not empty, and one for each damage, with file and
+    byte position.
     Exit status 1 when anything is damaged; `log repair` says what can be done then.
 
     A torn write at the end of a partition is no damage: a crash leaves it, and the next start cuts it off.
@@ -40,7 +41,7 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
     \b
     offset-shim log verify --data-dir /var/lib/offset-shim
     """
-    files = Files()
+    files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         examination = examine(files, held, "verify", Ongoing)
     if json_wanted:
@@ -52,9 +53,11 @@ def verify_command(data_dir: Path, json_wanted: bool) -> None:
 
 
 def tell(examination: Examination) -> None:
-    """A line for each partition, and one for each damage and note."""
+    """A line for each partition that is not empty, and one for each damage and note."""
     _tell_each(examination.damages, examination.notes)
     for examined in examination.partitions:
+        if examined.is_empty:
+            continue
         state = "another partition's files" if examined.misplaced else "sound"
         if examined.damages:
             state = count_shown(len(examined.damages), "damage")
@@ -67,8 +70,15 @@ def tell(examination: Examination) -> None:
         ]
         click.echo(f"{examined.partition}: {state}; {', '.join(parts)}")
         _tell_each(examined.damages, examined.notes)
+    tell_empty(examination)
     damaged = len(examination.all_damages)
     click.echo(f"{count_shown(len(examination.partitions), 'partition')}, {count_shown(damaged, 'damage')}")
+
+
+def tell_empty(examination: Examination) -> None:
+    """How many have no line of their own."""
+    if empty := sum(examined.is_empty for examined in examination.partitions):
+        click.echo(count_shown(empty, "empty partition"))
 
 
 def _tell_each(damages: list[Damage], notes: list[str]) -> None:
