@@ -113,7 +113,7 @@ async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> 
     """None when the shim is stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
-    opening = asyncio.get_running_loop().run_in_executor(thread, open_log, data_dir, settings)
+    opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings)
     thread.shutdown(wait=False)
     try:
         if await _first_of(asyncio.shield(opening), stop, []):
@@ -127,6 +127,14 @@ async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> 
     except OSError as error:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
     return None
+
+
+def _opened(data_dir: Path, settings: Settings) -> OffsetsLog:
+    is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
+    offsets_log = open_log(data_dir, settings)
+    if is_new:
+        log.warning("data directory %s is new: every group starts without offsets", data_dir)
+    return offsets_log
 
 
 def _hangs(data_dir: Path) -> DiskHangs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +10,6 @@ from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
-
-log = logging.getLogger(__name__)
 
 _OTHER_FILES: Final = 256
 """Besides the log's: ports, connections of clients and to brokers, what recovery, cleaner and snapshots have open."""
@@ -23,8 +20,6 @@ def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) 
 
     Blocking; raises as OffsetsLog.open, and LogError where the process may not have so many files open.
     """
-    if not (data_dir / f"{OFFSETS_TOPIC}-0").exists():
-        log.warning("data directory %s is new: every group starts without offsets", data_dir)
     with_history = settings.offsets_history_retention_minutes > 0 or (data_dir / f"{HISTORY_TOPIC}-0").exists()
     topics = (OFFSETS_TOPIC, HISTORY_TOPIC) if with_history else (OFFSETS_TOPIC,)
     allow_open_files(len(topics) * settings.offsets_topic_num_partitions, _OTHER_FILES)

@@ -276,3 +276,22 @@ def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
     error = refused(argv)
     assert segment.name in error
     assert bytes(damaged) == segment.read_bytes()
+
+
+def test_a_data_directory_that_is_new_is_said_to_be(tmp_path: Path) -> None:
+    """It may be a typo, and then every group would begin anew."""
+    (tmp_path / "data").mkdir()
+    told = []
+    for _ in range(2):
+        lines: list[str] = []
+        port = free_port_range(1)
+        child = Child(
+            serve(tmp_path / "data", "127.0.0.1:1", port, *ONE_PARTITION), ready="loaded", on_line=lines.append
+        )
+        try:
+            child.wait_ready(TIMEOUT_SECONDS)
+            child.stop(TIMEOUT_SECONDS)
+        finally:
+            child.kill()
+        told.append(any(f"data directory {tmp_path / 'data'} is new: every group" in line for line in lines))
+    assert told == [True, False]
