@@ -31,8 +31,9 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
 from protocol.partition import partition_for
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import LogError, cleaning
+from shim.log import LogError
 from shim.log.active import LastBatch
+from shim.log.cleaner import cleaning
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import CleanedBatch, OffsetMap, cleaned_batch
