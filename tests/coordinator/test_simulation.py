@@ -15,7 +15,7 @@ SHORT = 6
 PARTS = 20
 A_PART = 100
 
-# What a world must have seen at the least, so that it shows something.
+# What a world, or in many worlds each of them on average, must have seen at the least, so that it shows something.
 SEEN = {
     "generations": 10,
     "assignments": 20,
@@ -38,5 +38,7 @@ def test_what_must_hold_holds_whatever_happens(seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 def test_it_holds_in_many_worlds(part: int) -> None:
+    seen: Counter[str] = Counter()
     for seed in range(1_000 + part * A_PART, 1_000 + (part + 1) * A_PART):
-        assert Counter(run(seed, 10 * MINUTE_MS).counts) >= Counter(SEEN), f"seed {seed}"
+        seen.update(run(seed, 10 * MINUTE_MS).counts)
+    assert seen >= Counter({what: A_PART * least for what, least in SEEN.items()})

@@ -61,8 +61,9 @@ def hold(condition: object, name: str, what: object) -> None:
 
 
 class Witness:
-    def __init__(self, retention_ms: int) -> None:
+    def __init__(self, retention_ms: int, group_max_size: int) -> None:
         self.retention_ms = retention_ms
+        self.group_max_size = group_max_size
         self.table = Table()
         self.groups: dict[str, Membership] = {}
         self.epochs: dict[str, int] = {}
@@ -544,7 +545,9 @@ class Witness:
                 group.hears(member.member_id, now, surely=True)
                 group.synced.add(member.member_id)
             described = coordinator.describe_group(group_id, 6)
-            hold(described.group_state == ("Stable" if group.members else "Empty"), "RECOVERY", described.group_state)
+            # Static members that do not rejoin stay, so there may be more than the limit; then all are to rejoin.
+            state = "PreparingRebalance" if len(group.members) > self.group_max_size else "Stable"
+            hold(described.group_state == (state if group.members else "Empty"), "RECOVERY", described.group_state)
             there = [(m.member_id, m.group_instance_id, m.member_assignment) for m in described.members]
             recorded = [(m.member_id, m.group_instance_id, m.assignment) for m in group.recorded.members]
             hold(there == recorded, "RECOVERY", f"{there} instead of {recorded}")

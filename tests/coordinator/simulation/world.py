@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.events = Events(seed, START)
-        self.witness = Witness(RETENTION_MINUTES * MINUTE_MS)
+        self.witness = Witness(RETENTION_MINUTES * MINUTE_MS, SETTINGS.group_max_size)
         self.partitions = dict(zip(TOPICS, (4, 3, 2), strict=True))
         self.cluster: list[Followed] = []
         self.shim = Shim(self.events, SETTINGS, self.witness, self.cluster)
