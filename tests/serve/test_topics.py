@@ -74,8 +74,8 @@ def delete(part: Broker | Cluster, topic: str) -> None:
 def deleted(client: WireClient, topic: str) -> bool:
     """Whether the broker at the other end has seen to it.
 
-    An AdminClient would ask the broker that the cluster names as its controller: for nine seconds, as long as a broker's
-    session, that may be one that was killed, and librdkafka can wait for it longer than any time-out here.
+    An AdminClient would ask the broker that the cluster names as its controller. As long as its session has not run out
+    that may be one that was killed, and librdkafka can wait for it longer than any time-out here.
     """
     request = delete_topics.DeleteTopicsRequest(topic_names=(topic,), timeout_ms=10_000)
     answer = client.ask(delete_topics.API, 5, request)
