@@ -441,7 +441,9 @@ class _Run:
         members = [
             client
             for client in self.broker.clients
-            # One that comes back without its id is there under an id that it has not been told of yet.
-            if self.broker.plain(client.member_id) in view.members or self.broker.waits(client)
+            # One that comes back without its id is there under an id that it has not been told of yet; one that was
+            # fenced with a wrong one has forgotten its own, under which it is still there.
+            if self.broker.waits(client)
+            or any(self.broker.plain(known) in view.members for known in (client.member_id, *client.old_member_ids))
         ]
         return len(winners([client.protocols for client in members])) > 1
