@@ -160,7 +160,13 @@ class PartitionLog:
         """Makes certain that what was acknowledged is durable in the segment, where a sync of that has failed. Raises
         OSError."""
         if self._journal is not None:
-            self._ends.redone(self._journal.redo(self.topic_partition))
+            try:
+                end = self._journal.redo(self.topic_partition)
+            except BaseException:
+                # As after any sync that fails: what stood there, in the page cache, may be gone, too.
+                self._ends.sync_failed()
+                raise
+            self._ends.redone(end)
 
     @property
     def begins_segment(self) -> bool:

@@ -378,6 +378,25 @@ def test_a_segment_that_cannot_be_synced_is_restored_from_the_journal(data_dir: 
     log.close()
 
 
+def test_a_segment_that_cannot_be_synced_while_it_is_restored_is_restored_again(data_dir: Path) -> None:
+    """Of a partition that has to be read back for another reason: a write of it has failed."""
+    files = FaultyFiles()
+    log = opened(data_dir, files)
+    assert log.write([write(p, one("a")) for p in range(PARTITIONS)]) == {}
+    files.fail("pwrite", errno.EIO, "__consumer_offsets-1/")
+    assert list(log.write([write(1, one("b"))])) == [1]
+    files.heal()
+    files.fail("fsync", errno.EIO, "__consumer_offsets-1/")
+    log.maintain(NOW)
+    segment(data_dir, 1).write_bytes(b"")  # as above
+    files.heal()
+    assert keys(log, 1) == [b"a"]
+    assert log.write([write(1, one("c"))]) == {}
+    assert log.maintain(NOW * 2).failed == {}
+    assert keys(log, 1) == [b"a", b"c"]
+    log.close()
+
+
 def test_the_journal_begins_anew_when_it_could_itself_restore_what_could_not_be_synced(data_dir: Path) -> None:
     files = FaultyFiles()
     log = opened(data_dir, files)
