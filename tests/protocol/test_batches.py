@@ -329,10 +329,11 @@ def test_compressed_batches_of_other_builders_are_read(
     repeated = enumerate(records * repeats)
     expected = [record._replace(offset=i, timestamp=max(record.timestamp, 0)) for i, record in repeated]
     theirs = built(builder, expected, codec=codec)
-    # Some leave a batch as it is that does not get smaller; all do compress what is like itself.
-    assert read_header(theirs).compression == codec or repeats < 8
-    assert decode_records(theirs) == expected
     ours = encode_records(expected, compression=codec)
+    # Some leave a batch as it is that does not get smaller (or hardly, where its framing is larger than ours); all do
+    # compress what is like itself, and has something in it.
+    assert read_header(theirs).compression == codec or repeats < 8 or len(ours) + 32 > len(theirs)
+    assert decode_records(theirs) == expected
     if read_header(theirs).compression:
         assert decompress(codec, ours[HEADER_SIZE:]) == decompress(codec, theirs[HEADER_SIZE:])
     assert ours[21:HEADER_SIZE] == with_field(theirs, 21, "h", codec)[21:HEADER_SIZE]
