@@ -156,8 +156,8 @@ def taken_back(history: Iterable[Event], belated: Collection[str] = ()) -> list[
     """Members that began before what had been committed, and acknowledged, when the partition was assigned to them.
 
     ``belated``: members whose library may hand out what it has fetched for an assignment before, of which it has handed
-    out nothing yet. librdkafka 2.16 does on a busy machine, milliseconds after the coordinator has told it the offset
-    that had been committed since.
+    out nothing yet. librdkafka 2.16 does on a busy machine, although the coordinator tells it the offset that has been
+    committed since.
     """
     found = []
     acknowledged: dict[int, int] = defaultdict(int)
@@ -171,8 +171,8 @@ def taken_back(history: Iterable[Event], belated: Collection[str] = ()) -> list[
             held[event.member] -= event.partitions
         elif event.what == "assigned":
             for partition in event.partitions - held[event.member]:
-                place, now = (event.member, partition), acknowledged[partition]
-                least[place] = min(least.get(place, now), now) if event.member in belated else now
+                place, offset = (event.member, partition), acknowledged[partition]
+                least[place] = min(least.get(place, offset), offset) if event.member in belated else offset
             held[event.member] = set(event.partitions)
         for partition, offset, _ in event.records:
             begins_at = least.pop((event.member, partition), 0)
