@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Annotated, Final, NamedTuple
 
 from protocol.api import Api
+from protocol.errors import DecodeError
 from protocol.wire import (
     ZERO_UUID,
     Int16,
@@ -28,6 +29,11 @@ from protocol.wire import (
 _INT16: Final = Struct(">h")
 # Size, API key, API version and correlation id: what stands before the client id.
 _BEFORE_CLIENT_ID: Final = 12
+_LONGEST_STRING: Final = (1 << 15) - 1
+_INT32_MAX: Final = (1 << 31) - 1
+
+MAX_HEADER_TAGS: Final = 16
+"""Tagged fields that a header may have for its request's `acks` to be looked for. Kafka defines none (4.3)."""
 
 
 class PartitionProduceData(NamedTuple):
@@ -102,44 +108,70 @@ class ProduceResponse(NamedTuple):
 API = Api(key=0, name="Produce", request=ProduceRequest, response=ProduceResponse, versions=(0, 13), flexible_since=9)
 
 
-def produce_acks(data: bytes, start: int, end: int, version: int) -> int | None:
-    """`acks` of the request whose frame, size included, begins at `start`; None when it lies beyond `end`.
+def produce_acks(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[int | None, int]:
+    """`acks` of the request whose frame, size included, begins at `start`, and where it ends; where it lies beyond
+    `end`: None, and up to where the request has to be there for more to be said.
 
     For who passes the request on before all of it is there, or ever is: nothing behind `acks` is looked at. It follows
-    the header's client id and, from version 3 on, the transactional id.
+    the header's client id and, from version 3 on, the transactional id. Raises DecodeError for what no client sends,
+    and one server might read otherwise than the next: Kafka drops the bits of a varint that an int32 has no room for,
+    takes lengths below -1 for null and negative counts for none.
     """
-    position = start + _BEFORE_CLIENT_ID
-    if position + 2 > end:
-        return None
-    position += 2 + max(0, _INT16.unpack_from(data, position)[0])
-    if API.is_flexible(version):
-        tags, position = _uvarint(data, position, end)
-        for _ in range(tags):
-            if position >= end:
-                return None
-            _, position = _uvarint(data, position, end)
-            size, position = _uvarint(data, position, end)
-            position += size
-        length, position = _uvarint(data, position, end)
-        position += max(0, length - 1)
-    elif version >= 3:
+    try:
+        position = _behind_string(data, start + _BEFORE_CLIENT_ID, end, "client_id")
+        if API.is_flexible(version):
+            tags, position = _uvarint(data, position, end, "tagged")
+            if tags > MAX_HEADER_TAGS:
+                raise DecodeError(f"{tags} tagged fields in the header", position, "tagged")
+            for _ in range(tags):
+                _, position = _uvarint(data, position, end, "tagged")
+                size, position = _uvarint(data, position, end, "tagged")
+                position += size
+            length, position = _uvarint(data, position, end, "transactional_id")
+            if length - 1 > _LONGEST_STRING:
+                raise DecodeError(f"a string of {length - 1} bytes", position, "transactional_id")
+            position += max(0, length - 1)
+        elif version >= 3:
+            position = _behind_string(data, position, end, "transactional_id")
         if position + 2 > end:
-            return None
-        position += 2 + max(0, _INT16.unpack_from(data, position)[0])
-    if position + 2 > end:
-        return None
+            return None, position + 2
+    except _CutOff as cut_off:
+        return None, cut_off.position
     acks: int = _INT16.unpack_from(data, position)[0]
-    return acks
+    return acks, position + 2
 
 
-def _uvarint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """An unsigned varint and where it ends; a position past `end` when it is cut off."""
-    value = shift = 0
-    while position < end and shift < 35:
+class _CutOff(Exception):
+    """The request has to be there up to `position`."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+def _behind_string(data: bytes | memoryview, position: int, end: int, path: str) -> int:
+    """Where a nullable string with an int16 length ends."""
+    if position + 2 > end:
+        raise _CutOff(position + 2)
+    length: int = _INT16.unpack_from(data, position)[0]
+    if length < -1:
+        raise DecodeError(f"a string of {length} bytes", position, path)
+    return position + 2 + max(0, length)
+
+
+def _uvarint(data: bytes | memoryview, position: int, end: int, path: str) -> tuple[int, int]:
+    """An unsigned varint that a positive int32 has room for, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= end:
+            raise _CutOff(position + 1)
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
-        shift += 7
-    return 0, end + 1
+            break
+    else:
+        raise DecodeError("a varint of more than 5 bytes", position, path)
+    if value > _INT32_MAX:
+        raise DecodeError("a varint of more than 31 bits", position, path)
+    return value, position

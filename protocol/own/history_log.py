@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from protocol.codec import codec
 from protocol.commit_rows import CommitRows
 from protocol.errors import DecodeError
 from protocol.records.record_runs import Run, runs
 from protocol.records.varints import zigzag
-from protocol.wire import Int32, Int64, NullableString, OpaqueString, String, TaggedFields
+from protocol.wire import Int32, Int64, NullableString, OpaqueString, String, TaggedFields, tag
 
 HISTORY_TOPIC: Final = "__offset_shim_history"
 
@@ -42,7 +42,8 @@ class OffsetHistoryValue(NamedTuple):
     choose it; otherwise it is the key's `time`.
 
     `generation_id` is -1 and `member_id` "" for a commit from outside of the group (an administrator's tool, a consumer
-    that assigns its partitions itself). `client_host` is in Kafka's form, `/127.0.0.1`.
+    that assigns its partitions itself). `client_host` is in Kafka's form, `/127.0.0.1`, and so is `principal`,
+    `User:alice`: "" where the cluster asks nobody who he is.
     """
 
     offset: Int64
@@ -54,6 +55,7 @@ class OffsetHistoryValue(NamedTuple):
     group_instance_id: NullableString
     client_id: String
     client_host: String
+    principal: Annotated[String, tag(0)] = ""
     tagged: TaggedFields = ()
 
 
@@ -65,6 +67,7 @@ class Who(NamedTuple):
     group_instance_id: str | None
     client_id: str
     client_host: str
+    principal: str = ""
 
 
 HistoryRecord = tuple[OffsetHistoryKey, OffsetHistoryValue]
@@ -106,23 +109,22 @@ def _names(group: str, topic: str) -> bytes:
 
 
 def _encode_value(value: OffsetHistoryValue) -> bytes:
-    offset, leader_epoch, metadata, commit_timestamp, generation_id, member_id, instance_id, client_id, host, tagged = (
-        value
-    )
+    offset, leader_epoch, metadata, commit_timestamp = value[:4]
+    who = Who(*value[4:-1])
     try:
-        size = len(member_id) + len(instance_id or "") + len(client_id) + len(host)
-        if metadata == "" and not tagged and size <= _SHORT:
+        size = sum(len(name or "") for name in who[1:])
+        if metadata == "" and not value.tagged and size <= _SHORT:
             beginning = _VALUE_BEGINNING.pack(_VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp)
-            return beginning + _who(generation_id, member_id, instance_id, client_id, host)
+            return beginning + _who(who)
     except (struct_error, TypeError):
         pass  # the codec says what is wrong
     return _VALUE.encode(value, _VALUE_HEAD)
 
 
 @lru_cache(_KEPT)
-def _who(generation_id: int, member_id: str, instance_id: str | None, client_id: str, host: str) -> bytes:
+def _who(who: Who) -> bytes:
     """What comes after the beginning of a value without metadata."""
-    value = OffsetHistoryValue(0, 0, "", 0, generation_id, member_id, instance_id, client_id, host)
+    value = OffsetHistoryValue(0, 0, "", 0, *who)
     return _VALUE.encode(value, _VALUE_HEAD)[_VALUE_BEGINNING.size :]
 
 

@@ -24,6 +24,14 @@ def test_the_bytes_of_version_0() -> None:
     )
 
 
+def test_who_the_cluster_has_accepted_is_a_field_that_older_history_does_not_have() -> None:
+    of_nobody = encode_history((KEY, VALUE))
+    key, value = encode_history((KEY, VALUE._replace(principal="User:zoë")))
+    assert (key, value) == (of_nobody[0], of_nobody[1][:-1] + b"\x01\x00\x0a\x0aUser:zo\xc3\xab")
+    assert decode_history(key, value) == (KEY, VALUE._replace(principal="User:zoë"))
+    assert decode_history(*of_nobody) == (KEY, VALUE)
+
+
 texts = st.text(max_size=5)
 int64s = st.integers(-(2**63), 2**63 - 1)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -33,7 +41,7 @@ int32s = st.integers(-(2**31), 2**31 - 1)
     st.builds(OffsetHistoryKey, texts, texts, int32s, int64s, st.just(())),
     st.builds(
         OffsetHistoryValue,
-        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, st.just(())),
+        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, texts, st.just(())),
     ),
 )
 def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:

@@ -365,7 +365,7 @@ def test_message_sets_of_tiny_messages(magic: int) -> None:
     assert peak_of_refusing(lambda: read_messages(raw), BatchError) <= 2 * len(raw) + SLACK
 
 
-@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("magic", [pytest.param(0, marks=pytest.mark.soak), 1])
 @pytest.mark.parametrize("codec_number", SET_CODECS)
 def test_wrappers_of_tiny_messages(codec_number: Compression, magic: int) -> None:
     one = _messages(magic, 1)

@@ -34,7 +34,7 @@ from protocol.offsets_log import (
     encode_key,
     encode_value,
 )
-from protocol.records import batches, message_sets
+from protocol.records import batch_reading, batches, message_sets
 from protocol.records.batch_errors import BatchError, CorruptBatch, TruncatedBatch
 from protocol.records.batches import (
     MIN_OBJECT_SIZE,
@@ -291,7 +291,7 @@ def _refused_batch(error: BatchError, size: int) -> bool:
 
 def _outcome(decode: Callable[[bytes, int, int], Any], raw: bytes, skim_above: int) -> Any:
     """What `decode` gives or raises, with the rest skimmed before more than so many objects are made."""
-    modules = vars(batches), vars(message_sets)
+    modules = vars(batch_reading), vars(message_sets)
     before = batches.SKIM_ABOVE
     for module in modules:
         module["SKIM_ABOVE"] = skim_above
