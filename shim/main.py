@@ -14,11 +14,10 @@ from pathlib import Path
 
 import click
 
-from shim.admin import log_commands
-from shim.config import SettingError, load_settings, parse_host_port, parse_servers
+from shim.admin import configuration_options, log_commands
+from shim.config import SettingError, load_configuration, parse_host_port, parse_servers
+from shim.listener_config import listeners_of
 from shim.serve import CannotStart, DiskHangs, serve
-
-WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address to tell clients
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,8 +40,7 @@ def _naming(option: str) -> Iterator[None]:
 @click.option("--listen", required=True, metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
 @click.option("--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the log is.")
 @click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="Settings in a TOML file.")
-@click.option("--set", "assignments", multiple=True, metavar="name=value", help="One setting; may be given many times.")
+@configuration_options
 def serve_command(
     bootstrap_servers: str,
     listen: str,
@@ -59,19 +57,17 @@ def serve_command(
     logging.basicConfig(level=logging.INFO, format="%(asctime)sZ %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime  # as `log dump` shows times
     try:
-        settings = load_settings(config, assignments)
+        configuration = load_configuration(config, assignments)
         with _naming("--bootstrap-servers"):
             bootstrap = parse_servers(bootstrap_servers)
         with _naming("--listen"):
             address = parse_host_port(listen)
-        told = advertised_host or address.host
-        if told in WILDCARDS:
-            raise SettingError(f"clients cannot connect to {told}: give --advertised-host")
+        listening = listeners_of(configuration, address, advertised_host)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
     _prefer_throughput()
     try:
-        _run(serve(bootstrap, address, told, data_dir, settings, click.echo))
+        _run(serve(bootstrap, listening, data_dir, configuration.settings, click.echo))
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)

@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shim.api import OFFERED, Services
-from shim.config import HostPort, Settings
+from shim.config import HostPort, SettingError, Settings
 from shim.following import Topics, TransactionFollower
+from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.net import CannotListen, Listeners
+from shim.net import CannotListen, Limits, Listeners
 from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
-from shim.upstream import Cluster, ClusterTopics, PortMap, TopicReader, reason_of
+from shim.security.authorizer import Authorizer
+from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
+from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, PortMap, TopicReader, reason_of
 
 log = logging.getLogger("shim")
 
 # How long the log may take over its last write, and again over whatever else it is at, once everybody is answered or
 # cut off.
 LAST_WRITE_SECONDS = 3.0
+
+# How often key and certificate files are looked at, for whether they have changed.
+CERTIFICATE_LOOK_SECONDS = 5.0
+
+
+# The offsets and their history: a file open for each partition of each.
+TOPICS_OF_THE_LOG = 2
 
 
 class CannotStart(Exception):
@@ -36,18 +46,26 @@ class DiskHangs(CannotStart):
 
 async def serve(
     bootstrap: tuple[HostPort, ...],
-    listen: HostPort,
-    advertised_host: str,
+    listening: Sequence[Listener],
     data_dir: Path,
     settings: Settings,
     ready: Callable[[str], None],
 ) -> None:
-    """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves. Raises :class:`CannotStart`."""
+    """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
+    found. Raises :class:`CannotStart`.
+    """
+    contexts = _tls_contexts(listening, settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if contexts:
+        loop.add_signal_handler(signal.SIGHUP, partial(_look_at_files, contexts.values(), anyway=True))
 
+    try:
+        limits = Limits.of(settings, TOPICS_OF_THE_LOG * settings.offsets_topic_num_partitions)
+    except SettingError as error:
+        raise CannotStart(str(error)) from error
     offsets_log = await _open_log(data_dir, settings, stop)
     if offsets_log is None:
         log.info("stopped")
@@ -59,15 +77,33 @@ async def serve(
     transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
     cluster_topics = ClusterTopics(cluster, settings)
     topics = Topics(cluster_topics, settings)
-    services = Services(runtime, cluster, PortMap(advertised_host, listen.port), OFFERED, transactions, topics)
-    listeners = Listeners(listen, services, settings)
-    first_view = asyncio.Event()
+    authorizer = Authorizer(cluster, settings)
+    listeners = Listeners(
+        [
+            (
+                each,
+                Services(
+                    runtime,
+                    cluster,
+                    PortMap(each.advertised.host, each.advertised.port, each.listen.port),
+                    OFFERED,
+                    transactions,
+                    topics,
+                    authorizer,
+                ),
+                contexts.get(each.name),
+            )
+            for each in listening
+        ],
+        limits,
+    )
+    claimed, first_view = asyncio.Event(), asyncio.Event()
 
     async def follow(brokers: Mapping[int, HostPort]) -> None:
         if cluster.looked_up:
             # Before anybody is served: the offsets may be of another cluster.
             _claim(offsets_log, cluster, data_dir)
-            runtime.admit()
+            claimed.set()
         await listeners.follow(brokers)
         if cluster.looked_up:
             first_view.set()
@@ -77,18 +113,23 @@ async def serve(
     try:
         await _open_port(listeners)
         # Clients come in from here on; they are told COORDINATOR_LOAD_IN_PROGRESS until the cluster is known to be the
-        # right one and their partition is loaded.
+        # right one, whether it has an authorizer is known too, and their partition is loaded.
         writing = loop.create_task(runtime.run(), name="log")
         tasks = [
             writing,
-            loop.create_task(cluster.run(), name="cluster"),
+            loop.create_task(_follow(cluster), name="cluster"),
             loop.create_task(keep_up("the look for expired offsets", retention.run)),
             loop.create_task(keep_up("the look at topics", partial(topics.run, OffsetsOfTopics(runtime)))),
+            loop.create_task(keep_up("the look for an authorizer", authorizer.run)),
         ]
-        starting = asyncio.gather(_load(runtime, data_dir), _broker_ports(listeners, first_view))
+        if contexts:
+            tasks.append(loop.create_task(keep_up("the look at certificates", partial(_follow_files, contexts))))
+        starting = asyncio.gather(
+            _load(runtime, data_dir), _broker_ports(listeners, first_view), _admit(runtime, claimed, authorizer)
+        )
         if await _first_of(starting, stop, tasks):
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
-            ready(f"offset-shim ready on {listen}, {ports}, data in {data_dir}")
+            ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
             await _first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
         runtime.stop()
@@ -107,6 +148,48 @@ async def serve(
         except TimeoutError:
             raise _hangs(data_dir) from None
     log.info("stopped")
+
+
+def _tls_contexts(listening: Sequence[Listener], settings: Settings) -> Mapping[str, TlsContext]:
+    """By the listener's name; the one for brokers by no name."""
+    try:
+        contexts = {
+            each.name: context_for_clients(f"listener {each.name}", each.settings)
+            for each in listening
+            if each.speaks_tls
+        }
+        for_brokers = context_for_brokers(settings)
+    except CannotUse as error:
+        raise CannotStart(str(error)) from error
+    for each in listening:
+        log.info("listener %s", each)
+    if for_brokers is not None:
+        contexts[""] = for_brokers
+    for line in _what_does_not_pass(listening, settings):
+        log.warning("%s", line)
+    return contexts
+
+
+def _what_does_not_pass(listening: Sequence[Listener], settings: Settings) -> Iterator[str]:
+    """Lines about what brokers cannot know of a client that comes through the shim."""
+    asking = [each.name for each in listening if each.speaks_tls and each.settings.ssl_client_auth != "none"]
+    if asking:
+        yield f"clients' certificates at {', '.join(asking)} do not reach the brokers: they let clients in, and no more"
+    if settings.upstream_ssl_keystore_location:
+        yield "brokers are shown the shim's certificate for all clients: a principal from a certificate is the shim's"
+    if settings.upstream_security_protocol != "PLAINTEXT":
+        yield "brokers see the shim's address for all clients: ACLs for a host mean the shim. Kerberos does not pass"
+
+
+async def _follow_files(contexts: Mapping[str, TlsContext]) -> None:
+    while True:
+        await asyncio.sleep(CERTIFICATE_LOOK_SECONDS)
+        _look_at_files(contexts.values())
+
+
+def _look_at_files(contexts: Iterable[TlsContext], *, anyway: bool = False) -> None:
+    for context in contexts:
+        context.look(anyway=anyway)
 
 
 async def _open_log(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | None:
@@ -150,11 +233,25 @@ async def _load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
+async def _follow(cluster: Cluster) -> None:
+    try:
+        await cluster.run()
+    except AuthenticationFailed as error:
+        raise CannotStart(f"the brokers do not take the shim's credentials: {error}") from error
+
+
 async def _open_port(listeners: Listeners) -> None:
     try:
         await listeners.open()
     except CannotListen as error:
         raise CannotStart(str(error)) from error
+
+
+async def _admit(runtime: Runtime, claimed: asyncio.Event, authorizer: Authorizer) -> None:
+    """Serve groups as soon as the cluster is the right one, and it is known whether it says what clients may do."""
+    await claimed.wait()
+    await authorizer.known.wait()
+    runtime.admit()
 
 
 async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:

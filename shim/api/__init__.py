@@ -1,6 +1,17 @@
 """One handler module for each API, and the table that says what is done with each version."""
 
 from shim.api.call import Call, Services
-from shim.api.table import OFFERED, ROUTES, Forwarded, Refused, Rewritten, Route, Served
+from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served
 
-__all__ = ["OFFERED", "ROUTES", "Call", "Forwarded", "Refused", "Rewritten", "Route", "Served", "Services"]
+__all__ = [
+    "OFFERED",
+    "ROUTES",
+    "Authenticates",
+    "Call",
+    "Forwarded",
+    "Refused",
+    "Rewritten",
+    "Route",
+    "Served",
+    "Services",
+]

@@ -10,6 +10,8 @@ from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
 from shim.runtime import Runtime
+from shim.security.authorizer import Authorizer
+from shim.security.rights import Rights
 from shim.upstream import Cluster, PortMap
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
@@ -31,6 +33,7 @@ class Services(NamedTuple):
     offered: Mapping[int, tuple[int, int]]
     transactions: TransactionFollower
     topics: Topics
+    authorizer: Authorizer
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -46,10 +49,18 @@ class Connection(Protocol):
         """In Kafka's form, ``/127.0.0.1``."""
 
     @property
+    def principal(self) -> str:
+        """Who the broker has accepted, `User:alice`, for history and logs; "" where it has asked nobody."""
+
+    @property
     def node_id(self) -> int | None:
         """The broker whose port the client came to; None for bootstrap."""
 
-    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
+    @property
+    def rights(self) -> Rights:
+        """What the cluster has said that this client may do."""
+
+    def ask(self, frame: bytes) -> Awaitable[bytes]:
         """Send a request to the broker behind this connection, as this client; gives the response's frame.
 
         Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
@@ -75,7 +86,7 @@ class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_api", "_failure", "_header", "_respond", "connection", "request", "version",
+        "_amend", "_api", "_failure", "_header", "_respond", "connection", "request", "version",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +106,7 @@ class Call(Generic[Request, Response]):
         self._api = api
         self._failure = failure
         self._respond = respond
+        self._amend: Callable[[Response], Response] | None = None
 
     @property
     def correlation_id(self) -> int:
@@ -102,7 +114,7 @@ class Call(Generic[Request, Response]):
 
     @property
     def caller(self) -> Caller:
-        return Caller(self._header.client_id or "", self.connection.client_host)
+        return Caller(self._header.client_id or "", self.connection.client_host, self.connection.principal)
 
     def decide(
         self, services: Services, group_id: str, operation: GroupOperation, *, after_flight: bool = True
@@ -125,15 +137,27 @@ class Call(Generic[Request, Response]):
         To be called before the handler returns: the broker must get this request before what the client sent behind it,
         or its answer would be stuck behind a response that waits for this one.
         """
-        correlation_id, client_id = self._header.correlation_id, self._header.client_id
-        version = self.version if version is None else version
-        frame = self._api.request_frame(
-            version, correlation_id, client_id, self.request if request is None else request
+        return self.ask_as_client(
+            self._api, self.version if version is None else version, self.request if request is None else request
         )
-        return self.connection.ask(correlation_id, frame)
+
+    def ask_as_client(self, api: Api[Any, Any], version: int, request: Any) -> Awaitable[bytes]:
+        """The frame that the broker answers to another request, sent as this client.
+
+        Like :meth:`ask_broker`, or while the connection's requests are paused.
+        """
+        correlation_id, client_id = self._header.correlation_id, self._header.client_id
+        return self.connection.ask(api.request_frame(version, correlation_id, client_id, request))
+
+    def amend(self, amended: Callable[[Response], Response]) -> None:
+        """Have the response changed before it is sent: a part of the request was answered elsewhere."""
+        assert self._amend is None
+        self._amend = amended
 
     def answer(self, response: Response) -> None:
         """Never raises: whoever answers has others to answer too."""
+        if self._amend is not None:
+            response = self._amend(response)
         try:
             frame = self._api.response_frame(self.version, self.correlation_id, response)
         except EncodeError as error:

@@ -59,7 +59,7 @@ def _authorized(operations: Mapping[str, int], group: DescribedGroup) -> Describ
 
 async def _describe_all(services: Services, call: _Call, finish: Callable[[DescribedGroup], DescribedGroup]) -> None:
     questions = [
-        Question(group_id, group_id, partial(_describe, group_id, call.version), partial(_failed, group_id))
+        Question(group_id, group_id, partial(_describe, group_id, call.version), partial(failed, group_id))
         for group_id in call.request.groups
     ]
     await ask_each(
@@ -77,7 +77,7 @@ def _describe_one(services: Services, call: _Call) -> None:
         services.runtime.ask(
             services.runtime.partition_of(group_id),
             partial(_describe, group_id, call.version),
-            gather.part(position, partial(_failed, group_id)),
+            gather.part(position, partial(failed, group_id)),
         )
 
 
@@ -95,14 +95,14 @@ def _size(group: DescribedGroup) -> int:
 
 
 def failure(call: _Call, error: ErrorCode) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=tuple(_failed(group_id, error) for group_id in call.request.groups))
+    return DescribeGroupsResponse(groups=tuple(failed(group_id, error) for group_id in call.request.groups))
 
 
 def _describe(group_id: str, version: int, coordinator: GroupCoordinator) -> DescribedGroup:
     return coordinator.describe_group(group_id, version)
 
 
-def _failed(group_id: str, error: ErrorCode) -> DescribedGroup:
+def failed(group_id: str, error: ErrorCode) -> DescribedGroup:
     return DescribedGroup(error_code=error, group_id=group_id)
 
 

@@ -33,7 +33,7 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
 async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None:
     _, answer = API.parse_response(call.version, await asked, SIZE_FIELD)
     found = answer.coordinators if call.version >= FIRST_OF_MANY else (_of_one(call, answer),)
-    await services.cluster.learn(
+    await services.cluster.hear(
         {c.node_id: HostPort(c.host, c.port) for c in found if c.error_code == ErrorCode.NONE},
         whole=False,
     )
@@ -68,7 +68,7 @@ def _of_one(call: _Call, answer: FindCoordinatorResponse) -> Coordinator:
 
 
 def _told(services: Services, call: _Call, found: Coordinator) -> Coordinator:
-    """What the client is told: a broker that Metadata names too, at the shim's port."""
+    """What the client is told: a broker that the shim's own look-up names too, at the shim's port."""
     brokers = services.brokers
     node_id = found.node_id
     if found.error_code == ErrorCode.NONE and node_id not in brokers:

@@ -18,12 +18,12 @@ VERSIONS = (0, 5)
 
 
 def handle(services: Services, call: Call[ListGroupsRequest, ListGroupsResponse]) -> None:
-    partitions = _shown_at(services, call.connection.node_id)
-    gather = Gather(len(partitions), lambda answers: call.answer(_response(answers)))
+    partitions = shown_at(services, call.connection.node_id)
+    gather = Gather(len(partitions), lambda answers: call.answer(response(answers)))
     for position, partition in enumerate(partitions):
         services.runtime.ask(
             partition,
-            lambda coordinator: _listed(coordinator, call.request),
+            lambda coordinator: listed(call.request, coordinator),
             gather.part(position, lambda error: error),
         )
 
@@ -32,7 +32,7 @@ def failure(call: Call[ListGroupsRequest, ListGroupsResponse], error: ErrorCode)
     return ListGroupsResponse(error_code=error)
 
 
-def _shown_at(services: Services, node_id: int | None) -> list[int]:
+def shown_at(services: Services, node_id: int | None) -> list[int]:
     brokers = services.brokers
     return [
         partition
@@ -41,11 +41,11 @@ def _shown_at(services: Services, node_id: int | None) -> list[int]:
     ]
 
 
-def _listed(coordinator: GroupCoordinator, request: ListGroupsRequest) -> Sequence[ListedGroup]:
+def listed(request: ListGroupsRequest, coordinator: GroupCoordinator) -> Sequence[ListedGroup]:
     return coordinator.list_groups(request.states_filter, request.types_filter)
 
 
-def _response(answers: Sequence[ErrorCode | Sequence[ListedGroup]]) -> ListGroupsResponse:
+def response(answers: Sequence[ErrorCode | Sequence[ListedGroup]]) -> ListGroupsResponse:
     """All the groups there are to show, or the error of a partition that cannot tell: never a part of the list."""
     groups: list[ListedGroup] = []
     for answer in answers:

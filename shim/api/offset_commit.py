@@ -20,6 +20,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
+from shim.api.authorization import commit_needs, may_at_once
 from shim.api.call import Call, OrderedConnection, Part, Services
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
@@ -43,10 +44,14 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     tell, as all of them are decided before anything else. What is done once for a request is most of the work of one.
     """
     commits = commits_in_a_row(data, position, most)
-    if commits is None or not are_known(services.topics, commits.request.topics):
+    if commits is None:
         return position
     version, client_id, request = commits[:3]
-    caller = Caller(client_id or "", connection.client_host)
+    if not services.authorizer.absent and not may_at_once(services, connection, commit_needs(request)):
+        return position
+    if not are_known(services.topics, request.topics):
+        return position
+    caller = Caller(client_id or "", connection.client_host, connection.principal)
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
         lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
@@ -71,16 +76,16 @@ class _InARow:
             self._respond(self._commits.answered(response))
 
     def fail(self, error: ErrorCode) -> None:
-        refused = _refused(self._commits.request.topics, error)
+        refused = all_refused(self._commits.request.topics, error)
         self._respond(self._commits.answered(OffsetCommitResponse(topics=refused)))
 
 
 @while_requests_are_paused
 async def _decide_existing(services: Services, call: _Call) -> None:
     existing, missing = await split(services.topics, call.request.topics)
-    refused = _refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refused = all_refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if missing and is_conditional(call.request):  # all of it, or nothing
-        refused, existing = merged(refused, _refused(existing, NOT_ATTEMPTED)), []
+        refused, existing = merged(refused, all_refused(existing, NOT_ATTEMPTED)), []
     if refused and not existing:
         call.answer(OffsetCommitResponse(topics=refused))
     else:
@@ -99,7 +104,7 @@ def _decide(
         lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
         Part(
             lambda response: call.answer(_with(refused, response)),
-            lambda error: OffsetCommitResponse(topics=_refused(existing, error)),
+            lambda error: OffsetCommitResponse(topics=all_refused(existing, error)),
         ),
     )
 
@@ -112,10 +117,10 @@ def _with(
 
 
 def failure(call: _Call, error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(topics=_refused(call.request.topics, error))
+    return OffsetCommitResponse(topics=all_refused(call.request.topics, error))
 
 
-def _refused(topics: Sequence[OffsetCommitRequestTopic], error: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
+def all_refused(topics: Sequence[OffsetCommitRequestTopic], error: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
     return tuple(
         OffsetCommitResponseTopic(
             name=topic.name,

@@ -38,7 +38,7 @@ def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
 @while_requests_are_paused
 async def _decide_existing(services: Services, call: _Call) -> None:
     existing, missing = await split(services.topics, call.request.topics)
-    _decide(services, call, tuple(existing), _refused(missing))
+    _decide(services, call, tuple(existing), all_refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 def _decide(
@@ -65,13 +65,12 @@ def failure(call: _Call, error: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error, throttle_time_ms=0, topics=())
 
 
-def _refused(missing: Sequence[OffsetDeleteRequestTopic]) -> tuple[OffsetDeleteResponseTopic, ...]:
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def all_refused(topics: Sequence[OffsetDeleteRequestTopic], error: ErrorCode) -> tuple[OffsetDeleteResponseTopic, ...]:
     return tuple(
         OffsetDeleteResponseTopic(
             topic.name, tuple(OffsetDeleteResponsePartition(p.partition_index, error) for p in topic.partitions)
         )
-        for topic in missing
+        for topic in topics
     )
 
 

@@ -43,7 +43,7 @@ _Call = Call[OffsetFetchRequest, OffsetFetchResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
-    groups = _groups(call)
+    groups = groups_of(call)
     if len(groups) > 1:
         return _fetch_many(services, call, groups)
     if services.topics.any_in_doubt:
@@ -137,7 +137,7 @@ class _OnlyGroup:
 
 
 def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
-    return _response(call, tuple(_failed(group, error) for group in _groups(call)))
+    return _response(call, tuple(_failed(group, error) for group in groups_of(call)))
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
@@ -147,7 +147,7 @@ def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResp
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
 
 
-def _groups(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[OffsetFetchRequestGroup, ...]:
+def groups_of(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[OffsetFetchRequestGroup, ...]:
     request = call.request
     if call.version >= FIRST_OF_MANY:
         return request.groups

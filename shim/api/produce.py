@@ -5,9 +5,8 @@ from __future__ import annotations
 from protocol.messages.produce import API
 from shim.api.call import SIZE_FIELD, Services
 
-VERSIONS = (0, 13)
-
-FIRST_WITH_ENDPOINTS = 10
+VERSIONS = (10, 13)
+"""Older ones name nobody."""
 
 
 def rewrite(services: Services, version: int, frame: bytes) -> bytes:
@@ -18,4 +17,4 @@ def rewrite(services: Services, version: int, frame: bytes) -> bytes:
     return API.response_frame(version, correlation_id, response._replace(node_endpoints=endpoints))
 
 
-__all__ = ["API", "FIRST_WITH_ENDPOINTS", "VERSIONS", "rewrite"]
+__all__ = ["API", "VERSIONS", "rewrite"]

@@ -1,13 +1,13 @@
 """What the shim does with each version of each API. What is not here is not advertised, and refused when it comes.
 
-``FORWARDED`` passes request and response as they are. ``Rewritten`` passes the request and changes the response.
+``Forwarded`` passes request and response as they are. ``Rewritten`` passes the request and changes the response.
 ``Served`` answers by itself (or by asking the broker as that client). ``Refused`` answers with an error.
+``Authenticates`` is between client and broker, and the connection reads along.
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
 Not here: everything that groups do outside this table (KIP-848 consumer groups, share and streams groups), since the
-cluster would answer for groups that are not its own; SASL, which the shim does not speak to the brokers yet; and what
-only brokers ask each other.
+cluster would answer for groups that are not its own; and what only brokers ask each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ from shim.api import (
     sync_group,
     txn_offset_commit,
 )
+from shim.api.authorization import Handle, authorized
 from shim.api.call import Call, OrderedConnection, Services
+from shim.api.policies import POLICIES
 
 
 class Forwarded(NamedTuple):
@@ -61,115 +63,133 @@ class Refused(NamedTuple):
     answer: Callable[[int], bytes]
 
 
-Disposition: TypeAlias = Forwarded | Rewritten | Served | Refused
+class Authenticates(NamedTuple):
+    """Whole requests of a client that tells the broker who it is; no other one is decided meanwhile."""
+
+
+Answered: TypeAlias = Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]]
+Several: TypeAlias = Callable[[Services, OrderedConnection, bytes, int, int], int]
+Disposition: TypeAlias = Forwarded | Rewritten | Served | Refused | Authenticates
 
 
 class Route(NamedTuple):
     """``answered``, for a forwarded API where it depends on the request: whether a response will come.
 
     It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
-    to ``end``, and gives None when that is too little to say.
+    to ``end``. When that is too little to say it gives None, and up to where the request has to be there. It raises
+    DecodeError where the broker might find another answer than it does.
 
     ``several``, for a served API: takes requests at once that have come together. It is called with (services,
     connection, data, position, most) where one begins and gives where those end that it took, at most so many, or
     ``position``.
 
-    ``forwarded``: whether the request is passed on as its bytes come.
+    ``parks``: an answer may take minutes, as others have to join first, or the leader to assign; what is kept of the
+    request counts for `group.memory.max.bytes`.
     """
 
     key: ApiKey
     first: int
     last: int
     disposition: Disposition
-    answered: Callable[[bytes, int, int, int], bool | None] | None = None
-    several: Callable[[Services, OrderedConnection, bytes, int, int], int] | None = None
-    forwarded: bool = True
+    answered: Answered | None = None
+    several: Several | None = None
+    parks: bool = False
+    forwarded: bool = False
+    """Whether the request is passed on as its bytes come: nothing that the disposition does not say, beside it because
+    each request is looked at."""
 
 
-FORWARDED = Forwarded()
+AUTHENTICATES = Authenticates()
 
 
-def _served(module: ModuleType) -> Route:
+def _forwarded(key: ApiKey, oldest: int, newest: int, answered: Answered | None = None) -> Route:
+    return Route(key, oldest, newest, Forwarded(), answered, forwarded=True)
+
+
+def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
     oldest, newest = module.VERSIONS
-    served = Served(module.API, module.handle, module.failure)
-    return Route(
-        ApiKey(module.API.key), oldest, newest, served, several=getattr(module, "several", None), forwarded=False
-    )
+    return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite), answered, forwarded=True)
 
 
-def _rewritten(module: ModuleType) -> Route:
+def _served(module: ModuleType, *, several: Several | None = None, parks: bool = False) -> Route:
+    """For what the client may do, as the API's policy says: there is none without."""
+    policy = POLICIES[ApiKey(module.API.key)]
+    return _answered(module, authorized(policy, module.handle), several=several, parks=parks)
+
+
+def _answered(module: ModuleType, handle: Handle | None = None, **more: Any) -> Route:
+    """For everybody, unless ``handle`` looks who it is."""
     oldest, newest = module.VERSIONS
-    return Route(ApiKey(module.API.key), oldest, newest, Rewritten(module.rewrite))
+    served = Served(module.API, handle or module.handle, module.failure)
+    return Route(ApiKey(module.API.key), oldest, newest, served, **more)
 
 
-def _produce_answered(data: bytes, start: int, end: int, version: int) -> bool | None:
-    acks = produce_acks(data, start, end, version)
-    return None if acks is None else acks != 0
-
-
-def _produce(first: int, last: int, disposition: Disposition) -> Route:
-    return Route(ApiKey.PRODUCE, first, last, disposition, _produce_answered)
+def _produce_answered(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[bool | None, int]:
+    acks, said = produce_acks(data, start, end, version)
+    return None if acks is None else acks != 0, said
 
 
 TABLE: tuple[Route, ...] = (
-    _produce(0, produce.FIRST_WITH_ENDPOINTS - 1, FORWARDED),
-    _produce(produce.FIRST_WITH_ENDPOINTS, produce.VERSIONS[1], Rewritten(produce.rewrite)),
-    Route(ApiKey.FETCH, 0, 15, FORWARDED),
-    Route(ApiKey.LIST_OFFSETS, 0, 11, FORWARDED),
+    _forwarded(ApiKey.PRODUCE, 0, produce.VERSIONS[0] - 1, _produce_answered),
+    _rewritten(produce, _produce_answered),
+    _forwarded(ApiKey.FETCH, 0, 15),
+    _forwarded(ApiKey.LIST_OFFSETS, 0, 11),
     _rewritten(metadata),
-    _served(offset_commit),
+    _served(offset_commit, several=offset_commit.several),
     _served(offset_fetch),
-    _served(find_coordinator),
-    _served(join_group),
+    _answered(find_coordinator),  # the cluster's own answer to this client
+    _served(join_group, parks=True),
     _served(heartbeat),
     _served(leave_group),
-    _served(sync_group),
+    _served(sync_group, parks=True),
     _served(describe_groups),
     _served(list_groups),
     _served(delete_groups),
     _served(offset_delete),
     _served(txn_offset_commit),
-    _served(api_versions),
-    Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new), forwarded=False),
-    Route(ApiKey.CREATE_TOPICS, 0, 7, FORWARDED),
-    Route(ApiKey.DELETE_TOPICS, 0, 6, FORWARDED),
-    Route(ApiKey.DELETE_RECORDS, 0, 2, FORWARDED),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, FORWARDED),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, FORWARDED),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3, FORWARDED),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, FORWARDED),
-    Route(ApiKey.END_TXN, 0, 5, FORWARDED),
-    Route(ApiKey.DESCRIBE_ACLS, 0, 3, FORWARDED),
-    Route(ApiKey.CREATE_ACLS, 0, 3, FORWARDED),
-    Route(ApiKey.DELETE_ACLS, 0, 3, FORWARDED),
-    Route(ApiKey.DESCRIBE_CONFIGS, 0, 4, FORWARDED),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2, FORWARDED),
-    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, FORWARDED),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, FORWARDED),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3, FORWARDED),
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, FORWARDED),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, FORWARDED),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, FORWARDED),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, FORWARDED),
-    Route(ApiKey.ELECT_LEADERS, 0, 2, FORWARDED),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, FORWARDED),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, FORWARDED),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, FORWARDED),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, FORWARDED),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, FORWARDED),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, FORWARDED),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, FORWARDED),
-    Route(ApiKey.DESCRIBE_QUORUM, 0, 1, FORWARDED),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2, FORWARDED),
+    _answered(api_versions),
+    Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
+    Route(ApiKey.SASL_HANDSHAKE, 0, 1, AUTHENTICATES),
+    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, AUTHENTICATES),
+    _forwarded(ApiKey.CREATE_TOPICS, 0, 7),
+    _forwarded(ApiKey.DELETE_TOPICS, 0, 6),
+    _forwarded(ApiKey.DELETE_RECORDS, 0, 2),
+    _forwarded(ApiKey.INIT_PRODUCER_ID, 0, 5),
+    _forwarded(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4),
+    _forwarded(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3),
+    _forwarded(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
+    _forwarded(ApiKey.END_TXN, 0, 5),
+    _forwarded(ApiKey.DESCRIBE_ACLS, 0, 3),
+    _forwarded(ApiKey.CREATE_ACLS, 0, 3),
+    _forwarded(ApiKey.DELETE_ACLS, 0, 3),
+    _forwarded(ApiKey.DESCRIBE_CONFIGS, 0, 4),
+    _forwarded(ApiKey.ALTER_CONFIGS, 0, 2),
+    _forwarded(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2),
+    _forwarded(ApiKey.DESCRIBE_LOG_DIRS, 0, 5),
+    _forwarded(ApiKey.CREATE_PARTITIONS, 0, 3),
+    _forwarded(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3),
+    _forwarded(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2),
+    _forwarded(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2),
+    _forwarded(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3),
+    _forwarded(ApiKey.ELECT_LEADERS, 0, 2),
+    _forwarded(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    _forwarded(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
+    _forwarded(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
+    _forwarded(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+    _forwarded(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
+    _forwarded(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
+    _forwarded(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
+    _forwarded(ApiKey.DESCRIBE_QUORUM, 0, 1),
+    _forwarded(ApiKey.UPDATE_FEATURES, 0, 2),
     _rewritten(describe_cluster),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, FORWARDED),
-    Route(ApiKey.UNREGISTER_BROKER, 0, 0, FORWARDED),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, FORWARDED),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, FORWARDED),
-    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, FORWARDED),
-    Route(ApiKey.PUSH_TELEMETRY, 0, 0, FORWARDED),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, FORWARDED),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, FORWARDED),
+    _forwarded(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
+    _forwarded(ApiKey.UNREGISTER_BROKER, 0, 0),
+    _forwarded(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
+    _forwarded(ApiKey.LIST_TRANSACTIONS, 0, 2),
+    _forwarded(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0),
+    _forwarded(ApiKey.PUSH_TELEMETRY, 0, 0),
+    _forwarded(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+    _forwarded(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 )
 
 ROUTES: Mapping[int, Route] = {

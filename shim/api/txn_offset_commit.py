@@ -7,13 +7,14 @@ durable here, too: docs/decisions/0007. v6 names topics by id only.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
     API,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -99,14 +100,17 @@ async def _follow_up(services: Services, call: _Call, asked: Awaitable[bytes]) -
 
 
 def failure(call: _Call, error: ErrorCode) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        throttle_time_ms=0,
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                topic.name, tuple(TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions)
-            )
-            for topic in call.request.topics
-        ),
+    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=all_refused(call.request.topics, error))
+
+
+def all_refused(
+    topics: Sequence[TxnOffsetCommitRequestTopic], error: ErrorCode
+) -> tuple[TxnOffsetCommitResponseTopic, ...]:
+    return tuple(
+        TxnOffsetCommitResponseTopic(
+            topic.name, tuple(TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions)
+        )
+        for topic in topics
     )
 
 

@@ -56,10 +56,13 @@ Record: TypeAlias = tuple[Key, Value | None]
 
 
 class Caller(NamedTuple):
-    """The client connection a request came on. `client_host` is in Kafka's form, `/127.0.0.1`."""
+    """The client connection a request came on. `client_host` is in Kafka's form, `/127.0.0.1`, and `principal` too,
+    `User:alice`: "" where nobody has said.
+    """
 
     client_id: str
     client_host: str
+    principal: str = ""
 
 
 class TransactionBatch(NamedTuple):

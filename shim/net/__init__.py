@@ -1,5 +1,5 @@
 """Listeners, client connections, and the order of responses."""
 
-from shim.net.listeners import CannotListen, Listeners
+from shim.net.listeners import CannotListen, Limits, Listeners
 
-__all__ = ["CannotListen", "Listeners"]
+__all__ = ["CannotListen", "Limits", "Listeners"]

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from protocol.errors import DecodeError
 from shim.config import HostPort
-from shim.net.responses import BadResponse, ResponseQueue, ResponseReader
+from shim.logged_once import LoggedOnce
+from shim.net.order import ResponseQueue
+from shim.net.overdue import Overdue
+from shim.net.responses import BadResponse, ResponseReader
+from shim.tls import TlsContext
 from shim.upstream import BrokerLink
+
+# Where the correlation ids are in a frame, size included.
+_REQUEST_ID, _RESPONSE_ID = slice(8, 12), slice(4, 8)
 
 # Reasons for not reading from the broker.
 _CLIENT_FULL, _NOT_ITS_TURN = 1, 2
 
 
-class ClientSide(Protocol):
+class ForwardingClient(Protocol):
     """The client's half, told what happens at the broker's."""
 
     @property
@@ -30,6 +38,9 @@ class ClientSide(Protocol):
     def broker_drained(self) -> None:
         """The link can take bytes again."""
 
+    def responding(self) -> None:
+        """Responses may leave the queue now; they may wait to go out together at :meth:`responded`."""
+
     def responded(self) -> None:
         """Responses may have left the queue."""
 
@@ -41,26 +52,40 @@ class ClientSide(Protocol):
 
 
 class BrokerSide:
-    """Opens the link when there is something for the broker, and again after the broker gave up an idle one.
+    """Opens the link when there is something for the broker, and again after the broker gave up an idle one: unless it
+    ``authenticates``, as the broker knows nobody on a new one.
 
     Nothing is called on ``client`` after :meth:`close`.
     """
 
     def __init__(
         self,
-        client: ClientSide,
-        write: Callable[[bytes], None],
+        client: ForwardingClient,
+        write: Callable[[bytes | memoryview], None],
         addresses: Callable[[], Sequence[HostPort]],
         timeout_seconds: float,
+        tls: TlsContext | None = None,
+        *,
+        authenticates: bool = False,
+        overdue: Overdue,
+        trouble: LoggedOnce | None = None,
     ) -> None:
+        """``timeout_seconds``: for connecting. ``overdue``: for what is owed on the link. ``trouble``: the link's."""
+        self._trouble = trouble
         self.queue = ResponseQueue(write, self._stream_ready)
         self._client = client
         self._addresses = addresses
         self._timeout_seconds = timeout_seconds
+        self._tls = tls
         self._responses = ResponseReader(self.queue)
         self._link: BrokerLink | None = None
+        self._reopens = not authenticates
         self._stops = 0
         self._asked: set[asyncio.Future[bytes]] = set()
+        self._overdue = overdue
+        self._heard = False
+        self._look: asyncio.TimerHandle | None = None
+        self._connected = False
         # Whether requests without a response (acks=0) went out: nobody knows whether they arrived.
         self._unanswered = False
         self._closed = False
@@ -72,30 +97,54 @@ class BrokerSide:
         self._open()
         self._responses.expect_stream(correlation_id)
 
-    def expect_whole(self, correlation_id: int, collect: Callable[[bytes], None]) -> None:
-        """A request begins whose response's frame is for ``collect``."""
+    def expect_whole(self, correlation_id: int, collect: Callable[[bytes], None], *, prompt: bool = False) -> None:
+        """A request begins whose response's frame is for ``collect``. ``prompt``: the shim itself waits for it, and the
+        broker has no reason to be long."""
         self._open()
-        self._responses.expect_whole(correlation_id, collect)
+        self._responses.expect_whole(correlation_id, collect, prompt=prompt)
+        self._watch()
+
+    def expect_token(self, collect: Callable[[bytes], None]) -> None:
+        """A SASL token goes out; what the broker answers, its size in front, is for ``collect``."""
+        self._open()
+        self._responses.expect_token(collect)
+        self._watch()
 
     def expect_nothing(self) -> None:
         """A request begins that has no response."""
         self._open()
         self._unanswered = True
 
-    def forward(self, data: bytes) -> None:
+    def forward(self, data: bytes | memoryview) -> None:
         if self._link is not None:
             self._link.write(data)
 
-    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
-        """Send a whole request; gives the response's frame. Awaiting it raises :class:`ConnectionError`."""
+    def exchange(self, frame: bytes, collect: Callable[[bytes], None]) -> None:
+        """Send a whole request; ``collect`` is given the response's frame, which the broker has no reason to keep back.
+
+        It goes under a correlation id that no client can know: what an answer decides must be the answer to this
+        question, and a client that had the two sides count its requests differently could put another in its place.
+        """
+        theirs = frame[_REQUEST_ID]
+        own = new_id(theirs)
+        begins, ends = _REQUEST_ID.start, _REQUEST_ID.stop
+
+        def answered(answer: bytes) -> None:
+            collect(answer[: _RESPONSE_ID.start] + theirs + answer[_RESPONSE_ID.stop :])
+
+        self.expect_whole(int.from_bytes(own, "big", signed=True), answered, prompt=True)
+        self.forward(frame[:begins] + own + frame[ends:])
+
+    def ask(self, frame: bytes) -> Awaitable[bytes]:
+        """As :meth:`exchange`; gives the response's frame. Awaiting it raises :class:`ConnectionError`, also where the
+        broker does not answer in time: nobody knows then what comes next on the link."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self._closed:
             future.set_exception(ConnectionError("the client is gone"))
             return future
         self._asked.add(future)
         future.add_done_callback(self._asked.discard)
-        self.expect_whole(correlation_id, partial(_resolve, future))
-        self.forward(frame)
+        self.exchange(frame, partial(_resolve, future))
         return future
 
     def client_full(self, full: bool) -> None:
@@ -107,6 +156,8 @@ class BrokerSide:
 
     def close(self, reason: str) -> None:
         self._closed = True
+        if self._look is not None:
+            self._look.cancel()
         if self._link is not None:
             self._link.close()
             self._link = None
@@ -117,37 +168,59 @@ class BrokerSide:
 
     # What the link tells.
 
-    def link_received(self, data: bytes) -> None:
+    def link_received(self, data: bytes | memoryview) -> None:
+        self._heard = True
         self._take(partial(self._responses.feed, data))
 
     def link_writable(self, writable: bool) -> None:
         if writable:
+            self._connected = True
             self._client.broker_drained()
         else:
             self._client.broker_full()
 
     def link_lost(self, reason: str, *, orderly: bool) -> None:
         self._link = None
-        if orderly and not self._responses.owed and not self._client.mid_forward and not self._unanswered:
+        idle = not self._responses.owed and not self._client.mid_forward and not self._unanswered
+        if orderly and idle and self._reopens:
             # An idle connection that the broker gave up; the next request that needs one opens it again.
             self._responses = ResponseReader(self.queue)
             self._client.broker_drained()
         else:
             # Without the shim the client would lose this connection, and know what to do.
-            # The cluster's own state has its line elsewhere; this one comes for each attempt of each client.
+            # This line comes for each attempt of each client; that a broker cannot be reached has one of its own.
             self._client.broker_failed(f"lost the broker: {reason}", level=logging.DEBUG)
+
+    # Whether an answer is overdue. Where nothing but streams is due, that is left to the look at idle connections.
+
+    def _watch(self) -> None:
+        if self._look is None:
+            self._look = asyncio.get_running_loop().call_later(self._overdue.pause_seconds, self._look_whether_overdue)
+
+    def _look_whether_overdue(self) -> None:
+        self._look = None
+        # Connecting has a time-out of its own, and what the client does not let through is not late.
+        due = self._responses.next if self._connected and not self._stops else None
+        reason = self._overdue.look(asyncio.get_running_loop().time(), due, heard=self._heard)
+        self._heard = False
+        if reason is not None:
+            self._client.broker_failed(reason, level=logging.WARNING)
+        elif self._responses.owed:
+            self._watch()
 
     # The rest.
 
     def _open(self) -> None:
         if self._link is None and not self._closed:
-            self._link = BrokerLink(self)
+            self._link = BrokerLink(self, self._tls, self._trouble)
+            self._connected = False
             self._stops &= _CLIENT_FULL  # which is not the old link's, but the client's
             self._link.set_reading(not self._stops)
             self._link.connect(self._addresses(), self._timeout_seconds)
 
     def _take(self, step: Callable[[], bool]) -> None:
         """Take one step of the response reader, which is False when a stream must wait for its turn."""
+        self._client.responding()
         try:
             if step():
                 self._go_on(_NOT_ITS_TURN)
@@ -178,6 +251,11 @@ class BrokerSide:
         self._stops &= ~reason
         if not self._stops and self._link is not None:
             self._link.set_reading(True)
+
+
+def new_id(theirs: bytes) -> bytes:
+    """A correlation id in the place of the client's."""
+    return secrets.token_bytes(len(theirs))
 
 
 def _resolve(future: asyncio.Future[bytes], frame: bytes) -> None:

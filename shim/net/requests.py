@@ -8,15 +8,19 @@ route has to look into its beginning to know whether a response will come.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from protocol.errors import DecodeError
 
 _HEAD = struct.Struct(">ihhi")
 # api key, api version and correlation id: what every request header begins with
 _SMALLEST_REQUEST = _HEAD.size - 4
+_SIZE = 4
 # Bytes within which a forwarded request must say whether it will be answered. Two strings of 32,767 bytes, the longest
-# that Kafka's old headers can carry, come before that.
-MAX_BEGINNING = 1 << 17
+# that there are, may come before that, and a little.
+MAX_BEGINNING = 2 * 32_767 + 1_024
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
@@ -41,9 +45,10 @@ class Route(Protocol):
     def forwarded(self) -> bool: ...
 
     @property
-    def answered(self) -> Callable[[bytes, int, int, int], bool | None] | None:
+    def answered(self) -> Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]] | None:
         """Whether a response will come, from (data, start, end, version): the request begins at ``start`` with its size
-        and is there up to ``end``; None when that is too little to say. No function when one always comes.
+        and is there up to ``end``. When that is too little to say: None, and up to where it has to be there. Raises
+        DecodeError when it cannot be said. No function when one always comes.
         """
 
     @property
@@ -62,10 +67,13 @@ class RequestSink(Protocol[RouteIn]):
     def stopped(self) -> bool:
         """Whether to take no further request now. One that has begun goes on; what is behind it is kept."""
 
+    def admit(self, size: int) -> bool:
+        """Whether there is room for a request of so many bytes; if not, the sink is stopped until there is."""
+
     def forward_begins(self, head: Head, route: RouteIn, *, answered: bool) -> None:
         """A request that is passed on begins; ``answered`` is False when no response will come."""
 
-    def forward(self, data: bytes) -> None:
+    def forward(self, data: bytes | memoryview) -> None:
         """Bytes of requests that have begun, to be passed on as they are."""
 
     def request(self, head: Head, route: RouteIn, frame: bytes) -> None:
@@ -80,14 +88,25 @@ class RequestSink(Protocol[RouteIn]):
 class RequestReader(Generic[RouteT]):
     """Cuts one connection's bytes into requests.
 
-    ``routes`` maps ``api_key << 16 | api_version`` to what is done with such a request.
+    ``routes`` maps ``api_key << 16 | api_version`` to what is done with such a request. What is served, and how large a
+    request may be, can change between two requests: that is what :meth:`serve` is for.
     """
 
-    def __init__(self, routes: Mapping[int, RouteT], max_bytes: int, sink: RequestSink[RouteT]) -> None:
+    def __init__(
+        self, routes: Mapping[int, RouteT], max_bytes: int, sink: RequestSink[RouteT], *, small: int = sys.maxsize
+    ) -> None:
+        """``small``: bytes of a request to be answered for which the sink is not asked whether there is room."""
+        self._small = small
+        self._partial: object | None = None
         self._routes = routes
         self._max_bytes = max_bytes
+        self._limit = "socket.request.max.bytes"
+        self._unserved = "is not served"
+        self._token: Callable[[bytes], None] | None = None
         self._sink = sink
-        self._tail = b""
+        self._tail = bytearray()
+        # Bytes that the tail must have for more to be said of it.
+        self._wanted = 0
         self._forwarding = 0
         self._collecting = 0
         self._collected: list[bytes] = []
@@ -99,14 +118,52 @@ class RequestReader(Generic[RouteT]):
         return bool(self._forwarding or self._collecting)
 
     @property
+    def unfinished(self) -> object | None:
+        """Stands for the request of which a part is kept: the same until that one is whole; None: there is none."""
+        if self._collecting and self._token is None:
+            return self._pending
+        return self._partial if self._collecting or self._tail else None
+
+    @property
+    def forwarding(self) -> int:
+        """Bytes that are to come of the request that is passed on."""
+        return self._forwarding
+
+    @property
     def mid_forward(self) -> bool:
         """Whether the beginning of a request has been passed on, and its end has not."""
         return bool(self._forwarding)
 
-    def feed(self, data: bytes) -> None:
+    def serve(
+        self,
+        routes: Mapping[int, RouteT],
+        max_bytes: int,
+        *,
+        limit: str = "socket.request.max.bytes",
+        unserved: str = "is not served",
+        token: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """From the next request on. ``limit`` and ``unserved`` are for messages: the setting that ``max_bytes`` is, and
+        what is to be said of a request that is not in ``routes``.
+
+        ``token``: no requests come but SASL tokens without a header, and this is given each of them, size included.
+        """
+        self._routes, self._max_bytes, self._limit, self._unserved = routes, max_bytes, limit, unserved
+        self._token = token
+        self._wanted = 0
+
+    def feed(self, data: bytes | memoryview) -> None:
         """Take the next bytes; none to go on after a stop. Raises :class:`BadRequest`; the reader cannot go on then."""
-        if self._tail:
-            data, self._tail = self._tail + data, b""
+        had_tail = bool(self._tail)
+        if had_tail:
+            if len(self._tail) + len(data) < self._wanted:
+                self._tail += data
+                return
+            data, self._tail = b"".join((self._tail, data)), bytearray()
+        self._wanted = 0
+        if self._token is not None:
+            self._keep(data, self._tokens(data), had_tail=had_tail)
+            return
         end = len(data)
         position = run = 0  # data[run:position] is to be passed on
         if self._forwarding:
@@ -121,18 +178,16 @@ class RequestReader(Generic[RouteT]):
             route = self._routes.get((api_key & 0xFFFF) << 16 | (api_version & 0xFFFF))
             if route is None or not _SMALLEST_REQUEST <= size <= self._max_bytes:
                 self._check_size(size)
-                raise BadRequest(f"api key {api_key} version {api_version} is not served")
+                raise BadRequest(f"api key {api_key} version {api_version} {self._unserved}")
             frame_end = position + 4 + size
             if route.forwarded:
                 answered = True
                 if route.answered is not None:
-                    says = route.answered(data, position, min(end, frame_end), api_version)
-                    if says is None and frame_end > end:
-                        if end - position > MAX_BEGINNING:
-                            raise BadRequest(f"api key {api_key}: a header of more than {MAX_BEGINNING} bytes")
+                    says, wanted = self._says(route.answered, head, data, position, min(end, frame_end))
+                    if says is None:
+                        self._wanted = wanted
                         break
-                    # All there and still unsaid: the broker, which gets it as it is, will find it malformed.
-                    answered = says is not False
+                    answered = says
                 sink.forward_begins(head, route, answered=answered)
                 if frame_end > end:
                     self._forwarding = frame_end - end
@@ -142,6 +197,10 @@ class RequestReader(Generic[RouteT]):
                 continue
             if run < position:
                 sink.forward(data[run:position])
+                run = position
+            if size > self._small and not sink.admit(size):
+                break
+            data = bytes(data)  # what the shim answers outlives the read
             if frame_end <= end:
                 if route.several is not None and frame_end < end:
                     run = sink.several(route, data, position)
@@ -155,20 +214,78 @@ class RequestReader(Generic[RouteT]):
                 position = run = self._collect(data, position)
         if run < position:
             sink.forward(data if position - run == end else data[run:position])
-        if position < end:
-            self._tail = data[position:]
-            if len(self._tail) >= 4:
-                self._check_size(int.from_bytes(self._tail[:4], "big", signed=True))
+        self._keep(data, position, had_tail=had_tail)
+        if len(self._tail) >= _SIZE and not sink.stopped:  # what comes after a stop may be no request
+            self._check_size(int.from_bytes(self._tail[:_SIZE], "big", signed=True))
 
-    def _collect(self, data: bytes, position: int) -> int:
+    def _says(
+        self,
+        answered: Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]],
+        head: Head,
+        data: bytes | memoryview,
+        position: int,
+        end: int,
+    ) -> tuple[bool | None, int]:
+        """Whether the request at ``position`` will be answered, and, where that is unsaid, how many bytes it takes.
+
+        The broker has to read the same, or each response from then on would be taken for another request's: what leaves
+        a doubt is not passed on.
+        """
+        named = f"api key {head.api_key} version {head.api_version}"
+        try:
+            says, said = answered(data, position, end, head.api_version)
+        except DecodeError as error:
+            raise BadRequest(
+                f"api key {head.api_key} version {head.api_version}: {error.path}: {error.reason}"
+            ) from error
+        if says is None:
+            if said - position > _SIZE + head.size:
+                raise BadRequest(f"{named}: a request of {head.size} bytes that ends within its beginning")
+            if said - position > MAX_BEGINNING:
+                raise BadRequest(f"{named}: a beginning of more than {MAX_BEGINNING} bytes")
+        return says, said - position
+
+    def _keep(self, data: bytes | memoryview, position: int, *, had_tail: bool) -> None:
+        """What is behind ``position``, for when more comes."""
+        if position < len(data):
+            self._tail += data[position:]
+            if position or not had_tail:
+                self._partial = object()
+
+    def _tokens(self, data: bytes | memoryview) -> int:
+        """Take tokens; returns where they end."""
+        position = 0
+        while True:
+            if not self._collecting:
+                if len(data) - position < _SIZE or self._sink.stopped:
+                    return position
+                size = int.from_bytes(data[position : position + _SIZE], "big", signed=True)
+                if not 0 <= size <= self._max_bytes:
+                    raise BadRequest(f"a token of {size} bytes; {self._limit} is {self._max_bytes}")
+                if size > self._small and not self._sink.admit(size):
+                    return position
+                self._collecting, self._partial = _SIZE + size, object()
+            position = self._collect(data, position)
+            if self._collecting:
+                return position
+
+    def _collect(self, data: bytes | memoryview, position: int) -> int:
         """Take bytes of the request that is being collected; returns where they end."""
         stop = min(position + self._collecting, len(data))
-        self._collected.append(data[position:stop])
+        self._collected.append(bytes(data[position:stop]))
         self._collecting -= stop - position
-        if not self._collecting and self._pending is not None:
+        if not self._collecting:
             frame = b"".join(self._collected)
             self._collected.clear()
-            self._sink.request(*self._pending, frame)
+            if self._token is not None:
+                self._token(frame)
+                return stop
+            assert self._pending is not None
+            head, route = self._pending
+            # It may have been long in coming.
+            if self._routes.get((head.api_key & 0xFFFF) << 16 | (head.api_version & 0xFFFF)) is not route:
+                raise BadRequest(f"api key {head.api_key} version {head.api_version} {self._unserved}")
+            self._sink.request(head, route, frame)
         return stop
 
     def _check_size(self, size: int) -> None:
@@ -181,4 +298,4 @@ class RequestReader(Generic[RouteT]):
             raise BadRequest("an HTTP request on a Kafka port")
         if size < _SMALLEST_REQUEST:
             raise BadRequest(f"a request of {size} bytes")
-        raise BadRequest(f"a request of {size} bytes is larger than socket.request.max.bytes ({self._max_bytes})")
+        raise BadRequest(f"a request of {size} bytes is larger than {self._limit} ({self._max_bytes})")

@@ -9,11 +9,23 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from protocol.errors import DecodeError
-from shim.api import ROUTES, Call, Forwarded, Refused, Rewritten, Route, Served, Services
+from shim.api import ROUTES, Authenticates, Call, Forwarded, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
 from shim.net.broker_side import BrokerSide
+from shim.net.budget import SMALL
+from shim.net.intake import Intake, Stop
+from shim.net.order import Slot
+from shim.net.outgoing import Outgoing
+from shim.net.overdue import Overdue
 from shim.net.requests import BadRequest, Head, RequestReader
-from shim.net.responses import Slot
+from shim.net.room import Room
+from shim.net.sasl_side import SaslSide, UnexpectedSasl
+from shim.net.sessions import Sessions
+from shim.net.silence import Silence
+from shim.security.principals import UNKNOWN, shown
+from shim.security.rights import Rights
+from shim.tls import context_for_brokers
+from shim.upstream import READ_BUFFER
 
 log = logging.getLogger(__name__)
 
@@ -24,66 +36,26 @@ Rewrite = Callable[[Services, int, bytes], bytes | Coroutine[Any, Any, bytes]]
 # Responses that may wait on one connection before the shim takes no more requests from it.
 MAX_PENDING = 1024
 
-# Answers often come many at a time, as when a flight has landed. What one turn of the loop brings is one call to the
-# system, up to so many bytes; from there on it is written at once, so that a client that does not read is noticed.
-GATHERED_BYTES = 16_384
+# What a read may bring beside the bytes of a request that is passed on: it is kept while no further request is taken.
+READ_BEHIND = 65_536
 
 # How long a connection that the shim has closed may take to carry what was written before.
 LINGER_SECONDS = 10.0
 
-# Reasons for not taking requests from the client: the broker does not read, too many are unanswered, it does not read,
-# one has to be decided before those behind it.
-_LINK_FULL, _TOO_MANY, _CLIENT_FULL, _UNDECIDED = 1, 2, 4, 8
 
-
-class Sessions:
-    """The connections that are open; one that the shim has closed is, until its last bytes are sent."""
-
-    def __init__(self) -> None:
-        self._open: set[ClientSession] = set()
-        self._none_left = asyncio.Event()
-        self._draining = False
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def add(self, session: ClientSession) -> None:
-        self._open.add(session)
-        self._none_left.clear()
-        if self._draining:
-            session.drain()
-
-    def discard(self, session: ClientSession) -> None:
-        self._open.discard(session)
-        if not self._open:
-            self._none_left.set()
-
-    async def drain(self, timeout_seconds: float) -> None:
-        """Close each one when the requests taken from it are answered, and wait for that; then cut off the others."""
-        self._draining = True
-        for session in list(self._open):
-            session.drain()
-        if self._open:
-            try:
-                async with asyncio.timeout(timeout_seconds):
-                    await self._none_left.wait()
-            except TimeoutError:
-                log.warning("%d connections cut off with requests unanswered or answers unread", len(self._open))
-        self.abort()
-
-    def abort(self) -> None:
-        """Cut off all of them."""
-        self._draining = True
-        for session in list(self._open):
-            session.abort()
-
-
-class ClientSession(asyncio.Protocol):
+class ClientSession(asyncio.BufferedProtocol):
     """Glue between the request reader, the API table, the client's transport and the broker's half.
 
-    Memory is bounded by what one read of either side brings, the transports' write limits, ``MAX_PENDING`` answers,
-    and the one request that is being collected for the shim itself.
+    Memory is bounded by what a few reads of either side bring, the transports' write limits, ``MAX_PENDING`` answers,
+    and the one request that is being collected for the shim itself; the budget of all connections has what it says
+    about that one. docs/performance.md and docs/limits.md have the numbers.
     """
+
+    __slots__ = (
+        "_active", "_address", "_broker", "_closed", "_draining", "_ended", "_heard", "_intake", "_linger", "_newest",
+        "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions", "_silence",
+        "_tasks", "_transport", "client_host", "node_id", "principal", "rights",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -92,23 +64,53 @@ class ClientSession(asyncio.Protocol):
         node_id: int | None,
         addresses: Callable[[], Sequence[HostPort]],
         sessions: Sessions,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
+        """``ended`` is called when nothing is left of the connection."""
+        self._ended = ended
+        self._active = True
+        self._silence: Silence | None = None
+        self._newest: Slot | None = None
         self.node_id = node_id
         self.client_host = ""
+        self.principal = UNKNOWN
+        self.rights = Rights(settings.authorization_cache_ms / 1000)
         self._services = services
         self._sessions = sessions
-        self._requests: RequestReader[Route] = RequestReader(ROUTES, settings.socket_request_max_bytes, self)
-        self._broker = BrokerSide(self, self._write, addresses, settings.socket_connection_setup_timeout_ms / 1000)
+        self._intake = Intake(self._go_on)
+        self._outgoing = Outgoing()
+        authenticates = settings.upstream_security_protocol.startswith("SASL_")
+        self._room = Room(
+            sessions.strangers if authenticates else sessions.budget,
+            partial(self._intake.stop, Stop.NO_ROOM),
+            partial(self._intake.resume, Stop.NO_ROOM),
+        )
+        self._requests: RequestReader[Route] = RequestReader(
+            ROUTES, settings.socket_request_max_bytes, self, small=SMALL
+        )
+        self._broker = BrokerSide(
+            self,
+            self._outgoing.write,
+            addresses,
+            settings.socket_connection_setup_timeout_ms / 1000,
+            context_for_brokers(settings),
+            authenticates=authenticates,
+            overdue=Overdue(settings.request_timeout_ms / 1000, settings.connections_max_idle_ms / 1000),
+            trouble=sessions.unreachable,
+        )
         self._queue = self._broker.queue
+        self._sasl = (
+            SaslSide(self, self._broker, self._requests, settings)
+            if authenticates
+            else UnexpectedSasl(self, self._broker)
+        )
+        self._heard = False
         self._transport: asyncio.Transport | None = None
-        self._outgoing: list[bytes] = []
-        self._outgoing_bytes = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stops = 0
-        self._paused = False
         self._draining = False
         self._closed = False
         self._linger: asyncio.TimerHandle | None = None
+        self._address: HostPort | None = None
         self._peer = ""
 
     # What the client's transport tells.
@@ -121,34 +123,49 @@ class ClientSession(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        self._peer = str(HostPort(peer[0], peer[1]))
+        self._intake.connected(transport)
+        self._outgoing.connected(transport)
+        self._address = HostPort(peer[0], peer[1])
+        self._peer = str(self._address)
         self.client_host = f"/{peer[0]}"
         self._sessions.add(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return READ_BUFFER.room(min(self._requests.forwarding + READ_BEHIND, self._intake.room))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(READ_BUFFER.taken(nbytes))
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Of a transport, by way of the buffer, or of what stands before this one: TLS, faults."""
+        self._active = self._heard = True
         if self._closed or (self._draining and not self._requests.mid_request):
             return
         self._feed(data)
 
     def pause_writing(self) -> None:
-        self._stop(_CLIENT_FULL)
+        self._intake.stop(Stop.CLIENT_FULL)
         self._broker.client_full(True)
 
     def resume_writing(self) -> None:
         self._broker.client_full(False)
-        self._go_on(_CLIENT_FULL)
+        self._intake.resume(Stop.CLIENT_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._close(None)
         if self._linger is not None:
             self._linger.cancel()
         self._sessions.discard(self)
+        self._ended()
 
     # What the request reader asks and tells.
 
     @property
     def stopped(self) -> bool:
-        return bool(self._stops) or self._draining or self._closed
+        return bool(self._intake.stops) or self._draining or self._closed
+
+    def admit(self, size: int) -> bool:
+        return self._room.admit(size)
 
     def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
         if not answered:
@@ -161,18 +178,30 @@ class ClientSession(asyncio.Protocol):
             case Forwarded():
                 self._broker.expect_stream(head.correlation_id)
                 if self._queue.pending >= MAX_PENDING:
-                    self._stop(_TOO_MANY)
+                    self._intake.stop(Stop.TOO_MANY)
 
-    def forward(self, data: bytes) -> None:
+    def forward(self, data: bytes | memoryview) -> None:
+        self._intake.passed_on += len(data)
         self._broker.forward(data)
 
     def several(self, route: Route, data: bytes, position: int) -> int:
         assert route.several is not None
-        return route.several(self._services, self, data, position, MAX_PENDING - self._queue.pending)
+        before = self._queue.pending
+        end = route.several(self._services, self, data, position, MAX_PENDING - before)
+        if end > position:
+            count, slot = self._queue.pending - before, self._newest
+            unanswered = slot if count and slot is not None and slot.frame is None else None
+            self._room.several_came(unanswered, end - position, count)
+        return end
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
-        respond = self.place(1)
         disposition = route.disposition
+        if isinstance(disposition, Authenticates):
+            self._sasl.request(head, frame)
+            return
+        slot = self._reserve(1)
+        respond = partial(self._fill, slot)
+        self._room.came(slot)
         if isinstance(disposition, Served):
             api, handle, failure = disposition
             call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
@@ -181,27 +210,48 @@ class ClientSession(asyncio.Protocol):
                 self._in_background(pending)
         elif isinstance(disposition, Refused):
             respond(disposition.answer(head.correlation_id))
+        if slot.held and route.parks:
+            self._room.let_go(slot)
 
     # What handlers use.
 
     def place(self, count: int) -> Callable[[bytes], None]:
-        queue = self._queue
-        slot = queue.reserve(count)
-        if queue.pending >= MAX_PENDING:
-            self._stop(_TOO_MANY)
-        return partial(self._fill, slot)
+        self._newest = self._reserve(count)
+        return partial(self._fill, self._newest)
 
-    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
-        return self._broker.ask(correlation_id, frame)
+    def ask(self, frame: bytes) -> Awaitable[bytes]:
+        return self._broker.ask(frame)
 
     def pause_requests(self) -> None:
-        self._stop(_UNDECIDED)
+        self._intake.stop(Stop.UNDECIDED)
 
     def resume_requests(self) -> None:
-        self._go_on(_UNDECIDED)
+        self._intake.resume(Stop.UNDECIDED)
 
     def give_up(self, reason: str) -> None:
         self._close(reason, level=logging.ERROR)
+
+    # What the authentication asks and tells.
+
+    def release(self) -> None:
+        self._room.passed()
+
+    def take_active(self) -> bool:
+        active, self._heard = self._heard, False
+        return active
+
+    def is_now(self, principal: str, *, again: bool) -> None:
+        self.principal = principal
+        if principal != UNKNOWN:
+            self._peer = f"{self._address} ({shown(principal)})"
+        if again:
+            self.rights.forget()
+        self._room.move(self._sessions.budget)
+
+    def refuse(self, reason: str) -> None:
+        if not self._closed and self._address is not None:
+            self._sessions.complaints.closed(self._address, reason, self._peer)
+            self.drain()
 
     # What the broker's half asks and tells.
 
@@ -210,16 +260,23 @@ class ClientSession(asyncio.Protocol):
         return self._requests.mid_forward
 
     def broker_full(self) -> None:
-        self._stop(_LINK_FULL)
+        self._intake.stop(Stop.BROKER_FULL)
 
     def broker_drained(self) -> None:
-        self._go_on(_LINK_FULL)
+        self._intake.resume(Stop.BROKER_FULL)
+
+    def responding(self) -> None:
+        self._outgoing.begin()
 
     def responded(self) -> None:
+        self._outgoing.end()
+        self._went_on()
+
+    def _went_on(self) -> None:
         if self._closed:
             return
-        if self._stops & _TOO_MANY and self._queue.pending <= MAX_PENDING // 2:
-            self._go_on(_TOO_MANY)
+        if self._intake.stops & Stop.TOO_MANY and self._queue.pending <= MAX_PENDING // 2:
+            self._intake.resume(Stop.TOO_MANY)
         if self._draining and not self._queue.pending and not self._requests.mid_request:
             self._close(None)
 
@@ -240,7 +297,7 @@ class ClientSession(asyncio.Protocol):
         that are on their way.
         """
         self._draining = True
-        self.responded()
+        self._went_on()
 
     def abort(self) -> None:
         """Close at once; what was written to the client and not sent is lost."""
@@ -248,7 +305,27 @@ class ClientSession(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _feed(self, data: bytes) -> None:
+    def close_silent(self, now: float, idle_seconds: float, unfinished_seconds: float) -> None:
+        """Close it if it has been idle, or in the middle of a request, for so long."""
+        transport = self._transport
+        if self._closed or transport is None:
+            return
+        if self._silence is None:
+            self._silence = Silence(now)
+        unsent = transport.get_write_buffer_size()
+        idle = self._silence.idle_seconds(now, active=self._active or self._outgoing.moved, unsent=unsent)
+        self._active = self._outgoing.moved = False
+        # While it is stopped it is not the client who keeps the request from being whole.
+        unfinished = None if self._intake.stops or self._draining else self._requests.unfinished
+        if self._silence.unfinished_seconds(now, unfinished) >= unfinished_seconds:
+            self._close("the rest of a request did not come in time (request.timeout.ms)", level=logging.DEBUG)
+        elif idle >= idle_seconds and (unsent or not self._queue.owes):
+            self._close("idle (connections.max.idle.ms)", level=logging.DEBUG)
+            if unsent:
+                transport.abort()
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        self._outgoing.begin()
         try:
             self._requests.feed(data)
         except BadRequest as error:
@@ -257,8 +334,8 @@ class ClientSession(asyncio.Protocol):
             self._close(f"malformed request: {error}")
         except Exception as error:
             self.crashed(error)
-        if self._draining:
-            self.responded()
+        self._intake.has_read()
+        self.responded()
 
     def _rewrite(self, respond: Callable[[bytes], None], rewrite: Rewrite, version: int, frame: bytes) -> None:
         result = rewrite(self._services, version, frame)
@@ -267,24 +344,19 @@ class ClientSession(asyncio.Protocol):
         else:
             self._in_background(result, respond)
 
+    def _reserve(self, count: int) -> Slot:
+        slot = self._queue.reserve(count)
+        if self._queue.pending >= MAX_PENDING:
+            self._intake.stop(Stop.TOO_MANY)
+        return slot
+
     def _fill(self, slot: Slot, frame: bytes) -> None:
         if not self._closed:
+            if slot.held:
+                self._room.let_go(slot)
             self._queue.fill(slot, frame)
-            if self._stops or self._draining:
-                self.responded()
-
-    def _write(self, data: bytes) -> None:
-        self._outgoing.append(data)
-        self._outgoing_bytes += len(data)
-        if self._outgoing_bytes >= GATHERED_BYTES:
-            self._send()
-        elif len(self._outgoing) == 1:
-            asyncio.get_running_loop().call_soon(self._send)
-
-    def _send(self) -> None:
-        outgoing, self._outgoing, self._outgoing_bytes = self._outgoing, [], 0
-        if outgoing and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+            if self._intake.stops or self._draining:
+                self._went_on()
 
     def _in_background(self, work: Coroutine[Any, Any, T], then: Callable[[T], object] = lambda _: None) -> None:
         """`work` is a task of its own, so that it is ended in order even where the client leaves before it begins."""
@@ -309,27 +381,9 @@ class ClientSession(asyncio.Protocol):
         else:
             self.crashed(error)
 
-    def _stop(self, reason: int) -> None:
-        self._stops |= reason
-        if not self._paused and self._transport is not None and not self._transport.is_closing():
-            self._paused = True
-            self._transport.pause_reading()
-
-    def _go_on(self, reason: int) -> None:
-        if self._stops & reason:
-            self._stops &= ~reason
-            if not self._stops:
-                # Not from here: the request reader may be at work.
-                asyncio.get_running_loop().call_soon(self._resume)
-
-    def _resume(self) -> None:
-        """Take the requests that were read before the stop, then read on."""
-        if self._stops or self._closed:
-            return
+    def _go_on(self) -> None:
+        """Take the requests that were read before the stop."""
         self._feed(b"")
-        if not self._stops and self._paused and self._transport is not None and not self._transport.is_closing():
-            self._paused = False
-            self._transport.resume_reading()
 
     def _close(self, reason: str | None, *, level: int = logging.WARNING) -> None:
         """Close both sides; what has been written to the client is still sent. ``reason`` goes to the log."""
@@ -337,8 +391,13 @@ class ClientSession(asyncio.Protocol):
             return
         self._closed = True
         if reason is not None:
-            log.log(level, "client %s: connection closed: %s", self._peer, reason)
-        self._send()
+            if level == logging.WARNING and self._address is not None:
+                self._sessions.complaints.closed(self._address, reason, self._peer)
+            else:
+                log.log(level, "client %s: connection closed: %s", self._peer, reason)
+        self._intake.close()
+        self._sasl.close()
+        self._outgoing.send()
         if self._transport is not None:
             self._transport.close()
             if self._transport.get_write_buffer_size():
@@ -346,3 +405,4 @@ class ClientSession(asyncio.Protocol):
         self._broker.close(reason or "the connection was closed")
         for task in list(self._tasks):
             task.cancel()
+        self._room.close()

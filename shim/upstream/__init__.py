@@ -2,12 +2,16 @@
 
 from shim.upstream.cluster import Cluster
 from shim.upstream.cluster_topics import ClusterTopics, Topic
-from shim.upstream.errors import UpstreamError, reason_of
+from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
 from shim.upstream.link import BrokerLink
 from shim.upstream.ports import PortMap, stable_choice
+from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
 from shim.upstream.topic_reader import Read, TopicReader, TopicUnknown
+from shim.upstream.turns_of_loop import turns_of_loop
 
 __all__ = [
+    "READ_BUFFER",
+    "AuthenticationFailed",
     "BrokerLink",
     "Cluster",
     "ClusterTopics",
@@ -19,4 +23,6 @@ __all__ = [
     "UpstreamError",
     "reason_of",
     "stable_choice",
+    "turns_of_loop",
+    "worth_keeping",
 ]

@@ -5,38 +5,48 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
-from shim.upstream.connection import BrokerConnection
-from shim.upstream.errors import UpstreamError
+from shim.upstream.errors import AuthenticationFailed, UpstreamError
+from shim.upstream.kept_connection import KeptConnection
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 
+PATIENCE_SECONDS = 3.0
+"""The longest that a client is kept waiting for a look-up of the shim's own."""
+
 Watcher = Callable[[Mapping[int, HostPort]], Awaitable[None]]
 
 
 class Cluster:
-    """The brokers by node id, as the newest Metadata response named them.
+    """The brokers by node id, as the newest Metadata response to the shim itself named them.
+
+    What a client's connection brings is never believed: the shim connects to these addresses with its own credentials.
 
     Whoever needs to follow them (the listeners do) registers with :meth:`watch` and is awaited with every view, changed
-    or not, so that by the time :meth:`learn` returns a broker's port is open, and what failed is tried again.
+    or not, so that by the time :meth:`hear` returns a broker's port is open, and what failed is tried again.
     """
 
-    def __init__(self, bootstrap: Sequence[HostPort], settings: Settings) -> None:
+    def __init__(
+        self, bootstrap: Sequence[HostPort], settings: Settings, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._patience_seconds = patience_seconds
         self._bootstrap = tuple(bootstrap)
         self._settings = settings
         self._brokers: dict[int, HostPort] = {}
         self._watchers: list[Watcher] = []
-        self._connection: BrokerConnection | None = None
+        self._connection: KeptConnection | None = None
         self._refresh_wanted = asyncio.Event()
+        self._next_look = asyncio.Event()  # set when the next look-up to begin is over
         self._change = asyncio.Lock()
         self._reachable = True
         self.looked_up = False
-        """Whether the shim's own look-up has succeeded once; :meth:`learn` alone does not count."""
+        """Whether the shim's own look-up has succeeded once."""
         self.cluster_id: str | None = None
         """As the newest look-up named it; None from a broker that is too old to say (before 0.10.1)."""
 
@@ -55,42 +65,58 @@ class Cluster:
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
-    async def learn(self, seen: Mapping[int, HostPort], *, whole: bool) -> None:
-        """Take in brokers that a client's response named; ``whole`` when it named all there are.
+    async def hear(self, seen: Mapping[int, HostPort], *, whole: bool) -> None:
+        """A response on a client's connection named these; ``whole`` when it named all there are.
 
-        A node that is new is believed at once: the client is about to ask for its port. A known node at another
-        address, or one that is missing, may be a stale view of the broker that answered: the shim asks for itself.
+        A node that is new, at another address or missing has the shim look for itself; for a new one that is waited
+        for, as the client is about to ask for its port. Whether it is known then is another matter.
         """
-        # Whoever asks may be cancelled: it is a client that goes away. The ports that are being opened are everybody's.
-        await asyncio.shield(self._learn(seen, whole))
+        brokers = self._brokers
+        new = any(node_id not in brokers for node_id in seen)
+        moved = any(brokers.get(node_id, address) != address for node_id, address in seen.items())
+        if new or moved or (whole and len(seen) < len(brokers)):
+            self._refresh_wanted.set()
+        if new:
+            looked = self._next_look
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience_seconds):
+                    await looked.wait()
+        elif self._change.locked():
+            # A node that is known may not have its port yet. Whoever waits here may go away: nothing is done for him.
+            async with self._change:
+                pass
 
-    async def _learn(self, seen: Mapping[int, HostPort], whole: bool) -> None:
-        # All under the lock: what others learn meanwhile is kept, and a node that they brought has its port by the end.
+    async def take(self, brokers: Mapping[int, HostPort]) -> None:
+        """These there are: the shim was told so itself."""
         async with self._change:
-            new = {node_id: address for node_id, address in seen.items() if node_id not in self._brokers}
-            moved = any(self._brokers.get(node_id, address) != address for node_id, address in seen.items())
-            if new or moved or (whole and len(seen) < len(self._brokers)):
-                self._refresh_wanted.set()
-            if new:
-                await self._replace({**self._brokers, **new})
+            await self._replace(dict(brokers))
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
+        """Follow the cluster until cancelled.
+
+        Raises :class:`AuthenticationFailed` where the brokers refuse the shim's credentials before it has ever seen the
+        cluster; later it is a failure like any other.
+        """
         try:
             while True:
-                known = await self._refresh()
+                self._refresh_wanted.clear()
+                looked, self._next_look = self._next_look, asyncio.Event()
+                try:
+                    known = await self._refresh()
+                finally:
+                    looked.set()
                 interval = self._settings.topology_refresh_interval_ms / 1000 if known else RETRY_SECONDS
                 try:
                     async with asyncio.timeout(interval):
                         await self._refresh_wanted.wait()
                 except TimeoutError:
                     continue
-                self._refresh_wanted.clear()
         finally:
             self._disconnect()
 
     async def _refresh(self) -> bool:
         failures = []
+        refused: AuthenticationFailed | None = None
         candidates = self.any_address()
         if self._connection is not None:
             candidates = (self._connection.address, *candidates)
@@ -98,20 +124,21 @@ class Cluster:
             try:
                 if self._connection is None or self._connection.address != address:
                     self._disconnect()
-                    self._connection = BrokerConnection(address, self._settings)
-                    await self._connection.open()
+                    self._connection = KeptConnection(address, self._settings)
                 answer = await self._connection.ask(metadata.API, metadata.MetadataRequest(topics=()))
             except UpstreamError as error:
                 self._disconnect()
                 failures.append(str(error))
+                refused = error if isinstance(error, AuthenticationFailed) else refused
                 continue
             if answer.brokers:
                 self._note_reachable(True, str(address))
                 self.looked_up, self.cluster_id = True, answer.cluster_id
-                async with self._change:
-                    await self._replace({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
+                await self.take({b.node_id: HostPort(b.host, b.port) for b in answer.brokers})
                 return True
             failures.append(f"{address}: knows no broker yet")
+        if refused is not None and not self.looked_up:
+            raise refused
         self._note_reachable(False, "; ".join(failures))
         return False
 

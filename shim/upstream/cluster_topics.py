@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,8 +12,10 @@ from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.cluster import Cluster
-from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
+from shim.upstream.kept_connection import KeptConnection
+
+log = logging.getLogger(__name__)
 
 # An older Metadata request makes the topics that it asks for, where brokers do so.
 _WITHOUT_MAKING: Final = 4
@@ -51,7 +54,8 @@ class ClusterTopics:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._connections: dict[HostPort, _Asked] = {}
+        self._connections: dict[HostPort, KeptConnection] = {}
+        self._told_of_rights = False
 
     async def one(self, names: Collection[str]) -> View:
         """As the first broker says that answers. Raises :class:`UpstreamError`."""
@@ -113,16 +117,27 @@ class ClusterTopics:
         self._close_others()
         asked = self._connections.get(address)
         if asked is None:
-            asked = self._connections[address] = _Asked(address, self._settings)
-        answer = await asked.ask(
-            metadata.MetadataRequest(
-                tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
-            )
+            asked = self._connections[address] = KeptConnection(address, self._settings)
+        wanted = metadata.MetadataRequest(
+            tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
         )
+        answer = await asked.ask(metadata.API, wanted, at_least=_WITHOUT_MAKING)
         # One that starts may know nothing yet, and at an address there may be another cluster by now.
         if not answer.brokers or answer.cluster_id != self._cluster.cluster_id:
             raise UpstreamError(f"{address}: knows no broker yet, or is of another cluster")
+        self._note_refusals(answer)
         return answer
+
+    def _note_refusals(self, answer: metadata.MetadataResponse) -> None:
+        """Once: what is refused is asked for again and again."""
+        refused = [topic.name for topic in answer.topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        if refused and not self._told_of_rights:
+            self._told_of_rights = True
+            log.warning(
+                "the shim may not describe %s: offsets for what does not exist are taken, and a topic that is deleted "
+                "or made anew is not noticed; allow its principal Describe on all topics",
+                f"{refused[0]} and other topics" if len(refused) > 1 else refused[0],
+            )
 
     def _close_others(self) -> None:
         for address in self._connections.keys() - set(self._cluster.any_address()):
@@ -131,42 +146,6 @@ class ClusterTopics:
     def close(self) -> None:
         for asked in self._connections.values():
             asked.close()
-
-
-class _Asked:
-    """A connection that is opened when it is needed, and again after a failure."""
-
-    def __init__(self, address: HostPort, settings: Settings) -> None:
-        self._address = address
-        self._settings = settings
-        self._turn = asyncio.Lock()
-        self._connection: BrokerConnection | None = None
-
-    async def ask(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
-        async with self._turn:
-            # A connection that was idle may have been closed by the broker: that says nothing yet.
-            if self._connection is not None:
-                try:
-                    return await self._ask(self._connection, request)
-                except UpstreamError:
-                    pass
-            connection = BrokerConnection(self._address, self._settings)
-            await connection.open()
-            self._connection = connection
-            return await self._ask(connection, request)
-
-    async def _ask(self, connection: BrokerConnection, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
-        try:
-            return await connection.ask(metadata.API, request, at_least=_WITHOUT_MAKING)
-        except BaseException:  # given up, too: what is read next would be the answer to this one
-            connection.close()
-            self._connection = None
-            raise
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def seen(answer: metadata.MetadataResponse) -> dict[str, Topic | None]:

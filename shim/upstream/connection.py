@@ -4,48 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Any, TypeVar
+import time
+from typing import Any, TypeVar, cast
 
 from protocol.api import Api
-from protocol.messages import api_versions
+from protocol.errors import ErrorCode
+from protocol.messages import api_versions, sasl_authenticate, sasl_handshake
 from shim.config import HostPort, Settings
-from shim.upstream.errors import UpstreamError, reason_of
+from shim.tls import context_for_brokers, dial
+from shim.upstream.credentials import present
+from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
 
 CLIENT_ID = "offset-shim"
 # A Metadata response of a hundred thousand partitions is some tens of megabytes.
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+# Of the time that a broker gives to a session: then the shim authenticates again, before its next question.
+SHARE_OF_SESSION = 0.8
+_TLS_ALERT = 0x1503
+"""How a record with an alert begins, which is what a server that expects TLS answers to anything else."""
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
+class _Stream(asyncio.StreamReaderProtocol):
+    """What a stream is read and written through: it remembers the transport, which TLS may have put there."""
+
+    transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
+        super().connection_made(transport)
+
+
 class BrokerConnection:
-    """Versions are negotiated when it opens (KIP-35); every wait is bounded by ``request.timeout.ms``."""
+    """Versions are negotiated when it opens (KIP-35), and where the brokers want SASL it authenticates then, and again
+    before the session ends (KIP-368). Every wait is bounded by ``request.timeout.ms``.
+    """
 
     def __init__(self, address: HostPort, settings: Settings, patience_seconds: float | None = None) -> None:
-        """``patience_seconds``: for the connection, and for the beginning of each answer, where that is less."""
         self.address = address
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
+        """For the connection, and for the beginning of each answer, where that is less."""
         self._settings = settings
+        self._authenticates = settings.upstream_security_protocol.startswith("SASL_")
+        self._session_ends_at: float | None = None
         self._correlation_id = 0
         self._ranges: dict[int, tuple[int, int]] = {}
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
-        """Raises :class:`UpstreamError`; nothing is left open then."""
+        """Raises :class:`UpstreamError`, :class:`AuthenticationFailed` among them; nothing is left open then."""
         try:
             async with self._timeout(self._settings.socket_connection_setup_timeout_ms):
-                self._reader, self._writer = await asyncio.open_connection(*self.address)
+                await self._connect()
         except (OSError, ValueError, OverflowError) as error:  # the last two: an address that cannot be one
             raise UpstreamError(f"{self.address}: {reason_of(error)}") from error
         try:
             # v0 is what every broker since 0.10 answers, whatever else it has.
-            answer = await self.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
+            answer = await self._ask(api_versions.API, api_versions.ApiVersionsRequest(), 0)
+            self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+            if self._authenticates:
+                await self._authenticate()
         except BaseException:  # given up, too
             self.close()
             raise
-        self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Stream(reader, loop=loop)
+        await dial(lambda: protocol, self.address, context_for_brokers(self._settings))
+        assert protocol.transport is not None
+        self._reader = reader
+        self._writer = asyncio.StreamWriter(protocol.transport, protocol, reader, loop)
 
     async def ask(
         self,
@@ -61,20 +94,62 @@ class BrokerConnection:
 
         After an error the connection is in an unknown place of the stream: close it.
         """
-        if self._reader is None or self._writer is None:
-            raise UpstreamError(f"{self.address}: not connected")
+        self._connected()
         if version is None:
             version = self._newest(api, at_least, api.versions[1] if at_most is None else at_most)
+        if self._session_ends_at is not None and time.monotonic() >= self._session_ends_at:
+            await self._authenticate()
+        return await self._ask(api, request, version)
+
+    async def _authenticate(self) -> None:
+        """Raises :class:`AuthenticationFailed` where it is the credentials' fault."""
+        mechanism = self._settings.upstream_sasl_mechanism
+        handshake = await self._ask(sasl_handshake.API, sasl_handshake.SaslHandshakeRequest(mechanism), 1)
+        if handshake.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise AuthenticationFailed(f"{self.address}: has no mechanism {mechanism}, but {offered}")
+        if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailed(f"{self.address}: does not want SASL, upstream.security.protocol says it does")
+        if handshake.error_code != ErrorCode.NONE:
+            raise UpstreamError(f"{self.address}: SaslHandshake: {ErrorCode.for_code(handshake.error_code).name}")
+        version = self._newest(sasl_authenticate.API, 0, sasl_authenticate.API.versions[1])
+        begun, lifetime_ms = time.monotonic(), 0
+
+        async def exchange(token: bytes) -> bytes:
+            nonlocal begun, lifetime_ms
+            begun = time.monotonic()
+            request = sasl_authenticate.SaslAuthenticateRequest(token)
+            answer = await self._ask(sasl_authenticate.API, request, version)
+            if answer.error_code != ErrorCode.NONE:
+                reason = answer.error_message or ErrorCode.for_code(answer.error_code).name
+                raise AuthenticationFailed(f"{self.address}: {self._credentials}: {reason}")
+            lifetime_ms = answer.session_lifetime_ms
+            return answer.auth_bytes
+
+        await present(self._settings, exchange)
+        self._session_ends_at = begun + SHARE_OF_SESSION * lifetime_ms / 1000 if lifetime_ms else None
+
+    @property
+    def _credentials(self) -> str:
+        mechanism, user = self._settings.upstream_sasl_mechanism, self._settings.upstream_sasl_username
+        return mechanism if mechanism == "OAUTHBEARER" else f"{mechanism} as {user}"
+
+    async def _ask(self, api: Api[Request, Response], request: Request, version: int) -> Response:
+        reader, writer = self._connected()
+        if writer.is_closing():  # to write to it is an error of another kind in uvloop
+            raise UpstreamError(f"{self.address}: {api.name}: the connection was lost")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
                 async with self._timeout(self._settings.request_timeout_ms):
-                    self._writer.write(api.request_frame(version, self._correlation_id, CLIENT_ID, request))
-                    await self._writer.drain()
-                    (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+                    writer.write(api.request_frame(version, self._correlation_id, CLIENT_ID, request))
+                    await writer.drain()
+                    (size,) = struct.unpack(">i", await reader.readexactly(4))
+                if size >> 16 == _TLS_ALERT:
+                    raise UpstreamError(f"{self.address}: it speaks TLS there, see upstream.security.protocol")
                 if not 4 <= size <= MAX_RESPONSE_BYTES:
                     raise UpstreamError(f"{self.address}: a response of {size} bytes to {api.name}")
-                body = await self._reader.readexactly(size)
+                body = await reader.readexactly(size)
         except OSError as error:
             raise UpstreamError(f"{self.address}: {api.name}: {reason_of(error)}") from error
         except asyncio.IncompleteReadError as error:
@@ -87,13 +162,18 @@ class BrokerConnection:
             raise UpstreamError(f"{self.address}: answered {correlation_id} instead of {self._correlation_id}")
         return response
 
+    def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._reader is None or self._writer is None:
+            raise UpstreamError(f"{self.address}: not connected")
+        return self._reader, self._writer
+
     def offers(self, api: Api[Any, Any], version: int) -> bool:
         low, high = self._ranges.get(api.key, (0, -1))
         return low <= version <= high
 
     def _timeout(self, milliseconds: int) -> asyncio.Timeout:
         seconds = milliseconds / 1000
-        return asyncio.timeout(seconds if self._patience_seconds is None else min(seconds, self._patience_seconds))
+        return asyncio.timeout(seconds if self.patience_seconds is None else min(seconds, self.patience_seconds))
 
     def _newest(self, api: Api[Any, Any], at_least: int, at_most: int) -> int:
         low, high = self._ranges.get(api.key, (0, -1))

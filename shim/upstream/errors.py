@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
+
+from shim.tls import tls_reason
 
 
 class UpstreamError(Exception):
     """A broker could not be reached, hung, or answered with something that is not the protocol."""
+
+
+class AuthenticationFailed(UpstreamError):
+    """The brokers do not take the shim's own credentials, or these cannot be had."""
 
 
 def reason_of(error: OSError | ValueError | OverflowError) -> str:
@@ -19,6 +26,8 @@ def reason_of(error: OSError | ValueError | OverflowError) -> str:
         return "timed out"
     if not isinstance(error, OSError):
         return "not an address that can be connected to"
+    if isinstance(error, ssl.SSLError):  # nor OpenSSL's own, which Python puts there
+        return tls_reason(error)
     if isinstance(error, socket.gaierror):  # its errno counts in EAI codes, which strerror() does not know
         return error.strerror or str(error)
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

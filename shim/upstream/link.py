@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from shim.config import HostPort
-from shim.upstream.errors import reason_of
+from shim.logged_once import LoggedOnce
+from shim.tls import TlsContext, dial
+from shim.upstream.errors import UpstreamError, reason_of
+from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
+from shim.upstream.turns_of_loop import turns_of_loop
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +20,8 @@ log = logging.getLogger(__name__)
 class LinkOwner(Protocol):
     """The client connection, told what happens on its link. Nothing is called after :meth:`BrokerLink.close`."""
 
-    def link_received(self, data: bytes) -> None: ...
+    def link_received(self, data: bytes | memoryview) -> None:
+        """A view is of memory that the next read may use again, unless it, or a part of it, is kept."""
 
     def link_writable(self, writable: bool) -> None:
         """False while the link cannot take more bytes: not connected yet, or the broker reads too slowly."""
@@ -25,14 +30,23 @@ class LinkOwner(Protocol):
         """The last call. ``orderly``: it had been connected, and the broker closed it without an error."""
 
 
-class BrokerLink(asyncio.Protocol):
-    """Bytes to and from one broker, with backpressure. What is written before it is connected waits."""
+class BrokerLink(asyncio.BufferedProtocol):
+    """Bytes to and from one broker, with backpressure. What is written before it is connected waits.
 
-    def __init__(self, owner: LinkOwner) -> None:
+    ``tls`` is for a broker that speaks it; ``trouble`` is told where it cannot be reached: the shim itself may never
+    need that broker, so nobody else may notice.
+    """
+
+    def __init__(self, owner: LinkOwner, tls: TlsContext | None = None, trouble: LoggedOnce | None = None) -> None:
         self._owner: LinkOwner | None = owner
+        self._trouble = trouble or LoggedOnce(log)
+        self._tls = tls
         self._transport: asyncio.Transport | None = None
         self._waiting = bytearray()
-        self._reading = True
+        self._turns = turns_of_loop()
+        # Read from unless the owner does not want it, or others are to go on first.
+        self._wanted = True
+        self._waits = False
         self._connecting: asyncio.Task[None] | None = None
 
     def connect(self, addresses: Sequence[HostPort], timeout_seconds: float) -> None:
@@ -42,22 +56,26 @@ class BrokerLink(asyncio.Protocol):
         self._connecting = asyncio.get_running_loop().create_task(self._connect(addresses, timeout_seconds))
 
     async def _connect(self, addresses: Sequence[HostPort], timeout_seconds: float) -> None:
-        loop = asyncio.get_running_loop()
         failures = []
         for address in addresses:
             try:
                 async with asyncio.timeout(timeout_seconds):
-                    await loop.create_connection(lambda: self, address.host, address.port)
+                    await dial(lambda: self, address, self._tls)
             except OSError as error:  # TimeoutError is one
-                failures.append(f"{address}: {reason_of(error)}")
-            except (UnicodeError, OverflowError) as error:  # brokers may be told to advertise anything
-                failures.append(f"{address}: no such address can be: {error}")
+                failures.append(self._failed(address, reason_of(error)))
+            except (ValueError, OverflowError) as error:  # brokers may be told to advertise anything
+                failures.append(self._failed(address, f"no such address can be: {error}"))
             except Exception:  # nobody awaits this task: the owner would wait for ever
                 log.exception("connecting to %s", address)
                 failures.append(f"{address}: internal error")
             else:
+                self._trouble.went_well(_no_broker(address))
                 return
         self._lost("; ".join(failures) or "the broker has left the cluster", orderly=False)
+
+    def _failed(self, address: HostPort, reason: str) -> str:
+        self._trouble.failed(_no_broker(address), UpstreamError(reason))
+        return f"{address}: {reason}"
 
     def connection_made(self, made: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
@@ -65,7 +83,7 @@ class BrokerLink(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        if not self._reading:
+        if not self._wanted:
             # Not from here: uvloop starts to read when this returns, whatever was said before.
             asyncio.get_running_loop().call_soon(self._pause)
         if self._waiting:
@@ -73,9 +91,19 @@ class BrokerLink(asyncio.Protocol):
             self._waiting.clear()
         self._owner.link_writable(True)
 
-    def data_received(self, data: bytes) -> None:
-        if self._owner is not None:
-            self._owner.link_received(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return READ_BUFFER.room(self._turns.room(self))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(READ_BUFFER.taken(nbytes))
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Of a transport, by way of the buffer, or of TLS."""
+        if self._owner is None:
+            return
+        self._owner.link_received(data)
+        if self._transport is not None:
+            self._turns.passed_on(self, len(data))
 
     def pause_writing(self) -> None:
         if self._owner is not None:
@@ -89,33 +117,58 @@ class BrokerLink(asyncio.Protocol):
         self._lost(reason_of(exc) if isinstance(exc, OSError) else "closed by the broker", orderly=exc is None)
 
     def _lost(self, reason: str, *, orderly: bool) -> None:
+        self._turns.leave(self)
         owner, self._owner, self._transport = self._owner, None, None
         if owner is not None:
             owner.link_lost(reason, orderly=orderly)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         if self._transport is None:
             self._waiting += data
         elif not self._transport.is_closing():
-            self._transport.write(data)
+            self._transport.write(worth_keeping(data))
 
     def _pause(self) -> None:
-        if not self._reading and self._transport is not None and not self._transport.is_closing():
+        if not self._reads and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
-    def set_reading(self, reading: bool) -> None:
-        if reading == self._reading:
-            return
-        self._reading = reading
-        if not reading:
-            self._pause()
-        elif self._transport is not None and not self._transport.is_closing():
+    def _resume(self) -> None:
+        if self._reads and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    @property
+    def _reads(self) -> bool:
+        return self._wanted and not self._waits
+
+    def set_reading(self, reading: bool) -> None:
+        if reading == self._wanted:
+            return
+        self._wanted = reading
+        if reading:
+            self._resume()
+        elif not self._waits:
+            self._pause()
+
+    def wait(self) -> None:
+        """It is the turn of others."""
+        self._waits = True
+        self._pause()
+
+    def go_on(self) -> bool:
+        """Its turn has come."""
+        self._waits = False
+        self._resume()
+        return self._wanted
+
     def close(self) -> None:
+        self._turns.leave(self)
         self._owner = None
         if self._connecting is not None:
             self._connecting.cancel()
         if self._transport is not None:
             self._transport.close()
             self._transport = None
+
+
+def _no_broker(address: HostPort) -> str:
+    return f"clients have no broker at {address}"

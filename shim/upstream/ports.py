@@ -20,21 +20,37 @@ Broker = TypeVar("Broker", bound=_Addressed)
 
 
 class PortMap(NamedTuple):
-    """One listener's ports as its clients see them: the host they are told, and the bootstrap port P."""
+    """One listener's ports as its clients see them: the host they are told, and the bootstrap port P.
+
+    ``listen_port`` is what P is here, where the way to the shim changes ports; None: the same.
+    """
 
     advertised_host: str
     bootstrap_port: int
+    listen_port: int | None = None
 
     def of(self, node_id: int) -> HostPort:
         """Where clients find the broker ``node_id``. Raises :class:`ValueError` when no port can stand for it."""
-        port = self.bootstrap_port + 1 + node_id
-        if not self.has(node_id):
-            raise ValueError(f"node id {node_id} would need port {port}; choose a lower --listen port")
-        return HostPort(self.advertised_host, port)
+        self._check(node_id)
+        return HostPort(self.advertised_host, self.bootstrap_port + 1 + node_id)
+
+    def listening_of(self, node_id: int) -> int:
+        """The port to listen on for the broker ``node_id``. Raises :class:`ValueError` when none can stand for it."""
+        self._check(node_id)
+        return (self.bootstrap_port if self.listen_port is None else self.listen_port) + 1 + node_id
 
     def has(self, node_id: int) -> bool:
         """Whether a port can stand for the broker ``node_id``."""
-        return 0 <= node_id <= LAST_PORT - self.bootstrap_port - 1
+        return 0 <= node_id <= LAST_PORT - self._highest - 1
+
+    @property
+    def _highest(self) -> int:
+        return max(self.bootstrap_port, self.listen_port or 0)
+
+    def _check(self, node_id: int) -> None:
+        if not self.has(node_id):
+            port = self._highest + 1 + node_id
+            raise ValueError(f"node id {node_id} would need port {port}; choose a lower port to count from")
 
     def readdressed(self, brokers: Iterable[Broker], node_id: Callable[[Broker], int]) -> tuple[Broker, ...]:
         """A response's brokers, each at its port here. Those that no port can stand for are left out.

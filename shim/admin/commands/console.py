@@ -183,6 +183,7 @@ def _started_bar(what: str, total: int, stream: TextIO) -> Progress:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
 def data_dir_option(command: Command) -> Command:
@@ -197,6 +198,15 @@ def json_option(command: Command) -> Command:
 
 def yes_option(command: Command) -> Command:
     return click.option("--yes", is_flag=True, help="Go on without asking.")(command)
+
+
+def configuration_options(command: Command) -> Command:
+    """``config`` and ``assignments``, as :func:`shim.config.load_configuration` takes them."""
+    named = click.option("--config", type=_FILE, help="Settings in a TOML file.")
+    single = click.option(
+        "--set", "assignments", multiple=True, metavar="name=value", help="One setting; may be given many times."
+    )
+    return named(single(command))
 
 
 def dry_run_option(command: Command) -> Command:

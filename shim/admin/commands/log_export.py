@@ -17,6 +17,7 @@ from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     Refused,
+    configuration_options,
     count_shown,
     data_dir_option,
     dry_run_option,
@@ -39,7 +40,7 @@ from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
 from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_cluster import LiveCluster
 from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
-from shim.config import parse_servers
+from shim.config import load_configuration, parse_servers
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
@@ -64,6 +65,7 @@ KEPT, NOW = "kept", "now"
     help="In folders: when each offset was committed, from which brokers count until it expires.",
 )  # fmt: skip
 @click.option("--replace", is_flag=True, help="Of a group that has other offsets in the cluster, replace them.")
+@configuration_options
 @dry_run_option
 @json_option
 @in_one_line
@@ -75,6 +77,8 @@ def export_command(
     partitions: int,
     commit_timestamp: str,
     replace: bool,
+    config: Path | None,
+    assignments: tuple[str, ...],
     dry_run: bool,
     json_wanted: bool,
 ) -> None:
@@ -87,7 +91,8 @@ def export_command(
 
     --to-bootstrap commits the offsets to each group's coordinator. A group that has members there is refused, and so
     is one that has other offsets, unless --replace is given. Topics that the cluster does not have are refused by it.
-    When and until when an offset was committed is not carried over: the cluster counts from now on.
+    When and until when an offset was committed is not carried over: the cluster counts from now on. How it is spoken to
+    (upstream.security.protocol, upstream.sasl.*, upstream.ssl.*) is said as to the shim, by --config or --set.
 
     Only offsets go along, no members, and no transactions: while one that has committed offsets of a group has not
     ended, that group is refused. What was written is read back and compared; exit status 1 when anything differs
@@ -99,6 +104,7 @@ def export_command(
     """
     if bool(folder) == bool(bootstrap):
         raise Refused("give either --to-folder or --to-bootstrap")
+    settings = load_configuration(config, assignments).settings
     files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading", Ongoing)
@@ -112,7 +118,8 @@ def export_command(
         in_danger = expiring(offsets, chosen, now_ms)
         exported = _to_folder(files, folder.absolute(), offsets, chosen, partitions, now_ms, dry_run=dry_run)
     else:
-        exported = asyncio.run(_to_cluster(bootstrap or "", offsets, chosen, replace=replace, dry_run=dry_run))
+        brokers = LiveBrokers(parse_servers(bootstrap or ""), settings)
+        exported = asyncio.run(_to_cluster(brokers, offsets, chosen, replace=replace, dry_run=dry_run))
     _tell(exported, in_danger, dry_run=dry_run, json_wanted=json_wanted)
     if any(each.problems for each in exported):
         sys.exit(SOMETHING_WRONG)
@@ -152,11 +159,10 @@ def _to_folder(
 
 
 async def _to_cluster(
-    bootstrap: str, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
+    brokers: LiveBrokers, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
 ) -> list[Exported]:
-    async with LiveBrokers(parse_servers(bootstrap)) as brokers:
-        cluster = LiveCluster(brokers)
-        return await export_to_cluster(cluster, offsets, groups, Ongoing, replace=replace, dry_run=dry_run)
+    async with brokers:
+        return await export_to_cluster(LiveCluster(brokers), offsets, groups, Ongoing, replace=replace, dry_run=dry_run)
 
 
 def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:

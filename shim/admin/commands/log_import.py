@@ -15,6 +15,7 @@ from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     Refused,
+    configuration_options,
     count_shown,
     data_dir_option,
     dry_run_option,
@@ -31,8 +32,8 @@ from shim.admin.transfer.exporting import Expiring, commit_anew, expiring
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
 from shim.admin.transfer.live_import import read_cluster
-from shim.config import parse_servers
-from shim.log.data_dir import cluster_id_of
+from shim.config import Settings, load_configuration, parse_servers
+from shim.log.data_dir import LOCK_NAME, cluster_id_of
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -68,6 +69,7 @@ class Source(NamedTuple):
     "--commit-timestamp", type=click.Choice((KEPT, NOW)), default=KEPT, show_default=True,
     help="From folders: when each offset was committed, from which the shim counts until it expires.",
 )  # fmt: skip
+@configuration_options
 @click.option("--any-cluster", is_flag=True, help="Do not mind whether the offsets are of the same cluster.")
 @dry_run_option
 @json_option
@@ -81,6 +83,8 @@ def import_command(
     partitions: int,
     source_partitions: int | None,
     commit_timestamp: str,
+    config: Path | None,
+    assignments: tuple[str, ...],
     any_cluster: bool,
     dry_run: bool,
     json_wanted: bool,
@@ -95,7 +99,8 @@ def import_command(
     as if they had been committed now.
 
     From a live cluster, --from-bootstrap: what its coordinators serve. Consumers that go on committing there make the
-    copy old; stop them first.
+    copy old; stop them first. How it is spoken to (upstream.security.protocol, upstream.sasl.*, upstream.ssl.*) is said
+    as to the shim, by --config or --set.
 
     Only offsets come along: a group arrives without members. A group that is here already, with other offsets, with
     members or with transactions that have not ended, is refused, and nothing is written, unless --replace is given.
@@ -108,7 +113,10 @@ def import_command(
     if bool(folders) == bool(bootstrap):
         raise Refused("give either --from-folder or --from-bootstrap")
     files = NamedFiles()
-    source = _from_folders(files, folders, source_partitions) if bootstrap is None else _from_cluster(bootstrap, groups)
+    if bootstrap is None:
+        source = _from_folders(files, folders, source_partitions)
+    else:
+        source = _from_cluster(bootstrap, load_configuration(config, assignments).settings, groups)
     cluster_id = None if any_cluster else source.cluster_id
     owner = cluster_id_of(files, data_dir) if files.exists(data_dir) else None
     if cluster_id and owner and cluster_id != owner:
@@ -135,6 +143,9 @@ def import_command(
 
 
 def _from_folders(files: Files, folders: Sequence[Path], num_partitions: int | None) -> Source:
+    for lock in (folder / LOCK_NAME for folder in folders):
+        if files.exists(lock) and files.is_held(lock):
+            raise Refused(f"{lock.parent} is in use by another process (it holds {LOCK_NAME}): stop the broker first")
     now_ms = time.time_ns() // 1_000_000
     offsets, counts = read_broker(files, folders, now_ms, Ongoing, num_partitions=num_partitions)
     found = {cluster_id for folder in folders if (cluster_id := cluster_id_of(files, folder))}
@@ -187,11 +198,19 @@ def _notes(counts: Counts) -> Iterable[str]:
         )
 
 
-def _from_cluster(bootstrap: str, groups: Sequence[str]) -> Source:
-    offsets, cluster_id, count = asyncio.run(read_cluster(parse_servers(bootstrap), groups, Ongoing))
+def _from_cluster(bootstrap: str, settings: Settings, groups: Sequence[str]) -> Source:
+    offsets, cluster_id, count, may_lack = asyncio.run(
+        read_cluster(parse_servers(bootstrap), settings, groups, Ongoing)
+    )
     busy = sorted(offsets.with_members)
     notes = [f"group {shown(group)} has members there: what they commit from now on is not in here" for group in busy]
-    return Source(offsets, cluster_id, {"groups": count, "groups_with_members": busy}, notes)
+    if may_lack:
+        notes.append(
+            "warning: the cluster has an authorizer, and leaves out offsets of topics that one may not describe: are "
+            "all topics (*) allowed to be described?"
+        )
+    counts = {"groups": count, "groups_with_members": busy, "may_lack_topics": may_lack}
+    return Source(offsets, cluster_id, counts, notes)
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ def _history_as_text(remembered: HistoryRecord) -> str:
     fields = {**_plain_fields(key), **_plain_fields(value)}
     if value.commit_timestamp == key.time:
         del fields["commit_timestamp"]
+    if not value.principal:
+        del fields["principal"]
     return f"{time_shown(fields.pop('time'))} {_fields(fields)}"
 
 

@@ -62,12 +62,12 @@ async def until_ready(ask: Callable[[], Awaitable[Answer]]) -> Answer:
 class LiveBrokers:
     """One connection to each broker that is asked. Everything raises UpstreamError."""
 
-    def __init__(self, bootstrap: Sequence[HostPort], settings: Settings | None = None) -> None:
+    def __init__(self, bootstrap: Sequence[HostPort], settings: Settings) -> None:
         self.cluster_id: str | None = None
         self.addresses: dict[int, HostPort] = {}
         """By node id."""
         self._bootstrap = bootstrap
-        self._settings = settings or Settings()
+        self._settings = settings
         self._connections: dict[HostPort, tuple[BrokerConnection, dict[int, int]]] = {}
 
     async def __aenter__(self) -> Self:
@@ -98,6 +98,11 @@ class LiveBrokers:
     ) -> Response:
         """By default in the newest version that both sides have."""
         return await self._ask_at(self._address(node_id), api, request, version)
+
+    async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
+        """Whether the broker has any version of it."""
+        _, newest = await self._connected(self._address(node_id))
+        return api.key in newest
 
     async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
         """The newest version of these that the broker has."""

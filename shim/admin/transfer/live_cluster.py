@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from functools import partial
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
+from protocol.errors import ErrorCode
 from protocol.messages import (
+    describe_acls,
     describe_groups,
     find_coordinator,
     list_groups,
@@ -38,6 +41,11 @@ _MANY_KEYS_SINCE: Final = 4
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
 
+# Kafka's numbers (KIP-140): a topic by its name, DESCRIBE, ALLOW. There are none of nobody's.
+_NO_RULES: Final = describe_acls.DescribeAclsRequest(
+    2, "?", 3, principal_filter="User:?", host_filter="*", operation=8, permission_type=3
+)
+
 Item = TypeVar("Item")
 
 
@@ -47,6 +55,17 @@ class LiveGroup(NamedTuple):
     group: str
     state: str
     type: str
+
+
+class Shown(Enum):
+    """How much a cluster shows to the one who asks."""
+
+    ALL = auto()
+    """It has no authorizer."""
+    ALL_GROUPS = auto()
+    """Of their offsets those of topics that he may describe: others are left out without a word."""
+    SOME_GROUPS = auto()
+    """Those that he may describe; and of their offsets the same."""
 
 
 class LiveCluster:
@@ -68,6 +87,16 @@ class LiveCluster:
                     found[listed.group_id] = LiveGroup(listed.group_id, listed.group_state, listed.group_type)
                     self._coordinators[listed.group_id] = node_id
         return found
+
+    async def shown(self) -> Shown:
+        """As Describe on the cluster decides (KIP-11), which DescribeAcls needs, too."""
+        node_id = next(iter(self._brokers.addresses))
+        if not await self._brokers.offers(node_id, describe_acls.API):
+            return Shown.ALL_GROUPS  # before Kafka 0.11 those are listed for whom all may be shown, or nobody
+        answer = await self._brokers.ask(node_id, describe_acls.API, _NO_RULES)
+        if answer.error_code == ErrorCode.SECURITY_DISABLED:
+            return Shown.ALL
+        return Shown.ALL_GROUPS if answer.error_code == ErrorCode.NONE else Shown.SOME_GROUPS
 
     async def _listed(self, node_id: int) -> tuple[list_groups.ListedGroup, ...]:
         answer = await self._brokers.ask(node_id, list_groups.API, list_groups.ListGroupsRequest())

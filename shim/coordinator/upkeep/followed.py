@@ -155,4 +155,5 @@ def _was_taken_over(decision: Decision, position: Position) -> bool:
 
 def _size(who: Who) -> int:
     """At most so many bytes does it take in a record of the history."""
-    return _UTF8_MAX * sum(map(len, (who.client_id, who.client_host, who.member_id, who.group_instance_id or "")))
+    named = (who.client_id, who.client_host, who.principal, who.member_id, who.group_instance_id or "")
+    return _UTF8_MAX * sum(map(len, named))

@@ -1,9 +1,10 @@
 """Which topics the cluster has: the one place that says whether an offset can be committed, and when it is of nothing.
 
 What is known here is what was seen: each topic for which there are offsets is looked at again and again, one that is
-not known when it is asked for, and what Metadata responses tell clients is seen on its way to them. What was seen may
-be old, as a broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id
-has changed), is in doubt, until all brokers say the same: of a topic that is gone, twice.
+not known when it is asked for, and one that a Metadata response says is another one before a client is told so. Only
+what brokers tell the shim itself counts: a response to a client has it ask, and no more. What was seen may be old, as a
+broker may be behind. So a topic that seems to be gone, or to be another one under the same name (its id has changed),
+is in doubt, until all brokers say the same: of a topic that is gone, twice.
 
 While another topic is suspected, no offset is committed. So whatever was committed before is the old topic's, and is
 deleted; whatever is committed later is the new one's, and stays.
@@ -15,8 +16,9 @@ may have been brought from elsewhere, stay until they expire.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.following.topics.doubts import TopicInDoubt
 from shim.following.topics.lookup import TopicLookup
@@ -25,7 +27,7 @@ from shim.following.topics.refresh import TopicRefresh
 from shim.following.topics.settlement import TopicSettlement
 from shim.following.topics.table import TopicTable
 from shim.runtime.offsets_of_topics import OffsetsOfTopics
-from shim.upstream.cluster_topics import ClusterTopics, Topic, View, is_legal
+from shim.upstream.cluster_topics import ClusterTopics, View, is_legal
 from shim.upstream.errors import UpstreamError
 
 
@@ -95,17 +97,41 @@ class Topics:
 
     # -- what clients are told
 
-    def learn(self, name: str, topic: Topic) -> None:
-        """A broker has told a client so. What is no concern of the shim's is not kept."""
-        if self._table.concerns(name):
-            self._table.saw(name, topic)
+    def strange(self, ids: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Which of the topics that a client is about to be told of are other ones than is known here, or in doubt, by
+        their ids. What is no concern of the shim's is left out."""
+        identities, doubts = self._table.identities, self._doubts
+        return {
+            name: topic_id
+            for name, topic_id in ids.items()
+            if topic_id != ZERO_UUID
+            and self._table.concerns(name)
+            and (name in doubts or name not in identities or identities[name].topic_id != topic_id)
+        }
 
-    async def learn_ids(self, names: Iterable[str]) -> None:
-        """A client is about to be told of these by a broker that was asked for no ids: what these are is asked of all
-        that answer, as it is not known here which of them knows as much as that one."""
-        names = [name for name in names if self._table.concerns(name)]
-        if names:
-            for view in await self._cluster_topics.each(names):
-                for name, topic in view.items():
-                    if topic is not None:
-                        self.learn(name, topic)
+    async def look_at(self, ids: Mapping[str, bytes]) -> set[str]:
+        """A client is about to be told of these: what they are is asked of all that answer, as it is not known here
+        which of them knows as much as the broker that has told the client.
+
+        Gives those of which no broker has shown that id to the shim: it does not suspect another topic, so offsets
+        would be served and taken as if it were the one that is known. Those of which they say nothing (the shim may not
+        see them) are not among them.
+        """
+        names = [name for name in ids if self._table.concerns(name)]
+        if not names:
+            return set()
+        views = await self._cluster_topics.each(names)
+        shown: dict[str, set[bytes]] = {} if views else {name: set() for name in names}
+        for view in views:
+            for name, topic in view.items():
+                of_name = shown.setdefault(name, set())
+                if topic is not None:
+                    of_name.add(topic.topic_id)
+                    if self._table.concerns(name):
+                        self._table.saw(name, topic)
+        known = self._table.identities
+        return {
+            name
+            for name, of_name in shown.items()
+            if ids[name] not in of_name and not (name in known and known[name].topic_id == ids[name])
+        }

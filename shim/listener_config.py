@@ -1,0 +1,149 @@
+"""Which listeners there are: where each listens, what its clients are told, what is spoken there, its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from shim.config import PROTOCOLS, Configuration, HostPort, SettingError, Settings, parse_host_port
+
+WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address to tell clients
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_ADDRESS: Final = re.compile(rf"({_NAME.pattern})://(.*)")
+
+
+class Listener(NamedTuple):
+    """Bootstrap is at ``listen``, and the broker with node id i at its port + 1 + i. Clients are told of
+    ``advertised``, counted in the same way. ``settings`` are as they are here.
+    """
+
+    name: str
+    listen: HostPort
+    advertised: HostPort
+    security_protocol: str
+    settings: Settings
+
+    @property
+    def speaks_tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def speaks_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
+
+    def __str__(self) -> str:
+        told = "" if self.advertised == self.listen else f", clients are told {self.advertised}"
+        return f"{self.name} ({self.security_protocol}) at {self.listen}{told}"
+
+
+def listeners_of(configuration: Configuration, listen: HostPort, advertised_host: str | None) -> tuple[Listener, ...]:
+    """First the one of ``--listen`` and ``--advertised-host``, then those of ``listeners``.
+
+    Raises :class:`SettingError`.
+    """
+    settings = configuration.settings
+    with_sasl = settings.upstream_security_protocol.startswith("SASL_")
+    if settings.upstream_security_protocol == "SASL_SSL" and not settings.security_protocol:
+        raise SettingError(
+            "upstream.security.protocol=SASL_SSL: say what clients speak at --listen: security.protocol=SASL_SSL (with "
+            "ssl.keystore.location), or SASL_PLAINTEXT, by which their passwords pass in clear"
+        )
+    default = settings.security_protocol or ("SASL_PLAINTEXT" if with_sasl else "PLAINTEXT")
+    addresses = {default: listen}
+    for name, address in _addresses("listeners", settings.listeners):
+        if name.lower() == default.lower():
+            raise SettingError(f"listeners: {name} is the name of the one at --listen")
+        addresses[name] = address
+    protocols = {**_protocols(settings.listener_security_protocol_map), default: default}
+    advertised = dict(_addresses("advertised.listeners", settings.advertised_listeners))
+    if advertised_host:
+        if default in advertised:
+            raise SettingError(f"advertised.listeners: {default} is at --listen, and has its --advertised-host")
+        advertised[default] = HostPort(advertised_host, listen.port)
+    _all_known("advertised.listeners", advertised, addresses)
+    lower = {name.lower() for name in addresses}
+    for name in configuration.by_listener:
+        if name not in lower:
+            raise SettingError(f"listener.name.{name}: there is no such listener (its name is in lower case here)")
+
+    listeners = []
+    for name, address in addresses.items():
+        told = advertised.get(name, address)
+        if told.host in WILDCARDS:
+            raise SettingError(f"clients cannot connect to {told.host or 'every address'}: {_remedy(name, default)}")
+        if name not in protocols:
+            raise SettingError(f"listener.security.protocol.map: it does not say what is spoken at {name}")
+        listener = Listener(name, address, told, protocols[name], configuration.of_listener(name))
+        if listener.speaks_sasl != with_sasl:
+            raise SettingError(
+                f"{protocols[name]} at listener {name} and upstream.security.protocol="
+                f"{settings.upstream_security_protocol} do not go together: it is the brokers that SASL is spoken with"
+            )
+        listeners.append(listener)
+    if found := overlap(listeners):
+        raise SettingError(f"listeners: {found}")
+    return tuple(listeners)
+
+
+def overlap(listeners: Sequence[Listener], node_ids: Iterable[int] = ()) -> str | None:
+    """Whether two listeners want the same port for what they have, with brokers of these node ids: which, in a line."""
+    node_ids = sorted(node_ids)
+    taken: dict[int, list[tuple[Listener, str]]] = {}
+    for listener in listeners:
+        first = listener.listen.port
+        for port, what in ((first, "bootstrap"), *((first + 1 + i, f"broker {i}") for i in node_ids)):
+            for other, others in taken.setdefault(port, []):
+                if _same_interface(listener.listen.host, other.listen.host):
+                    return f"port {port} would be {others} of {other.name} and {what} of {listener.name}"
+            taken[port].append((listener, what))
+    return None
+
+
+def _same_interface(one: str, other: str) -> bool:
+    return one == other or one in WILDCARDS or other in WILDCARDS
+
+
+def _remedy(name: str, default: str) -> str:
+    return "give --advertised-host" if name == default else f"give {name} in advertised.listeners"
+
+
+def _addresses(setting: str, text: str) -> Iterator[tuple[str, HostPort]]:
+    seen: set[str] = set()
+    for part in _parts(text):
+        match = _ADDRESS.fullmatch(part)
+        if match is None:
+            raise SettingError(f"{setting}: {part!r} is not NAME://host:port")
+        name, address = match.groups()
+        if name.lower() in seen:
+            raise SettingError(f"{setting}: {name} is there twice")
+        seen.add(name.lower())
+        try:
+            # Kafka's form of every interface: nothing in front of the port.
+            parsed = parse_host_port(f"*{address}" if address.startswith(":") else address)
+        except SettingError as error:
+            raise SettingError(f"{setting}: {name}: {error}") from error
+        yield name, HostPort("", parsed.port) if parsed.host == "*" else parsed
+
+
+def _protocols(text: str) -> dict[str, str]:
+    protocols = {name: name for name in PROTOCOLS}
+    for part in _parts(text):
+        name, _, protocol = part.partition(":")
+        if not _NAME.fullmatch(name) or protocol not in PROTOCOLS:
+            raise SettingError(
+                f"listener.security.protocol.map: {part!r} is not a name and one of {', '.join(PROTOCOLS)}, as in A:SSL"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def _all_known(setting: str, names: Mapping[str, HostPort], known: Mapping[str, HostPort]) -> None:
+    for name in names:
+        if name not in known:
+            raise SettingError(f"{setting}: there is no listener {name}, only {', '.join(known)}")
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,62 @@
+"""What goes out to one client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from shim.upstream import worth_keeping
+
+GATHERED_BYTES: Final = 16_384
+"""Answers often come many at a time, as when a flight has landed. What one turn of the loop brings is one call to the
+system, up to so many bytes; from there on it is written at once, so that a client that does not read is noticed."""
+
+
+class Outgoing:
+    """Gathers what is written in one turn of the loop, or between :meth:`begin` and :meth:`end`."""
+
+    __slots__ = ("_begun", "_gathered", "_gathered_bytes", "_transport", "moved")
+
+    def __init__(self) -> None:
+        self.moved = False
+        """Whether anything went out since somebody last set this to False."""
+        self._transport: asyncio.Transport | None = None
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._begun = False
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def begin(self) -> None:
+        """What is written from here on waits for :meth:`end`."""
+        self._begun = True
+
+    def end(self) -> None:
+        self._begun = False
+        self.send()
+
+    def write(self, data: bytes | memoryview) -> None:
+        """A view is not kept longer than this call, unless the transport keeps it."""
+        if len(data) >= GATHERED_BYTES:
+            self.send()
+            self._send(data)
+            return
+        self._gathered.append(bytes(data))
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes >= GATHERED_BYTES:
+            self.send()
+        elif len(self._gathered) == 1 and not self._begun:
+            asyncio.get_running_loop().call_soon(self.send)
+
+    def send(self) -> None:
+        """What is gathered, now."""
+        gathered = self._gathered
+        if gathered:
+            self._gathered, self._gathered_bytes = [], 0
+            self._send(gathered[0] if len(gathered) == 1 else b"".join(gathered))
+
+    def _send(self, data: bytes | memoryview) -> None:
+        self.moved = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(worth_keeping(data))

@@ -1,0 +1,88 @@
+"""The client connections of one listener, all together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from shim.logged_once import LoggedOnce
+from shim.net.budget import RequestBudget
+from shim.net.complaints import Complaints
+
+log = logging.getLogger(__name__)
+
+
+class Session(Protocol):
+    """One of them."""
+
+    def drain(self) -> None:
+        """Take no more requests; close when the ones that have begun are answered."""
+
+    def abort(self) -> None:
+        """Close at once; what was written to the client and not sent is lost."""
+
+    def close_silent(self, now: float, idle_seconds: float, unfinished_seconds: float) -> None:
+        """Close it if it has been idle, or in the middle of a request, for so long."""
+
+
+class Sessions:
+    """Those that are open; one that the shim has closed is, until its last bytes are sent."""
+
+    def __init__(
+        self,
+        complaints: Complaints | None = None,
+        budget: RequestBudget | None = None,
+        strangers: RequestBudget | None = None,
+    ) -> None:
+        """``budget``: that of all listeners together; ``strangers``: that of clients that have not authenticated, where
+        they have to. None: no bound.
+        """
+        self.complaints = complaints or Complaints(log)
+        self.unreachable = LoggedOnce(log)
+        """Brokers that clients cannot be taken to: a line for all of them."""
+        # Not by `or`: one for which nobody waits is false.
+        self.budget = RequestBudget(-1) if budget is None else budget
+        self.strangers = RequestBudget(-1) if strangers is None else strangers
+        self._open: set[Session] = set()
+        self._none_left = asyncio.Event()
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, session: Session) -> None:
+        self._open.add(session)
+        self._none_left.clear()
+        if self._draining:
+            session.drain()
+
+    def discard(self, session: Session) -> None:
+        self._open.discard(session)
+        if not self._open:
+            self._none_left.set()
+
+    def close_silent(self, idle_seconds: float, unfinished_seconds: float) -> None:
+        """Look at each one, and close those that have been idle, or in the middle of a request, for so long."""
+        now = asyncio.get_running_loop().time()
+        for session in list(self._open):
+            session.close_silent(now, idle_seconds, unfinished_seconds)
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Close each one when the requests taken from it are answered, and wait for that; then cut off the others."""
+        self._draining = True
+        for session in list(self._open):
+            session.drain()
+        if self._open:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._none_left.wait()
+            except TimeoutError:
+                log.warning("%d connections cut off with requests unanswered or answers unread", len(self._open))
+        self.abort()
+
+    def abort(self) -> None:
+        """Cut off all of them."""
+        self._draining = True
+        for session in list(self._open):
+            session.abort()

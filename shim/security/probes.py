@@ -1,0 +1,308 @@
+"""Questions to a broker that change nothing, and are answered by what the asker may do. Pure.
+
+A broker authorizes a request before anything else. So a request that can have no effect tells by its error whether the
+right is there: the error of the authorizer, or one that only comes later. Each right has the request that asks for
+exactly this one, in a version that every broker has from 2.4 (OffsetDelete) to 4.3. Partition -1 is of no topic, and
+the question about a transactional id names a topic that cannot be.
+
+READ on topics is asked for with OffsetCommit, where there is a group to name: a broker looks for the partition before
+it comes to the group. A Fetch needs no group, but counts against the quota of bytes, and who is over a quota gets a
+Fetch answered with nothing (KIP-219). All other answers are whole then.
+
+What a broker answers to them was measured: tests/authorization. An answer that is not listed here grants nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    describe_acls,
+    describe_groups,
+    fetch,
+    heartbeat,
+    list_offsets,
+    offset_commit,
+    offset_delete,
+    txn_offset_commit,
+)
+from shim.security.rights import Need, Right
+
+NAMES_AT_ONCE: Final = 500
+"""Of one question that can be about many."""
+
+_LONGEST_NAME: Final = 32_767
+"""Bytes that a name can have in the old versions that are asked: none that is longer is granted to anybody."""
+
+_NO_PARTITION: Final = -1
+_NO_TOPIC: Final = "?"
+_NO_PRODUCER: Final = -1
+_NO_GENERATION: Final = -1
+_NOBODY: Final = "User:?"
+
+# Of OffsetCommit: with generation -1 an empty group would take it.
+_GENERATION_OF_NONE: Final = 0
+_NO_MEMBER: Final = "?"
+
+# Of DescribeAcls: a filter for rules that nobody has.
+_TOPIC, _LITERAL, _DESCRIBE, _ALLOW = 2, 3, 8, 3
+
+# A broker comes to these when it has authorized the request.
+_OF_GROUPS: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+_OF_TOPICS: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+)
+# The transactional id is authorized first, the group and its topics after it.
+_OF_TRANSACTIONAL_IDS: Final = frozenset(
+    {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+_OF_THE_CLUSTER: Final = frozenset({ErrorCode.NONE, ErrorCode.SECURITY_DISABLED})
+
+REFUSALS: Final[Mapping[Right, ErrorCode]] = {
+    Right.READ_GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Right.DESCRIBE_GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Right.DELETE_GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Right.READ_TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Right.DESCRIBE_TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Right.WRITE_TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Right.DESCRIBE_CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+"""What an authorizer's refusal is."""
+
+
+class Probe(NamedTuple):
+    """A request. ``errors`` gives the error of each name in its response; ``later``: those that come only after the
+    authorizer has let it through."""
+
+    needs: tuple[Need, ...]
+    api: Api[Any, Any]
+    version: int
+    request: Any
+    errors: Callable[[Any], Iterable[tuple[str, int]]]
+    later: frozenset[ErrorCode]
+    before: frozenset[ErrorCode] = frozenset()
+    """Those that refuse the whole request for another right, that it needs first."""
+
+
+class Answers(NamedTuple):
+    """``unclear``: of the needs that are not granted, those of which that was not said; each with the error, None where
+    the response does not name it. ``throttled``: those that it does not name as the client is over a quota: of these
+    nothing was said at all. ``moot``: of the needs that are not granted, those that were not come to, as another one is
+    not.
+    """
+
+    granted: Mapping[Need, bool]
+    unclear: Mapping[Need, int | None]
+    throttled: Collection[Need] = ()
+    moot: Collection[Need] = ()
+
+
+def probes_for(needs: Iterable[Need], group_id: str | None = None) -> Iterator[Probe]:
+    """The requests that tell of all these; of a name that cannot be asked for there is none.
+
+    ``group_id``: of a group of which READ is needed, too. Where that is not granted, nothing is said of topics.
+    """
+    can_be_asked = {need for need in needs if _fits(need.name)}
+    for right, of_right in groupby(sorted(can_be_asked), key=attrgetter("right")):
+        make, at_once = _PROBES[right]
+        if right is Right.READ_TOPIC and group_id is not None and _fits(group_id):
+            make = partial(_offset_commit, group_id)
+        names = (need.name for need in of_right)
+        while some := tuple(islice(names, at_once)):
+            yield make(right, some)
+
+
+def read(probe: Probe, response: Any) -> Answers:
+    """What the response says of each of the needs. One that it does not name, or names twice with different errors, is
+    not granted."""
+    errors: dict[str, set[int]] = {need.name: set() for need in probe.needs}
+    for name, error in probe.errors(response):
+        if name in errors:
+            errors[name].add(error)
+    over_quota = getattr(response, "throttle_time_ms", 0) > 0
+    granted, unclear, throttled, moot = {}, {}, [], []
+    for need in probe.needs:
+        said = errors[need.name]
+        if not said and over_quota:
+            throttled.append(need)
+            continue
+        granted[need] = bool(said) and said <= probe.later
+        if said and said <= probe.before:
+            moot.append(need)
+        elif not granted[need] and said != {REFUSALS[need.right]}:
+            unclear[need] = next(iter(said), None)
+    return Answers(granted, unclear, throttled, moot)
+
+
+def no_rules() -> describe_acls.DescribeAclsRequest:
+    """Asks for rules that there are none of. Its error is that of DESCRIBE on the cluster, or SECURITY_DISABLED where a
+    broker has no authorizer."""
+    return describe_acls.DescribeAclsRequest(
+        _TOPIC,
+        _NO_TOPIC,
+        _LITERAL,
+        principal_filter=_NOBODY,
+        host_filter="*",
+        operation=_DESCRIBE,
+        permission_type=_ALLOW,
+    )
+
+
+def _fits(name: str) -> bool:
+    return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
+
+
+def _needs(right: Right, names: Sequence[str]) -> tuple[Need, ...]:
+    return tuple(Need(right, name) for name in names)
+
+
+def _heartbeat(right: Right, names: Sequence[str]) -> Probe:
+    """Of no member: none is heard from."""
+    (group_id,) = names
+    return Probe(
+        _needs(right, names),
+        heartbeat.API,
+        0,
+        heartbeat.HeartbeatRequest(group_id, _NO_GENERATION, ""),
+        lambda response: [(group_id, response.error_code)],
+        _OF_GROUPS,
+    )
+
+
+def _describe_groups(right: Right, names: Sequence[str]) -> Probe:
+    return Probe(
+        _needs(right, names),
+        describe_groups.API,
+        0,
+        describe_groups.DescribeGroupsRequest(tuple(names)),
+        lambda response: [(group.group_id, group.error_code) for group in response.groups],
+        _OF_GROUPS,
+    )
+
+
+def _offset_delete(right: Right, names: Sequence[str]) -> Probe:
+    """Of no topics: nothing is deleted."""
+    (group_id,) = names
+    return Probe(
+        _needs(right, names),
+        offset_delete.API,
+        0,
+        offset_delete.OffsetDeleteRequest(group_id, ()),
+        lambda response: [(group_id, response.error_code)],
+        _OF_GROUPS,
+    )
+
+
+def _fetch(right: Right, names: Sequence[str]) -> Probe:
+    partitions = (fetch.FetchPartition(_NO_PARTITION),)
+    return Probe(
+        _needs(right, names),
+        fetch.API,
+        4,
+        fetch.FetchRequest(topics=tuple(fetch.FetchTopic(name, partitions=partitions) for name in names)),
+        lambda response: [(t.topic, p.error_code) for t in response.responses for p in t.partitions],
+        _OF_TOPICS,
+    )
+
+
+def _offset_commit(group_id: str, right: Right, names: Sequence[str]) -> Probe:
+    """Of no partition, and of no member, at a generation that no group has: nothing is committed."""
+    partitions = (offset_commit.OffsetCommitRequestPartition(_NO_PARTITION, 0),)
+    return Probe(
+        _needs(right, names),
+        offset_commit.API,
+        5,
+        offset_commit.OffsetCommitRequest(
+            group_id,
+            _GENERATION_OF_NONE,
+            _NO_MEMBER,
+            topics=tuple(offset_commit.OffsetCommitRequestTopic(name, partitions=partitions) for name in names),
+        ),
+        lambda response: [(t.name, p.error_code) for t in response.topics for p in t.partitions],
+        _OF_TOPICS,
+        frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED}),
+    )
+
+
+def _list_offsets(right: Right, names: Sequence[str]) -> Probe:
+    partitions = (list_offsets.ListOffsetsPartition(_NO_PARTITION, timestamp=-1),)
+    return Probe(
+        _needs(right, names),
+        list_offsets.API,
+        1,
+        list_offsets.ListOffsetsRequest(
+            -1, topics=tuple(list_offsets.ListOffsetsTopic(name, partitions) for name in names)
+        ),
+        lambda response: [(t.name, p.error_code) for t in response.topics for p in t.partitions],
+        _OF_TOPICS,
+    )
+
+
+def _txn_offset_commit(right: Right, names: Sequence[str]) -> Probe:
+    """For a topic that cannot exist: no group is reached."""
+    (transactional_id,) = names
+    partition = txn_offset_commit.TxnOffsetCommitRequestPartition(_NO_PARTITION, 0, committed_metadata="")
+    topic = txn_offset_commit.TxnOffsetCommitRequestTopic(_NO_TOPIC, (partition,))
+    return Probe(
+        _needs(right, names),
+        txn_offset_commit.API,
+        0,
+        txn_offset_commit.TxnOffsetCommitRequest(transactional_id, "", _NO_PRODUCER, -1, topics=(topic,)),
+        lambda response: [(transactional_id, p.error_code) for t in response.topics for p in t.partitions],
+        _OF_TRANSACTIONAL_IDS,
+    )
+
+
+def _describe_acls(right: Right, names: Sequence[str]) -> Probe:
+    (cluster,) = names
+    return Probe(
+        _needs(right, names),
+        describe_acls.API,
+        1,
+        no_rules(),
+        lambda response: [(cluster, response.error_code)],
+        _OF_THE_CLUSTER,
+    )
+
+
+_Make = Callable[[Right, Sequence[str]], Probe]
+
+# How each is asked for, and how many of them at once.
+_PROBES: Final[Mapping[Right, tuple[_Make, int]]] = {
+    Right.READ_GROUP: (_heartbeat, 1),
+    Right.DESCRIBE_GROUP: (_describe_groups, NAMES_AT_ONCE),
+    Right.DELETE_GROUP: (_offset_delete, 1),
+    Right.READ_TOPIC: (_fetch, NAMES_AT_ONCE),
+    Right.DESCRIBE_TOPIC: (_list_offsets, NAMES_AT_ONCE),
+    Right.WRITE_TRANSACTIONAL_ID: (_txn_offset_commit, 1),
+    Right.DESCRIBE_CLUSTER: (_describe_acls, 1),
+}
