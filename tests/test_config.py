@@ -50,6 +50,8 @@ def test_numbers_and_switches(tmp_path: Path) -> None:
         ("log.cleaner.enable=1", "log.cleaner.enable: '1' is not true or false"),
         ("offset.topic.num.partitions=5", "did you mean offsets.topic.num.partitions"),
         ("group.min.session.timeout.ms=2000000", "is larger than group.max.session.timeout.ms"),
+        ("upstream.security.protocol=SASL_SSL", "PLAIN needs upstream.sasl.username and upstream.sasl.password"),
+        ("upstream.sasl.mechanism=GSSAPI", "'GSSAPI' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
     ],
 )
 def test_a_wrong_setting_is_one_line(text: str, message: str) -> None:
@@ -99,9 +101,18 @@ def test_emptied_segments_of_the_smallest_size_become_one() -> None:
     assert group_segments(segments, low, low) == [segments]
 
 
+@pytest.mark.parametrize("url", ["", "https://example.com/token", "/run/token"])
+def test_a_token_is_in_a_file(url: str) -> None:
+    oauthbearer = ["upstream.security.protocol=SASL_PLAINTEXT", "upstream.sasl.mechanism=OAUTHBEARER"]
+    setting = "upstream.sasl.oauthbearer.token.endpoint.url"
+    with pytest.raises(SettingError, match=f"{setting}: '{url}' is not file:/// and the path of a file"):
+        load_settings(None, [*oauthbearer, f"{setting}={url}"])
+    assert load_settings(None, [*oauthbearer, f"{setting}=file:///run/token"])
+
+
 def test_the_documentation_lists_every_setting_with_its_default() -> None:
     text = (Path(__file__).parents[1] / "docs" / "settings.md").read_text()
     for name, field in Settings.__dataclass_fields__.items():
-        cells = (field.default, field.metadata["low"], field.metadata["high"])
-        shown = [str(cell).lower() if isinstance(cell, bool) else str(cell) for cell in cells]
-        assert f"| `{name.replace('_', '.')}` | {' | '.join(shown)} |" in text
+        values = field.metadata["expected"].removeprefix("a whole number from ").removeprefix("a number from ")
+        default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        assert f"| `{name.replace('_', '.')}` | {default} | {values} | {field.metadata['doc']} |" in text

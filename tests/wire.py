@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,10 +17,16 @@ TIMEOUT_SECONDS = 30.0
 
 
 class WireClient:
-    """One connection. Raises TimeoutError where an answer does not come, ConnectionError where the other side ends."""
+    """One connection, of TLS with a `context`. Raises TimeoutError where an answer does not come, ConnectionError where
+    the other side ends.
+    """
 
-    def __init__(self, port: int, host: str = "127.0.0.1", client_id: str = "wire") -> None:
+    def __init__(
+        self, port: int, host: str = "127.0.0.1", client_id: str = "wire", context: ssl.SSLContext | None = None
+    ) -> None:
         self.socket = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname=host)
         self._client_id = client_id
         self._last = 0
 

@@ -154,6 +154,9 @@ def test_a_4_3_brokers_files_and_back(tmp_path: Path) -> None:
         expected = fill(place, transactions=True, deletes=True)
         import_live_and_compare(place, tmp_path, expected)
         expected |= export_live(place, tmp_path)
+        running = log("import", "--data-dir", tmp_path / "running", "--from-folder", broker.data)
+        assert (running.status, running.stdout) == (2, "")
+        assert f"{broker.data} is in use by another process" in running.stderr
     assert ZSTD in codecs_in(broker.data)
     import_and_compare(broker.data, tmp_path, expected, open=1, aborted=1)
 

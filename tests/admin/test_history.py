@@ -92,6 +92,7 @@ def test_who_moved_a_group_and_when(data_dir: Path) -> None:
         "group_instance_id": None,
         "client_id": "shipping-1",
         "client_host": "/10.0.0.3",
+        "principal": "",
     }
 
 

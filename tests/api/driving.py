@@ -13,8 +13,11 @@ from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Topics, TransactionFollower
 from shim.runtime import Runtime, Ticket
+from shim.security.authorizer import Authorizer
+from shim.security.rights import Rights
 from shim.upstream import Cluster, PortMap
 from tests.following.believed import any_topic
+from tests.security.authorizers import NO_AUTHORIZER
 
 BOOTSTRAP = 19092
 HOST = "shim.example.org"
@@ -67,6 +70,8 @@ class Client:
 
     def __init__(self, node_id: int | None = None, broker: Callable[[bytes], bytes] | None = None) -> None:
         self.client_host = "/127.0.0.1"
+        self.principal = "User:alice"
+        self.rights = Rights(keep_seconds=10)
         self.node_id = node_id
         self.asked: list[bytes] = []
         self.given_up: list[str] = []
@@ -75,7 +80,7 @@ class Client:
         self.answered: list[bytes] = []
         self._broker = broker
 
-    def ask(self, correlation_id: int, frame: bytes) -> Awaitable[bytes]:
+    def ask(self, frame: bytes) -> Awaitable[bytes]:
         assert self._broker is not None, "nobody expected the broker to be asked"
         self.asked.append(frame)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -99,14 +104,23 @@ class Client:
 
 
 async def services(
-    states: Mapping[int, Any] | None = None, brokers: Mapping[int, HostPort] = BROKERS, topics: Topics | None = None
+    states: Mapping[int, Any] | None = None,
+    brokers: Mapping[int, HostPort] = BROKERS,
+    topics: Topics | None = None,
+    authorizer: Authorizer = NO_AUTHORIZER,
 ) -> Services:
     """Services that know ``brokers``, with ``states`` behind them."""
-    cluster = Cluster([HostPort("kafka-1", 9092)], Settings())
-    await cluster.learn(brokers, whole=True)
+    cluster = Cluster([HostPort("kafka-1", 9092)], Settings(), patience_seconds=0.0)
+    await cluster.take(brokers)
     runtime = cast(Runtime, Partitions(states or {}))
     return Services(
-        runtime, cluster, PortMap(HOST, BOOTSTRAP), OFFERED, cast(TransactionFollower, None), topics or any_topic()
+        runtime,
+        cluster,
+        PortMap(HOST, BOOTSTRAP),
+        OFFERED,
+        cast(TransactionFollower, None),
+        topics or any_topic(),
+        authorizer,
     )
 
 

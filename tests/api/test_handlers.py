@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -31,7 +31,7 @@ from protocol.messages import (
 from protocol.own import conditional_commit
 from shim.api import ROUTES, Rewritten
 from shim.config import HostPort
-from shim.coordinator import GroupCoordinator, Outcome
+from shim.coordinator import Caller, GroupCoordinator, Outcome
 from tests.api.driving import BROKERS, HOST, UNREACHABLE, WITHOUT_PORT, Client, answer, call, services
 from tests.following.believed import Brokers, topics_of
 
@@ -61,6 +61,7 @@ GROUP_FINDS = {
     "stable choice, not available": Find("group-0", (-1, NOT_AVAILABLE), (at(1), E.NONE)),
     "stable choice, loading": Find("group-1", (-1, LOADING), (at(2), E.NONE)),
     "stable choice, no offsets topic": Find("group-5", (-1, E.INVALID_REPLICATION_FACTOR), (at(3), E.NONE)),
+    "stable choice, a node that the shim does not know": Find("group-4", (9, E.NONE), (at(2), E.NONE)),
     "stable choice, a node without a port": Find("group-4", (WITHOUT_PORT, E.NONE), (at(2), E.NONE)),
     "stable choice passes by a node without a port": Find(
         "group-3", (-1, NOT_AVAILABLE), (at(1), E.NONE), brokers={**BROKERS, **UNREACHABLE}
@@ -73,6 +74,7 @@ GROUP_FINDS = {
 TRANSACTION_FINDS = {
     "the cluster's own": Find("id-0", (2, E.NONE), (at(2), E.NONE), key_type=1),
     "no choice": Find("id-0", (-1, NOT_AVAILABLE), (NOWHERE, NOT_AVAILABLE), key_type=1),
+    "a node that the shim does not know": Find("id-0", (9, E.NONE), (NOWHERE, NOT_AVAILABLE), key_type=1),
     "a node without a port": Find("id-0", (WITHOUT_PORT, E.NONE), (NOWHERE, NOT_AVAILABLE), key_type=1),
     "a node that is none": Find("id-0", (-1, E.NONE), (NOWHERE, NOT_AVAILABLE), key_type=1),
 }
@@ -101,7 +103,9 @@ async def test_find_coordinator(version: int, find: Find) -> None:
             coordinators=(module.Coordinator(find.key, node_id, host, port, error),)
         )
     client = Client(broker=lambda _: module.API.response_frame(version, 7, of_cluster))
-    told: Any = await answer(module.API, version, request, await services(brokers=find.brokers), client)
+    to = await services(brokers=find.brokers)
+    told: Any = await answer(module.API, version, request, to, client)
+    assert to.cluster.brokers == find.brokers, "what only this response names is not taken over"
     if version >= 4:
         (told,) = told.coordinators
         assert told.key == find.key
@@ -286,6 +290,31 @@ async def test_commits_in_a_row_are_answered_as_one_by_one(version: int, state: 
         assert client.places == []
 
 
+async def test_who_commits_is_told_however_many_commits_come() -> None:
+    told: list[Caller] = []
+
+    class Noting:
+        """Coordinator and runtime in one."""
+
+        def partition_of(self, group_id: str) -> int:
+            return 0
+
+        def submit(self, partition: int, operation: Any, ticket: object, *, after_flight: bool = True) -> None:
+            operation(self, 0, ticket)
+
+        def offset_commit(self, now: int, caller: Caller, *_: object) -> None:
+            told.append(caller)
+
+    to = (await services({}))._replace(runtime=cast(Any, Noting()))
+    frames = _commits(9, -1, [0, 1])
+    route = ROUTES[offset_commit.API.key << 16 | 9]
+    assert route.several is not None
+    assert route.several(to, Client(), b"".join(frames), 0, 100)
+    _, made = call(offset_commit.API, 9, frames[0], Client(), lambda _: None)
+    told.append(made.caller)
+    assert told == [Caller("me", "/127.0.0.1", "User:alice")] * 2
+
+
 async def test_commits_in_a_row_of_which_one_may_not_be_there_are_left_alone() -> None:
     to = await services({0: GroupCoordinator()}, topics=topics_of(Brokers()))
     route = ROUTES[offset_commit.API.key << 16 | 9]
@@ -464,20 +493,28 @@ async def test_brokers_stand_at_the_shims_ports(api: Api[Any, Any], version: int
     assert after._replace(**{field: ()}) == as_sent._replace(**{field: ()})
 
 
-async def test_metadata_is_told_when_the_ports_of_new_brokers_are_open() -> None:
+@pytest.mark.parametrize("there", [True, False], ids=["that is there", "that nobody else knows of"])
+async def test_a_client_is_told_of_a_new_broker_when_the_shim_has_looked_for_itself(there: bool) -> None:
+    """Whether or not it finds it: what only a client's response names is never taken over."""
     to = await services(brokers={1: BROKERS[1]})
     views = []
 
     async def watch(view: Any) -> None:
         views.append(dict(view))
 
+    async def look(seen: Any, *, whole: bool) -> None:
+        assert set(seen) == set(IN_CLUSTER)
+        if there:
+            await to.cluster.take(IN_CLUSTER)
+
     to.cluster.watch(watch)
+    to.cluster.hear = look  # type: ignore[method-assign]
     route = ROUTES[metadata.API.key << 16 | 9].disposition
     assert isinstance(route, Rewritten)
     frame = route.rewrite(to, 9, metadata.API.response_frame(9, 9, metadata_response(9)))
     assert not isinstance(frame, bytes)
     await frame
-    assert views == [IN_CLUSTER]
+    assert views == ([IN_CLUSTER] if there else [])
 
 
 async def test_controllers_are_not_told() -> None:

@@ -17,7 +17,6 @@ from shim.api import metadata as metadata_response
 from shim.coordinator import GroupCoordinator
 from shim.following import Topics
 from shim.following.topics.pace import Pace
-from shim.upstream import Topic
 from tests.api.driving import Client, answer, call, services
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.following.test_topics import NAME, A, B, Offsets, confirmed, looked, looking, until
@@ -161,6 +160,30 @@ async def test_a_client_that_is_told_no_ids_commits_for_the_new_topic_only_when_
     assert offsets.deleted == [NAME]
 
 
+async def test_a_client_gets_no_id_that_no_broker_shows_to_the_shim_and_commits_go_on() -> None:
+    """As if the broker behind it were ahead of all others, or somebody had made the response up."""
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    brokers.make("other", A)
+    to, topics = await shim(brokers)
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        partitions = (metadata.MetadataResponsePartition(E.NONE, 0, 1),)
+        told = tuple(
+            metadata.MetadataResponseTopic(E.NONE, name, bytes([B]) * 16, partitions=partitions)
+            for name in (NAME, "no concern")
+        )
+        frame = metadata.API.response_frame(12, 7, metadata.MetadataResponse(topics=told, cluster_id="c"))
+        _, response = metadata.API.parse_response(12, await metadata_response.rewrite(to, 12, frame), 4)
+        assert [(t.name, t.error_code, len(t.partitions)) for t in response.topics] == [
+            (NAME, E.LEADER_NOT_AVAILABLE, 0),
+            ("no concern", E.NONE, 1),
+        ]
+        assert not topics.any_in_doubt
+        assert await commit(to, (NAME, [0])) == [(NAME, {0: 0})]
+    assert offsets.deleted == []
+
+
 @pytest.mark.parametrize("settles", [True, False])
 async def test_while_a_topic_is_in_doubt_its_offsets_are_neither_read_nor_written(settles: bool) -> None:
     brokers, offsets = Brokers(2), Offsets(NAME)
@@ -225,5 +248,6 @@ async def test_what_a_client_is_told_of_other_topics_is_passed_over() -> None:
     to, topics = await shim(brokers)
     brokers.make("orders", A)
     await commit(to, ("orders", [0]))
-    topics.learn("orders", Topic(bytes([A]) * 16, 9))
+    brokers.make("orders", A, partitions=9)
+    await topics.look_at({"orders": bytes([A]) * 16})
     assert topics.partition_counts == {"orders": 9}

@@ -24,10 +24,12 @@ from protocol.messages.txn_offset_commit import (
 from protocol.own.position import Position
 from shim.api import Call, Services, txn_offset_commit
 from shim.config import Settings
+from shim.security.rights import Rights
 from tests.following.believed import any_topic
 from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, running
+from tests.security.authorizers import NO_AUTHORIZER
 
 VERSION = 3
 GROUP = "g"
@@ -37,6 +39,8 @@ class Client:
     """Its connection; the broker answers when the test says so."""
 
     client_host = "/127.0.0.1"
+    principal = "User:alice"
+    rights = Rights(keep_seconds=10)
     node_id = 1
 
     def __init__(self) -> None:
@@ -44,7 +48,7 @@ class Client:
         self.broker: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def ask(self, correlation_id: int, frame: bytes) -> asyncio.Future[bytes]:
+    def ask(self, frame: bytes) -> asyncio.Future[bytes]:
         self.asked.append(frame)
         return self.broker
 
@@ -108,7 +112,9 @@ async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready:
         following = await follows(shim, cluster)
         if is_ready:
             await ready(following, GROUP)
-        yield At(shim, cluster, Services(shim.runtime, cast(Any, None), cast(Any, None), {}, following, any_topic()))
+        unused = cast(Any, None)
+        services = Services(shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER)
+        yield At(shim, cluster, services)
         await following.stop()
 
 

@@ -1,18 +1,25 @@
 """produce BOOTSTRAP TOPIC: a record for every line `key<TAB>value` of standard input, with aiokafka.
 consume BOOTSTRAP TOPIC GROUP: a line for every record; SIGTERM: commit, leave, end.
+
+Behind both may come further settings, `name=milliseconds`.
 """
 
 import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 
-async def produce(bootstrap: str, topic: str) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5) as producer:
+def further(settings: Iterable[str]) -> dict[str, int]:
+    return {name: int(value) for name, _, value in (text.partition("=") for text in settings)}
+
+
+async def produce(bootstrap: str, topic: str, *settings: str) -> None:
+    made = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5, **further(settings))
+    async with made as producer:
         sent = []
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             key, value = line.rstrip(b"\n").split(b"\t")
@@ -20,7 +27,7 @@ async def produce(bootstrap: str, topic: str) -> None:
         await asyncio.gather(*sent)
 
 
-async def consume(bootstrap: str, topic: str, group: str) -> None:
+async def consume(bootstrap: str, topic: str, group: str, *settings: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     consumer = AIOKafkaConsumer(
@@ -29,6 +36,7 @@ async def consume(bootstrap: str, topic: str, group: str) -> None:
         group_id=group,
         auto_offset_reset="earliest",
         heartbeat_interval_ms=300,
+        **further(settings),
     )
     async with consumer:
         while not stop.is_set():

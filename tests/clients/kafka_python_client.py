@@ -1,18 +1,24 @@
 """produce BOOTSTRAP TOPIC: a record for every line `key<TAB>value` of standard input, with kafka-python.
 consume BOOTSTRAP TOPIC GROUP: a line for every record; SIGTERM: commit, leave, end.
+
+Behind both may come further settings, `name=milliseconds`.
 """
 
 import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kafka import KafkaConsumer, KafkaProducer
 
 
-def produce(bootstrap: str, topic: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5)
+def further(settings: Iterable[str]) -> dict[str, int]:
+    return {name: int(value) for name, _, value in (text.partition("=") for text in settings)}
+
+
+def produce(bootstrap: str, topic: str, *settings: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5, **further(settings))
     sent = []
     for line in sys.stdin.buffer:
         key, value = line.rstrip(b"\n").split(b"\t")
@@ -23,7 +29,7 @@ def produce(bootstrap: str, topic: str) -> None:
     producer.close()
 
 
-def consume(bootstrap: str, topic: str, group: str) -> None:
+def consume(bootstrap: str, topic: str, group: str, *settings: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     consumer = KafkaConsumer(
@@ -31,6 +37,7 @@ def consume(bootstrap: str, topic: str, group: str) -> None:
         group_id=group,
         auto_offset_reset="earliest",
         heartbeat_interval_ms=300,
+        **further(settings),
     )
     consumer.subscribe([topic])
     # With kafka-python 3.0.12 a leader that joined before it knew the topic's partitions joins again once it does, and

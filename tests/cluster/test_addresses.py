@@ -9,7 +9,20 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.messages import describe_cluster, find_coordinator, metadata, produce
+from protocol.messages import (
+    describe_cluster,
+    describe_producers,
+    describe_topic_partitions,
+    describe_transactions,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    list_offsets,
+    list_transactions,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
 from protocol.records.batches import encode_batch
 from shim.demo.parts import Cluster
 from tests.cluster.asking import cluster_metadata
@@ -21,6 +34,8 @@ PARTITIONS = 6
 FIRST_OF_MANY = 4  # of FindCoordinator
 FIRST_BY_ID = 13  # of Produce
 FIRST_WITH_ENDPOINTS = 10  # of Produce
+FIRST_FETCH_BY_ID = 13
+NEWEST_FETCH = 15  # that is offered; later ones name new leaders by their addresses
 
 
 def find(version: int, group: str) -> find_coordinator.FindCoordinatorRequest:
@@ -48,8 +63,64 @@ ASKED: dict[str, tuple[Api[Any, Any], range, Callable[[int, str, str], Any]]] = 
 
 
 def named(cluster: Cluster, response: bytes) -> set[str]:
-    """The brokers whose hosts are in these bytes."""
-    return {broker.host for broker in cluster.brokers if broker.host.encode() in response}
+    """The brokers whose hosts are in these bytes, as text, or their ports, as a protocol's number."""
+    return {
+        broker.host
+        for broker in cluster.brokers
+        if broker.host.encode() in response or broker.port.to_bytes(4, "big") in response
+    }
+
+
+# What is asked of forwarded APIs: at two of three brokers the leader is another one.
+PASSED_ON: dict[str, tuple[Api[Any, Any], range, Callable[[int, str, str], Any]]] = {
+    "ListOffsets": (
+        list_offsets.API,
+        range(1, 12),
+        lambda version, topic, _: list_offsets.ListOffsetsRequest(
+            -1, topics=(list_offsets.ListOffsetsTopic(topic, (list_offsets.ListOffsetsPartition(0, timestamp=-1),)),)
+        ),
+    ),
+    "OffsetForLeaderEpoch": (
+        offset_for_leader_epoch.API,
+        range(2, 5),
+        lambda version, topic, _: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=(
+                offset_for_leader_epoch.OffsetForLeaderTopic(
+                    topic, (offset_for_leader_epoch.OffsetForLeaderPartition(0, leader_epoch=0),)
+                ),
+            )
+        ),
+    ),
+    "DescribeTopicPartitions": (
+        describe_topic_partitions.API,
+        range(1),
+        lambda version, topic, _: describe_topic_partitions.DescribeTopicPartitionsRequest(
+            (describe_topic_partitions.TopicRequest(topic),)
+        ),
+    ),
+    "DescribeProducers": (
+        describe_producers.API,
+        range(1),
+        lambda version, topic, _: describe_producers.DescribeProducersRequest(
+            (describe_producers.TopicRequest(topic, (0,)),)
+        ),
+    ),
+    "DescribeTransactions": (
+        describe_transactions.API,
+        range(1),
+        lambda version, topic, group: describe_transactions.DescribeTransactionsRequest((group,)),
+    ),
+    "ListTransactions": (
+        list_transactions.API,
+        range(3),
+        lambda *_: list_transactions.ListTransactionsRequest((), ()),
+    ),
+    "InitProducerId": (
+        init_producer_id.API,
+        range(6),
+        lambda *_: init_producer_id.InitProducerIdRequest(None, 60_000),
+    ),
+}
 
 
 def answered(api: Api[Any, Any], version: int, request: Any, port: int, host: str = "127.0.0.1") -> bytes:
@@ -84,6 +155,47 @@ def test_the_brokers_named_are_the_shims_ports(shim: Shim, cluster: Cluster, mak
     assert {(broker.node_id, broker.host, broker.port) for broker in told} == {
         (broker.node_id, "127.0.0.1", shim.broker_port(broker.node_id)) for broker in cluster.brokers
     }
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_what_is_passed_on_names_no_broker(
+    shim: Shim, cluster: Cluster, make_topic: TopicFactory, group: str, name: str
+) -> None:
+    api, versions, request = PASSED_ON[name]
+    topic = make_topic(PARTITIONS)
+    for version in versions:
+        for port in shim_ports(shim, cluster):
+            response = answered(api, version, request(version, topic, group), port)
+            assert not named(cluster, response), f"v{version} at port {port}"
+
+
+@pytest.mark.parametrize("version", range(4, 17))
+def test_a_consumer_at_a_stale_leader_is_told_no_address(
+    shim: Shim, cluster: Cluster, make_topic: TopicFactory, version: int
+) -> None:
+    # Of one replica: others would let it read (KIP-392).
+    (topic,) = cluster_metadata(shim.port, make_topic(PARTITIONS, replication_factor=1)).topics
+    partition = topic.partitions[0]
+    stale = next(broker for broker in cluster.brokers if broker.node_id != partition.leader_id)
+    request = fetch.FetchRequest(
+        replica_id=-1,
+        topics=(
+            fetch.FetchTopic(
+                **({"topic_id": topic.topic_id} if version >= FIRST_FETCH_BY_ID else {"topic": topic.name}),
+                partitions=(fetch.FetchPartition(partition.partition_index, partition_max_bytes=1_000),),
+            ),
+        ),
+    )
+    straight = answered(fetch.API, version, request, stale.port, stale.host)
+    if version > NEWEST_FETCH:
+        assert named(cluster, straight), "nothing to hide: it could be offered"
+        with pytest.raises(ConnectionError):
+            answered(fetch.API, version, request, shim.broker_port(stale.node_id))
+        return
+    response = answered(fetch.API, version, request, shim.broker_port(stale.node_id))
+    (told,) = fetch.API.parse_response(version, response)[1].responses
+    assert told.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not named(cluster, response)
 
 
 @pytest.mark.parametrize("version", range(3, 14))

@@ -13,6 +13,7 @@ from protocol.wire import ZERO_UUID
 from shim.following import TopicInDoubt, Topics
 from shim.runtime import OffsetsOfTopics
 from shim.upstream import Topic
+from shim.upstream.cluster_topics import View
 from tests.following.believed import QUICK, Brokers, topics_of
 
 WAIT_SECONDS = 10.0
@@ -70,6 +71,12 @@ async def confirmed(topics: Topics, brokers: Brokers, offsets: Offsets) -> None:
     await looked(offsets, 1)
 
 
+async def told(topics: Topics, topic_id: int, name: str = NAME) -> bool:
+    """A client is about to be told that the topic is this one: whether it is."""
+    strange = topics.strange({name: bytes([topic_id]) * 16})
+    return not (strange and await topics.look_at(strange))
+
+
 def wanted(topics: Topics) -> dict[str, object]:
     names: dict[str, object] = vars(vars(topics)["_lookup"])["_wanted"]
     return names
@@ -95,7 +102,8 @@ async def test_partitions_that_were_added_are_seen() -> None:
     await topics.partitions_of([NAME])
     brokers.make(NAME, partitions=5)
     assert await topics.partitions_of([NAME]) == {NAME: 5}
-    topics.learn(NAME, Topic(bytes([A]) * 16, 4))
+    brokers.make(NAME, partitions=4)
+    await topics.look_at({NAME: ZERO_UUID})
     assert topics.partition_counts == {NAME: 5}, "who says less is behind"
 
 
@@ -158,9 +166,13 @@ async def test_names_do_not_pile_up_while_the_broker_hangs() -> None:
 
 
 async def test_what_clients_hear_of_topics_that_are_no_concern_is_not_kept() -> None:
-    topics = topics_of(Brokers())
-    topics.learn(NAME, Topic(bytes(16), 3))
+    brokers = Brokers()
+    brokers.make(NAME)
+    topics = topics_of(brokers)
+    assert topics.strange({NAME: bytes([B]) * 16}) == {}
+    assert await topics.look_at({NAME: bytes([B]) * 16}) == set()
     assert topics.partition_counts == {}
+    assert brokers.asked_each == []
 
 
 async def test_a_topic_without_offsets_is_forgotten() -> None:
@@ -296,7 +308,7 @@ async def test_what_was_committed_for_the_old_topic_is_deleted_before_anything_i
         await confirmed(topics, brokers, offsets)
         offsets.may_delete.clear()
         brokers.make(NAME, B, partitions=7)
-        topics.learn(NAME, Topic(bytes([B]) * 16, 7))  # a client is told
+        assert await told(topics, B)
         assert topics.partition_counts == {}, "no commit is let through"
         assert topics.blocked([NAME, "other"]) == topics.blocked(None) == [NAME]
         commit = asyncio.create_task(topics.partitions_of([NAME]))
@@ -358,6 +370,50 @@ async def test_offsets_are_neither_served_nor_taken_from_when_another_topic_is_f
         await topics.certain([NAME])
 
 
+async def test_what_only_a_client_was_told_is_neither_believed_nor_passed_on() -> None:
+    """Another id than any broker shows to the shim, again and again: commits go on as before."""
+    brokers, offsets = Brokers(3), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        for _ in range(20):
+            assert not await told(topics, B)
+            assert topics.partition_counts == {NAME: 3}
+            assert not topics.any_in_doubt
+        brokers.down = {0, 1, 2}
+        assert not await told(topics, B), "nobody can say so: the client is to ask again"
+        assert topics.partition_counts == {NAME: 3}
+        brokers.down = set()
+        brokers.unclear = {NAME}  # the shim may not see it any more
+        assert await told(topics, B)
+        await looked(offsets)
+    assert offsets.deleted == []
+
+
+async def test_while_a_topic_is_in_doubt_an_id_that_only_a_client_was_told_does_not_lengthen_it() -> None:
+    brokers, offsets = Brokers(2), Offsets(NAME)
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    async with looking(topics, offsets):
+        await confirmed(topics, brokers, offsets)
+        brokers.make(NAME, B)
+        assert await told(topics, B)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while topics.any_in_doubt:
+                assert not await told(topics, 3)
+        assert topics.partition_counts == {NAME: 3}
+    assert offsets.deleted == [NAME]
+
+
+async def test_what_is_known_already_is_passed_on_at_once() -> None:
+    brokers = Brokers()
+    brokers.make(NAME, A)
+    topics = topics_of(brokers)
+    await topics.partitions_of([NAME])
+    assert topics.strange({NAME: bytes([A]) * 16, "other": bytes([B]) * 16}) == {}
+
+
 async def test_while_the_brokers_do_not_agree_clients_are_to_ask_again() -> None:
     brokers, offsets = Brokers(2), Offsets(NAME)
     brokers.make(NAME, A)
@@ -365,7 +421,7 @@ async def test_while_the_brokers_do_not_agree_clients_are_to_ask_again() -> None
     async with looking(topics, offsets):
         await confirmed(topics, brokers, offsets)
         brokers.make(NAME, B, at=[0])
-        topics.learn(NAME, Topic(bytes([B]) * 16, 3))
+        assert await told(topics, B)
         with pytest.raises(TopicInDoubt):
             await topics.partitions_of([NAME])
         with pytest.raises(TopicInDoubt):
@@ -386,7 +442,7 @@ async def test_while_the_brokers_cannot_say_the_former_topics_offsets_are_neithe
         if why == "too few answer":
             brokers.down = {0}
         brokers.make(NAME, B, at=[1])
-        topics.learn(NAME, Topic(bytes([B]) * 16, 3))
+        assert await told(topics, B)
         await until(lambda: "neither served nor taken" in caplog.text)
         await looked(offsets, 5)
         assert topics.blocked([NAME]) == [NAME]
@@ -442,10 +498,10 @@ async def test_a_client_that_is_told_of_no_ids_is_told_of_the_topic_when_its_id_
         await confirmed(topics, brokers, offsets)
         brokers.down = {2}
         brokers.make(NAME, B, at=[3])
-        await topics.learn_ids([NAME, "no concern"])
+        await topics.look_at({NAME: ZERO_UUID, "no concern": ZERO_UUID})
         assert brokers.asked_each == [[NAME]]
         assert topics.blocked(None) == [NAME]
-        await topics.learn_ids(["no concern"])
+        await topics.look_at({"no concern": ZERO_UUID})
         assert brokers.asked_each == [[NAME]]
 
 
@@ -481,8 +537,9 @@ async def test_nothing_is_committed_for_what_may_be_another_topic_though_nobody_
     topics = topics_of(brokers, QUICK._replace(wait=0.02, doubt=60.0))
     async with looking(topics, offsets):
         await confirmed(topics, brokers, offsets)
+        brokers.make(NAME, B, at=[1])
+        assert await told(topics, B)
         brokers.unclear = {NAME}
-        topics.learn(NAME, Topic(bytes([B]) * 16, 3))
         with pytest.raises(TopicInDoubt):
             await topics.partitions_of([NAME])
 
@@ -546,16 +603,15 @@ async def test_no_commit_for_a_topic_that_exists_is_ever_deleted(seed: int) -> N
 
     async def commit() -> None:
         name = rng.choice(names)
-        told = brokers.views[rng.randrange(3)].get(name)
-        if told is None:
+        seen = brokers.views[rng.randrange(3)].get(name)
+        if seen is None or not await told(topics, seen.topic_id[0], name):
             return
-        topics.learn(name, told)
         try:
             if name not in topics.partition_counts and (await topics.partitions_of([name]))[name] == 0:
                 return
         except TopicInDoubt:
             return
-        stored[name].append(told.topic_id[0])
+        stored[name].append(seen.topic_id[0])
 
     commits: list[Awaitable[None]] = []
     task = asyncio.create_task(topics.run(Stored()))
@@ -594,8 +650,11 @@ async def test_a_topic_that_somebody_sees_between_is_not_believed_gone() -> None
         async def all(self, names: Collection[str]) -> dict[str, Topic | None]:
             view = dict(await super().all(names))
             if view == {NAME: None}:
-                topics.learn(NAME, Topic(bytes([A]) * 16, 3))
+                await topics.look_at({NAME: bytes([A]) * 16})
             return view
+
+        async def each(self, names: Collection[str]) -> list[View]:
+            return [{NAME: Topic(bytes([A]) * 16, 3)}]
 
     brokers, offsets = SeenByAClient(2), Offsets(NAME)
     brokers.make(NAME, A)
@@ -618,7 +677,7 @@ async def test_a_third_topic_under_the_name_while_offsets_of_the_first_are_delet
         brokers.make(NAME, B)
         await until(lambda: offsets.deleted == [NAME])
         brokers.make(NAME, third)
-        topics.learn(NAME, Topic(bytes([third]) * 16, 3))
+        assert await told(topics, third)
         offsets.may_delete.set()
         await until(lambda: topics.partition_counts == {NAME: 3})
         before = list(offsets.deleted)

@@ -344,6 +344,7 @@ def test_that_snapshots_stay_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     assert fails()
 
 
+@pytest.mark.soak
 def test_that_one_in_the_making_is_kept_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionSnapshots, "_admitting", lambda *_: nullcontext())
     assert fails()

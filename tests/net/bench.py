@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, cast
 
 from shim.api import Services
 from shim.config import HostPort, Settings
-from shim.net.session import ClientSession, Sessions
+from shim.net.session import ClientSession
+from shim.net.sessions import Sessions
 from tests.following.believed import any_topic
+from tests.security.authorizers import NO_AUTHORIZER
 
 HOST = "127.0.0.1"
 WAIT_SECONDS = 5.0
@@ -83,7 +85,7 @@ class BrokerConnection(asyncio.Protocol):
             self.requests.append(self._bytes[position:end])
             position = end
             if self._broker.answers:
-                self.respond(int.from_bytes(self.requests[-1][8:12], "big"))
+                self.respond(int.from_bytes(self.requests[-1][8:12], "big", signed=True))
         self._bytes = self._bytes[position:]
 
     def respond(self, correlation_id: int, size: int = 4) -> None:
@@ -155,15 +157,18 @@ class Bench:
         self.addresses = addresses
         self.runtime = FakeRuntime()
         self.sessions = Sessions()
+        self.settings = Settings()
         self.made: list[ClientSession] = []
         offered: Mapping[int, tuple[int, int]] = {}
         unusable = cast(Any, Unusable())
-        self.services = Services(cast(Any, self.runtime), unusable, unusable, offered, unusable, any_topic())
+        self.services = Services(
+            cast(Any, self.runtime), unusable, unusable, offered, unusable, any_topic(), NO_AUTHORIZER
+        )
         self.port = 0
         self._clients: list[Client] = []
 
     def session(self) -> ClientSession:
-        session = ClientSession(self.services, Settings(), None, lambda: self.addresses, self.sessions)
+        session = ClientSession(self.services, self.settings, None, lambda: self.addresses, self.sessions)
         self.made.append(session)
         return session
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
 from typing import Any, cast
 
 import pytest
@@ -13,9 +14,11 @@ import pytest
 from shim.api import Services
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port_range
-from shim.net import CannotListen, Listeners
+from shim.listener_config import Listener
+from shim.net import CannotListen, Limits, Listeners
 from shim.upstream import PortMap
 from tests.net.bench import HOST, until
+from tests.security.authorizers import NO_AUTHORIZER
 
 BROKERS = {0: HostPort("kafka", 1), 1: HostPort("kafka", 2)}
 
@@ -28,11 +31,28 @@ class FakeCluster:
         return []
 
 
-def listeners_at(port: int) -> Listeners:
-    services = Services(
-        cast(Any, None), cast(Any, FakeCluster()), PortMap(HOST, port), {}, cast(Any, None), cast(Any, None)
+def listeners_at(*ports: int, settings: Settings | None = None, limits: Limits | None = None) -> Listeners:
+    """A listener at each port."""
+    settings = settings or Settings()
+    return Listeners(
+        [
+            (
+                Listener(f"AT-{port}", HostPort(HOST, port), HostPort(HOST, port), "PLAINTEXT", settings),
+                Services(
+                    cast(Any, None),
+                    cast(Any, FakeCluster()),
+                    PortMap(HOST, port),
+                    {},
+                    cast(Any, None),
+                    cast(Any, None),
+                    NO_AUTHORIZER,
+                ),
+                None,
+            )
+            for port in ports
+        ],
+        limits or Limits.of(settings),
     )
-    return Listeners(HostPort(HOST, port), services, Settings())
 
 
 def accepting(port: int) -> list[int]:
@@ -108,8 +128,64 @@ async def test_close_cuts_off_the_connections() -> None:
     await listeners.open()
     with socket.socket() as client:
         client.connect((HOST, port))
-        await until(lambda: len(listeners._sessions) == 1)
+        (one,) = listeners._ports
+        await until(lambda: len(one._sessions) == 1)
         listeners.close()
-        await until(lambda: not len(listeners._sessions))
+        await until(lambda: not len(one._sessions))
         with contextlib.suppress(ConnectionError):  # an end is as good as a reset
             assert client.recv(1) == b""
+
+
+async def test_listeners_too_near_to_each_other_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    port = free_port_range(5, HOST)
+    listeners = listeners_at(port, port + 2)
+    line = f"the listeners' ports are too near to each other: port {port + 2} would be broker 1 of AT-{port} and"
+    try:
+        await listeners.open()
+        for _ in range(2):
+            await listeners.follow(BROKERS)
+        assert listeners.refused[0] == f"{line} bootstrap of AT-{port + 2}"
+        assert caplog.messages[0] == listeners.refused[0]
+        assert len(set(caplog.messages)) == len(caplog.messages)
+        await listeners.follow({0: BROKERS[0]})
+        assert listeners.refused == ()
+    finally:
+        listeners.close()
+
+
+@pytest.mark.parametrize(
+    ("security_protocol", "api", "of_strangers"),
+    [("PLAINTEXT", (8, 2), False), ("SASL_PLAINTEXT", (17, 1), True)],
+    ids=["OffsetCommit", "SaslHandshake"],
+)
+async def test_all_listeners_share_the_room_for_requests(
+    security_protocol: str, api: tuple[int, int], of_strangers: bool
+) -> None:
+    settings = Settings(
+        queued_max_request_bytes=80_000,
+        upstream_security_protocol=security_protocol,
+        upstream_sasl_username="shim",
+        upstream_sasl_password="secret",
+    )
+    limits = Limits.of(settings)
+    room, most = (limits.strangers, 10_000) if of_strangers else (limits.budget, 80_000)
+    first, second = free_port_range(1), free_port_range(1)
+    ports = listeners_at(first, second, settings=settings, limits=limits)
+    await ports.open()
+    try:
+        announced = struct.pack(">ihhi", most - 1000, *api, 1)
+        _, one = await asyncio.open_connection(HOST, first)
+        one.write(announced)
+        await until(lambda: room.taken == most - 1000)
+        _, other = await asyncio.open_connection(HOST, second)
+        other.write(announced)
+        await until(lambda: len(room) == 1)
+        one.close()
+        await until(lambda: not len(room))
+        assert room.taken == most - 1000
+        other.close()
+        await until(lambda: not room.taken)
+        assert limits.budget.taken == limits.strangers.taken == 0
+    finally:
+        ports.close()

@@ -11,20 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages.produce import produce_acks
-from shim.net.requests import MAX_BEGINNING, BadRequest, Head, RequestReader
+from shim.net.requests import BadRequest, Head, RequestReader
+from tests.net.reused_memory import in_reused_memory
 
 MAX_BYTES = 1_000_000
 AT_ONCE_BYTES = 100
 
 
-def answered(data: bytes, start: int, end: int, version: int) -> bool | None:
-    acks = produce_acks(data, start, end, version)
-    return None if acks is None else acks != 0
+def answered(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[bool | None, int]:
+    acks, said = produce_acks(data, start, end, version)
+    return None if acks is None else acks != 0, said
 
 
 class FakeRoute(NamedTuple):
     forwarded: bool
-    answered: Callable[[bytes, int, int, int], bool | None] | None = None
+    answered: Callable[[bytes | memoryview, int, int, int], tuple[bool | None, int]] | None = None
     several: object | None = None
 
 
@@ -52,17 +53,23 @@ class Sink:
         self.passed_on = b""
         self.served: list[bytes] = []
         self.order: list[int] = []
+        self.room = 1 << 31
+        self.asked: list[int] = []
 
     @property
     def stopped(self) -> bool:
         return len(self.order) >= self.stop_after
+
+    def admit(self, size: int) -> bool:
+        self.asked.append(size)
+        return size <= self.room
 
     def forward_begins(self, head: Head, route: FakeRoute, *, answered: bool) -> None:
         assert route.forwarded
         self.begun.append((head.correlation_id, answered))
         self.order.append(head.correlation_id)
 
-    def forward(self, data: bytes) -> None:
+    def forward(self, data: bytes | memoryview) -> None:
         self.passed_on += data
 
     def several(self, route: FakeRoute, data: bytes, position: int) -> int:
@@ -129,7 +136,7 @@ def test_any_split_gives_the_same_requests(data: st.DataObject) -> None:
     sink = Sink()
     reader = RequestReader(ROUTES, MAX_BYTES, sink)
     for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        reader.feed(whole[start:stop])
+        in_reused_memory(reader.feed, whole[start:stop])
     assert sink.begun == begun
     assert sink.order == order
     assert sink.served == [frames[1], frames[5]]
@@ -153,7 +160,7 @@ def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[in
     reader = RequestReader(ROUTES, MAX_BYTES, sink)
     places = sorted(min(cut, len(whole)) for cut in cuts)
     for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
-        reader.feed(whole[start:stop])
+        in_reused_memory(reader.feed, whole[start:stop])
     assert sink.order == list(range(len(frames)))
     assert sink.served == [each for each, kind in zip(frames, kinds, strict=True) if kind != "forwarded"]
     assert sink.passed_on == b"".join(each for each, kind in zip(frames, kinds, strict=True) if kind == "forwarded")
@@ -209,13 +216,105 @@ def test_what_came_before_a_bad_request_has_been_handed_on() -> None:
     assert sink.served == [good]
 
 
-def test_acks_of_a_produce_request_cut_short() -> None:
-    """Its length says that nothing more comes: what is there decides, and the broker gets it as it is."""
-    whole = produce(9, 1, 0, txn=b"transaction")
-    at = produce_acks(whole, 0, len(whole), 9)
-    assert at == 0
-    for end in range(12, whole.index(b"records")):
-        assert produce_acks(whole, 0, end, 9) is None
+def test_what_is_served_can_change_between_two_requests() -> None:
+    sink = Sink()
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    first = frame(8, 2, 1, b"body")
+    reader.feed(first)
+    reader.serve({8 << 16 | 2: SERVE}, 20, limit="another.max.bytes", unserved="before its time")
+    reader.feed(first)
+    with pytest.raises(BadRequest, match="api key 1 version 4 before its time"):
+        reader.feed(frame(1, 4, 2, b""))
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader.serve({8 << 16 | 2: SERVE}, 20, limit="another.max.bytes", unserved="before its time")
+    with pytest.raises(BadRequest, match=r"a request of 28 bytes is larger than another.max.bytes \(20\)"):
+        reader.feed(frame(8, 2, 3, bytes(20)))
+    assert sink.served == [first, first]
+
+
+def test_a_request_that_was_long_in_coming_is_not_served_any_more() -> None:
+    sink = Sink()
+    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    late = frame(8, 2, 1, b"body")
+    reader.feed(late[:-1])
+    reader.serve({1 << 16 | 4: FORWARD}, MAX_BYTES, unserved="too late")
+    with pytest.raises(BadRequest, match="api key 8 version 2 too late"):
+        reader.feed(late[-1:])
+    assert sink.served == []
+
+
+class TokenSink(Sink):
+    """Stopped by each token, until the next call of `go_on`."""
+
+    def __init__(self) -> None:
+        super().__init__(stop_after=1)
+        self.reader = RequestReader(ROUTES, MAX_BYTES, self, small=10)
+        self.tokens: list[bytes] = []
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.order)
+
+    def token(self, frame: bytes) -> None:
+        self.tokens.append(frame)
+        self.order.append(len(self.tokens))
+
+    def go_on(self) -> None:
+        """As often as there is a token."""
+        while self.order:
+            self.order.clear()
+            self.reader.feed(b"")
+
+
+@pytest.mark.parametrize("step", [*range(1, 30), 1000])
+def test_tokens_without_a_header_are_cut_out_however_they_come(step: int) -> None:
+    sink = TokenSink()
+    wanted = [b"\0\0\0\x03abc", b"\0\0\0\0", b"\0\0\0\x0a0123456789"]
+    request, rest = frame(8, 2, 1, b"body"), b"\0\0\0\x02x"
+    data = b"".join(wanted) + rest
+    sink.reader.feed(request + data[:3])
+    sink.reader.serve({}, 10, limit="token.max", token=sink.token)
+    sink.go_on()
+    for position in range(3, len(data), step):
+        sink.reader.feed(data[position : position + step])
+        sink.go_on()
+    assert (sink.served, sink.tokens) == ([request], wanted)
+    assert sink.reader.mid_request
+    sink.reader.feed(b"y" + request)
+    assert sink.tokens[-1] == rest + b"y"
+    sink.reader.serve(ROUTES, MAX_BYTES)
+    sink.go_on()
+    assert sink.served == [request, request]
+    assert not sink.reader.mid_request
+
+
+@pytest.mark.parametrize("size", [11, -1, 2**31 - 1])
+def test_a_token_has_a_size_that_can_be(size: int) -> None:
+    sink = TokenSink()
+    sink.reader.serve({}, 10, limit="token.max", token=sink.token)
+    with pytest.raises(BadRequest, match=f"a token of {size} bytes; token.max is 10"):
+        sink.reader.feed(struct.pack(">i", size))
+    assert (sink.tokens, sink.asked) == ([], [])
+
+
+def test_a_large_token_is_kept_when_there_is_room_for_it_and_stands_for_itself() -> None:
+    sink = TokenSink()
+    sink.reader.serve({}, 20, limit="token.max", token=sink.token)
+    sink.room = 0
+    token = struct.pack(">i", 11) + bytes(11)
+    sink.reader.feed(token[:4])
+    assert (sink.asked, sink.reader.mid_request) == ([11], False)
+    sink.room = 11
+    sink.reader.feed(token[4:5])
+    unfinished = sink.reader.unfinished
+    assert sink.reader.mid_request
+    sink.reader.feed(token[5:-1])
+    assert unfinished is not None
+    assert sink.reader.unfinished is unfinished
+    sink.reader.feed(token[-1:] + token[:5])
+    sink.go_on()
+    assert sink.tokens == [token]
+    assert sink.reader.unfinished not in (None, unfinished)
 
 
 @given(st.data())
@@ -247,17 +346,70 @@ def test_a_request_that_has_begun_goes_on_after_a_stop(position: int) -> None:
     assert sink.passed_on + b"".join(sink.served) == frames[position]
 
 
-def test_a_produce_request_that_hides_its_acks_is_not_collected_without_end() -> None:
-    start = struct.pack(">ihhih", MAX_BYTES, 0, 9, 1, -1) + b"\x01\x00\xff\xff\x3f"  # one tag of a megabyte
-    reader = RequestReader(ROUTES, MAX_BYTES, Sink())
-    reader.feed(start + bytes(MAX_BEGINNING - len(start)))
-    with pytest.raises(BadRequest, match="api key 0: a header of more than 131072 bytes"):
-        reader.feed(b"x")
+# Room for what is collected.
 
 
-def test_the_longest_strings_of_a_produce_header_are_let_through() -> None:
+def served(correlation_id: int, size: int) -> bytes:
+    return frame(8, 2, correlation_id, bytes(size))
+
+
+def forwarded_frame(correlation_id: int, size: int) -> bytes:
+    return frame(1, 4, correlation_id, bytes(size))
+
+
+def test_a_large_request_is_not_kept_before_there_is_room_for_it() -> None:
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
-    for byte_range in (slice(0, 60_000), slice(60_000, None)):
-        reader.feed(produce(3, 1, 0, client_id=b"c" * 32_767, txn=b"t" * 32_767)[byte_range])
-    assert sink.begun == [(1, False)]
+    sink.room = 0
+    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
+    small, large = served(1, 50), served(2, 90_000)
+    reader.feed(small + large[:30])
+    assert (sink.served, sink.asked) == ([small], [len(large) - 4])
+    assert not reader.mid_request, "its collection has not begun"
+    sink.room = 1 << 20
+    reader.feed(b"")
+    reader.feed(large[30:])
+    assert sink.served == [small, large]
+
+
+def test_whoever_is_forwarded_or_small_needs_no_room() -> None:
+    sink = Sink()
+    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
+    reader.feed(forwarded_frame(1, 90_000) + served(2, 80))
+    assert sink.asked == []
+    assert len(sink.order) == 2
+
+
+def test_what_came_before_a_request_without_room_is_passed_on_once() -> None:
+    sink = Sink()
+    sink.room = 0
+    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
+    first, large = forwarded_frame(1, 500), served(2, 900)
+    reader.feed(first + large)
+    assert sink.passed_on == first
+    sink.room = 1 << 20
+    reader.feed(b"")
+    assert (sink.passed_on, sink.served) == (first, [large])
+
+
+def test_a_part_that_is_kept_stands_for_itself_until_it_is_whole() -> None:
+    reader = RequestReader(ROUTES, 1_000_000, Sink())
+    one, other = served(1, 500), served(2, 500)
+
+    def held() -> object:
+        return reader.unfinished
+
+    assert held() is None
+    seen: list[object] = []
+    for at in (3, 7):
+        reader.feed(one[at - 4 if at > 3 else 0 : at])
+        seen.append(held())
+    assert seen[0] is seen[1] is not None, "of a head that drips"
+    reader.feed(one[7:100])
+    begun = held()
+    reader.feed(one[100:200])
+    assert begun is held() is not None
+    reader.feed(one[200:] + other[:5])
+    assert held() is not None
+    assert all(held() is not each for each in (*seen, begun))
+    reader.feed(other[5:])
+    assert held() is None

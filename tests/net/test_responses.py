@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.net.responses import BadResponse, ResponseQueue, ResponseReader, Slot
+from shim.net.order import ResponseQueue, Slot
+from shim.net.responses import MAX_TOKEN_BYTES, BadResponse, ResponseReader
+from tests.net.reused_memory import in_reused_memory
 
 
 def response(correlation_id: int, size: int = 10) -> bytes:
@@ -27,7 +29,7 @@ class Wire:
         self.queue = ResponseQueue(self._write, self._stream_ready)
         self.reader = ResponseReader(self.queue)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
         assert data
         self.written += data
         self.writes += 1
@@ -36,7 +38,7 @@ class Wire:
         self.ready = True
 
     def receive(self, data: bytes) -> None:
-        if not self.reader.feed(data):
+        if not in_reused_memory(self.reader.feed, data):
             self.held = True
         self.settle()
 
@@ -121,6 +123,29 @@ def test_a_response_too_short_for_its_header_is_refused() -> None:
     wire.reader.expect_stream(0)
     with pytest.raises(BadResponse, match="a response of 3 bytes"):
         wire.reader.feed(struct.pack(">ii", 3, 0))
+
+
+@pytest.mark.parametrize("step", [1, 3, 5, 100])
+def test_tokens_without_a_header_come_between_responses(step: int) -> None:
+    wire = Wire()
+    first, empty, token, last = (wire.queue.reserve() for _ in range(4))
+    wire.reader.expect_whole(1, lambda got: wire.queue.fill(first, got))
+    wire.reader.expect_token(lambda got: wire.queue.fill(empty, got))
+    wire.reader.expect_token(lambda got: wire.queue.fill(token, got))
+    wire.reader.expect_whole(2, lambda got: wire.queue.fill(last, got))
+    sent = response(1) + struct.pack(">i", 0) + struct.pack(">i", 3) + b"abc" + response(2)
+    for position in range(0, len(sent), step):
+        wire.receive(sent[position : position + step])
+    assert wire.written == sent
+    assert wire.reader.owed == 0
+
+
+@pytest.mark.parametrize("size", [-1, MAX_TOKEN_BYTES + 1])
+def test_a_token_of_a_size_that_cannot_be_is_refused(size: int) -> None:
+    wire = Wire()
+    wire.reader.expect_token(lambda _: None)
+    with pytest.raises(BadResponse, match=f"a token of {size} bytes"):
+        wire.receive(struct.pack(">i", size))
 
 
 def test_streams_that_came_together_leave_together() -> None:

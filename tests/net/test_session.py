@@ -24,8 +24,10 @@ from protocol.messages.offset_commit import (
 from shim.config import HostPort
 from shim.net import session as session_module
 from shim.net.broker_side import BrokerSide
+from shim.net.overdue import Overdue
 from shim.net.session import MAX_PENDING
 from shim.upstream.cluster_topics import View
+from shim.upstream.read_buffer import READ_BYTES
 from tests.following.believed import QUICK, Brokers, topics_of
 from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle, until
 
@@ -131,9 +133,57 @@ async def test_a_client_that_does_not_read_stops_the_broker() -> None:
         broker.respond(1, size)
         await settle(broker.transport.get_write_buffer_size)
         assert broker.full
-        assert shim.buffered < 1_000_000
+        assert shim.buffered <= 2 * READ_BYTES
         client.writer.transport.resume_reading()  # type: ignore[attr-defined]
         await client.receive(1, size)
+
+
+async def test_what_waits_for_a_slow_client_is_not_written_over() -> None:
+    """All connections are read into the same memory: the responses of one must not show in those of another."""
+    size, large, rounds = 4_000_000, 20_000_000, 12
+    async with bench() as shim:
+        shim.broker.answers = False
+        slow = await shim.client()
+        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        slow.writer.write(fetch(1))
+        await shim.broker.requests(1)
+        to_slow = shim.broker.connections[-1]
+        to_slow.respond(1, large)
+        assert await settle(to_slow.transport.get_write_buffer_size)
+        assert shim.buffered
+        quick = await shim.client()
+        quick.writer.write(b"".join(fetch(100 + number) for number in range(rounds)))
+        await until(lambda: len(shim.broker.connections) == 2)
+        await shim.broker.requests(rounds)
+        for number in range(rounds):
+            shim.broker.connections[-1].respond(100 + number, size)
+            await quick.receive(100 + number, size)
+        slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await slow.receive(1, large)
+
+
+async def test_what_waits_for_a_slow_broker_is_not_written_over() -> None:
+    size, large, rounds = 4_000_000, 20_000_000, 6
+    async with bench() as shim:
+        shim.broker.reads = False
+        slow = await shim.client()
+        slow.writer.write(filled(1, b"s", large))
+        await until(lambda: bool(shim.broker.connections))
+        assert await settle(slow.writer.transport.get_write_buffer_size)
+        to_slow = shim.broker.connections[-1]
+        shim.broker.reads = True
+        quick = await shim.client()
+        for number in range(rounds):
+            quick.writer.write(filled(100 + number, b"q", size))
+            await quick.receive(100 + number)
+        to_slow.transport.resume_reading()
+        await slow.receive(1)
+        assert to_slow.requests == [filled(1, b"s", large)]
+
+
+def filled(correlation_id: int, byte: bytes, size: int) -> bytes:
+    """A Produce request."""
+    return request(0, 3, correlation_id, struct.pack(">hh", -1, 1) + byte * size)
 
 
 async def test_a_broker_that_does_not_read_stops_the_client() -> None:
@@ -161,8 +211,11 @@ class Listening:
         self.full = 0
         self.failed: list[str] = []
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self.written += data
+
+    def responding(self) -> None:
+        pass
 
     def broker_full(self) -> None:
         self.full += 1
@@ -182,7 +235,7 @@ class Listening:
 async def test_a_link_opened_while_the_client_is_full_is_not_read_from() -> None:
     async with bench() as shim:
         client = Listening()
-        side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0)
+        side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0, overdue=Overdue(5.0, 5.0))
         side.expect_stream(1)
         side.forward(fetch(1))
         await until(lambda: client.written == response(1))
@@ -202,18 +255,42 @@ async def test_a_link_opened_while_the_client_is_full_is_not_read_from() -> None
         assert client.failed == []
 
 
+@pytest.mark.own_ids
+@pytest.mark.parametrize("answers", ["its own", "another's"])
+async def test_an_answer_to_another_question_decides_nothing(answers: str) -> None:
+    """A client that had the two sides count its requests differently knows its own ids, not that of the question."""
+    async with bench() as shim:
+        shim.broker.answers = False
+        client = Listening()
+        side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0, overdue=Overdue(5.0, 5.0))
+        asked = [asyncio.ensure_future(side.ask(API_VERSIONS)) for _ in range(2)]
+        sent = await shim.broker.requests(2)
+        ids = [int.from_bytes(frame[8:12], "big", signed=True) for frame in sent]
+        assert ids[0] != ids[1]
+        assert 1 not in ids, "the client's"
+        shim.broker.connections[0].respond(ids[0] if answers == "its own" else 1)
+        if answers == "its own":
+            answer = response(ids[0])
+            assert await asked[0] == answer[:4] + response(1)[4:8] + answer[8:], "under the client's id"
+        else:
+            await until(lambda: len(client.failed) == 1)
+            assert "cannot be followed" in client.failed[0]
+            assert not asked[0].done()
+        side.close("over")
+
+
 async def test_who_asked_the_broker_hears_of_the_end() -> None:
     async with bench() as shim:
         shim.broker.answers = False
         client = Listening()
-        side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0)
-        asked = side.ask(1, API_VERSIONS)
+        side = BrokerSide(client, client.write, lambda: shim.addresses, 5.0, overdue=Overdue(5.0, 5.0))
+        asked = side.ask(API_VERSIONS)
         await shim.broker.requests(1)
         side.close("the client has left")
         with pytest.raises(ConnectionError, match="the client has left"):
             await asked
         with pytest.raises(ConnectionError, match="the client is gone"):
-            await side.ask(2, API_VERSIONS)
+            await side.ask(API_VERSIONS)
         await until(lambda: shim.broker.connections[0].lost)
 
 
@@ -285,10 +362,29 @@ async def test_a_broker_that_cannot_be_reached_ends_the_clients_connection(
         client = await shim.client()
         client.writer.write(fetch(1))
         assert await client.ended() == b""
-    (record,) = caplog.records
+    record = caplog.records[-1]
     assert record.levelno == logging.DEBUG
     assert "lost the broker: " in record.message
     assert reason in record.message
+
+
+async def test_a_broker_that_cannot_be_reached_has_one_line_for_all_clients(caplog: pytest.LogCaptureFixture) -> None:
+    async with bench() as shim:
+        there, shim.addresses = shim.addresses, [HostPort("127.0.0.1", 1)]
+
+        async def cut_off() -> None:
+            client = await shim.client()
+            client.writer.write(fetch(1))
+            assert await client.ended() == b""
+
+        await cut_off()
+        await cut_off()
+        expected = "clients have no broker at 127.0.0.1:1 for now: Connection refused"
+        assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [expected]
+        shim.addresses = there
+        client = await shim.client()
+        client.writer.write(fetch(1))
+        await client.receive(1)
 
 
 async def test_a_broker_that_answers_something_else_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -59,7 +59,15 @@ def _cut_the_list(jars: JarSet) -> None:
     os.truncate(jars.folder / "complete.json", 40)
 
 
-@pytest.mark.parametrize("damage", [_remove_a_jar, _cut_a_jar, _lose_the_list, _cut_the_list])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _remove_a_jar,
+        pytest.param(_cut_a_jar, marks=pytest.mark.soak),
+        pytest.param(_lose_the_list, marks=pytest.mark.soak),
+        _cut_the_list,
+    ],
+)
 def test_a_damaged_set_is_fetched_again(cache: Path, damage: Callable[[JarSet], None]) -> None:
     first = jar_set(ZOOKEEPER)
     sizes = {jar.name: jar.stat().st_size for jar in first.jars}

@@ -100,10 +100,10 @@ def kill_and_copy(
     assert "Traceback" not in shim.log()
 
 
-def test_three_kills_and_a_transaction_that_times_out(
+def test_a_kill_and_a_transaction_that_times_out(
     own_broker: Broker, make_topic: TopicFactory, group: str, tmp_path: Path
 ) -> None:
-    victims = ["shim", "copier", "broker", "frozen"]
+    victims = ["shim", "frozen"]
     kill_and_copy(own_broker, make_topic, group, tmp_path, random.Random(7), victims, confluent_kafka, "the-one")
 
 

@@ -42,50 +42,36 @@ async def turns_of_the_loop() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_new_broker_is_followed_before_the_client_hears_of_it() -> None:
+async def test_what_the_shim_was_told_is_followed() -> None:
     followed = Followed()
-    await followed.cluster.learn({1: A, 2: B}, whole=True)
-    await followed.cluster.learn({1: A, 2: B, 3: C}, whole=True)
+    await followed.cluster.take({1: A, 2: B})
+    await followed.cluster.take({1: A, 2: B, 3: C})
     assert followed.views == [{1: A, 2: B}, {1: A, 2: B, 3: C}]
     assert followed.cluster.address_of(3) == (C,)
     assert followed.cluster.address_of(4) == ()
 
 
-async def test_a_stale_response_takes_nothing_away_and_moves_nothing() -> None:
+async def test_a_clients_response_takes_nothing_away_and_moves_nothing() -> None:
     followed = Followed()
-    await followed.cluster.learn({1: A, 2: B}, whole=True)
-    await followed.cluster.learn({1: C}, whole=True)
+    await followed.cluster.take({1: A, 2: B})
+    await followed.cluster.hear({1: C}, whole=True)
     assert followed.cluster.brokers == {1: A, 2: B}
     assert followed.views == [{1: A, 2: B}]
 
 
-async def test_what_is_learned_at_the_same_time_is_all_kept() -> None:
+async def test_a_broker_that_is_known_has_its_port_before_anybody_hears_of_it() -> None:
     followed = Followed()
     followed.go_on.clear()
-    learning = [asyncio.create_task(followed.cluster.learn({1: A}, whole=False))]
+    taking = asyncio.create_task(followed.cluster.take({1: A}))
     await turns_of_the_loop()
-    learning += [asyncio.create_task(followed.cluster.learn({n: at}, whole=False)) for n, at in ((2, B), (3, C))]
+    hearing = [asyncio.create_task(followed.cluster.hear({1: A}, whole=True)) for _ in range(2)]
     await turns_of_the_loop()
+    assert not any(task.done() for task in hearing)
+    hearing[0].cancel()  # its client goes away
     followed.go_on.set()
-    await asyncio.gather(*learning)
-    assert followed.views == [{1: A}, {1: A, 2: B}, {1: A, 2: B, 3: C}]
-    assert followed.cluster.brokers == {1: A, 2: B, 3: C}
-
-
-async def test_a_broker_that_another_client_brought_has_its_port_too_before_anybody_hears_of_it() -> None:
-    followed = Followed()
-    followed.go_on.clear()
-    first = asyncio.create_task(followed.cluster.learn({1: A}, whole=True))
-    await turns_of_the_loop()
-    second = asyncio.create_task(followed.cluster.learn({1: A}, whole=True))
-    await turns_of_the_loop()
-    assert not second.done()
-    first.cancel()  # its client goes away; the port is opened all the same
-    await turns_of_the_loop()
-    assert not second.done()
-    followed.go_on.set()
-    await second
+    await hearing[1]
     assert followed.done == 1
+    await taking
 
 
 @asynccontextmanager
@@ -114,11 +100,51 @@ async def following(broker: ScriptedBroker) -> AsyncIterator[tuple[Cluster, asyn
 async def test_another_view_in_a_response_has_the_shim_look_for_itself(seen: Mapping[int, HostPort]) -> None:
     async with scripted_broker() as broker, following(broker) as (cluster, views):
         broker.brokers = {1: broker.address, 5: C}
-        await cluster.learn(seen, whole=True)
+        await cluster.hear(seen, whole=True)
         async with asyncio.timeout(10):
             while await views.get() != broker.brokers:
                 pass
         assert cluster.brokers == broker.brokers
+
+
+async def test_an_address_that_only_a_client_was_told_of_is_never_taken() -> None:
+    """It is answered when the shim has looked for itself; until then nothing is said to it."""
+    async with scripted_broker() as broker, following(broker) as (cluster, views):
+        while not broker.asked.empty():
+            broker.asked.get_nowait()
+        for _ in range(3):
+            await asyncio.wait_for(cluster.hear({1: broker.address, 7: C}, whole=False), 10)
+            assert broker.asked.get_nowait(), "the shim has asked"
+            assert cluster.brokers == {1: broker.address}
+            assert cluster.any_address() == (broker.address,)
+        while not views.empty():
+            assert views.get_nowait() == {1: broker.address}
+
+
+async def test_a_new_broker_is_known_when_the_client_hears_of_it() -> None:
+    async with scripted_broker() as broker, following(broker) as (cluster, _):
+        broker.brokers = {1: broker.address, 5: C}
+        await asyncio.wait_for(cluster.hear({5: C}, whole=False), 10)
+        assert cluster.address_of(5) == (C,)
+
+
+async def test_a_client_does_not_wait_for_ever_for_a_look_that_does_not_end() -> None:
+    cluster = Cluster([A], Settings(), patience_seconds=0.01)
+    await asyncio.wait_for(cluster.hear({1: C}, whole=False), 10)
+    assert cluster.brokers == {}
+
+
+async def test_a_broker_that_has_moved_is_looked_for_where_it_is_now() -> None:
+    """Without ever having been seen to be away."""
+    async with scripted_broker() as broker, following(broker) as (cluster, views):
+        for address in (B, C):
+            broker.brokers = {1: broker.address, 2: address}
+            await cluster.hear({2: address}, whole=False)
+            async with asyncio.timeout(10):
+                while await views.get() != broker.brokers or cluster.address_of(2) != (address,):
+                    pass
+            await cluster.hear({2: A}, whole=False)  # somebody knows no better
+            assert cluster.address_of(2) == (address,)
 
 
 async def test_a_host_that_is_no_host_name_does_not_end_the_following() -> None:
@@ -134,7 +160,7 @@ async def test_a_host_that_is_no_host_name_does_not_end_the_following() -> None:
 async def test_bootstrap_tries_the_brokers_and_then_what_it_was_given() -> None:
     followed = Followed()
     assert followed.cluster.any_address() == (A,)
-    await followed.cluster.learn({2: B}, whole=True)
+    await followed.cluster.take({2: B})
     assert followed.cluster.any_address() == (B, A)
 
 
@@ -180,3 +206,14 @@ def test_the_stable_choice_needs_nothing_but_the_ids() -> None:
     assert [stable_choice(partition, {5, 1, 3}) for partition in range(4)] == [1, 3, 5, 1]
     with pytest.raises(ValueError, match="no broker is known"):
         stable_choice(0, ())
+
+
+@pytest.mark.parametrize(("told", "listens"), [(9092, 19092), (19092, 9092)])
+def test_ports_that_are_others_on_the_way(told: int, listens: int) -> None:
+    ports = PortMap("nat.example.org", told, listens)
+    assert ports.of(3) == HostPort("nat.example.org", told + 4)
+    assert ports.listening_of(3) == listens + 4
+    last = 65535 - 19092 - 1
+    assert (ports.has(last), ports.has(last + 1)) == (True, False)
+    with pytest.raises(ValueError, match="would need port 65536"):
+        ports.listening_of(last + 1)

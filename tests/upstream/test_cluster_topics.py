@@ -67,7 +67,7 @@ async def test_of_a_cluster_of_which_no_broker_is_known_not_all_can_be_asked() -
 async def test_who_leaves_while_brokers_are_asked_leaves_nothing_behind() -> None:
     cluster = Cluster([HostPort("127.0.0.1", 1)], Settings())
     async with scripted_broker() as broker:
-        await cluster.learn({1: broker.address}, whole=True)
+        await cluster.take({1: broker.address})
         topics = ClusterTopics(cluster, Settings())
         before = asyncio.all_tasks()
         leaving = asyncio.create_task(topics.each(["orders"]))

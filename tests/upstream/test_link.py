@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import cast
 
 import pytest
 
 from shim.config import HostPort
-from shim.upstream import BrokerLink
+from shim.upstream import BrokerLink, turns_of_loop
+from shim.upstream.turns import SHARE_BYTES
 
 
 class Owner:
@@ -16,7 +18,7 @@ class Owner:
         self.told: list[str] = []
         self.ended = asyncio.Event()
 
-    def link_received(self, data: bytes) -> None:
+    def link_received(self, data: bytes | memoryview) -> None:
         self.told.append(f"received {len(data)}")
 
     def link_writable(self, writable: bool) -> None:
@@ -64,3 +66,62 @@ async def test_a_link_closed_while_it_connects_tells_nothing_more() -> None:
         await asyncio.wait([link._connecting])
     assert link._connecting.cancelled()
     assert owner.told == ["writable False"]
+
+
+class Reading:
+    """A transport that knows whether it is read from."""
+
+    def __init__(self) -> None:
+        self.reads = True
+        self.closed = False
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def busy_link() -> tuple[BrokerLink, Reading]:
+    """One that waits for its turn: it has passed a share on, and might have passed on more."""
+    link, transport = BrokerLink(Owner()), Reading()
+    link.connection_made(cast(asyncio.BaseTransport, transport))
+    link.data_received(bytes(SHARE_BYTES))
+    assert not transport.reads
+    return link, transport
+
+
+async def test_a_link_whose_turn_has_come_is_read_from() -> None:
+    _, transport = busy_link()
+    await asyncio.sleep(0)
+    assert transport.reads
+
+
+async def test_a_link_is_read_from_when_it_is_its_turn_and_its_owner_wants_it() -> None:
+    link, transport = busy_link()
+    link.set_reading(False)
+    link.set_reading(True)
+    assert not transport.reads, "it is not its turn yet"
+    link.set_reading(False)
+    await asyncio.sleep(0)
+    assert not transport.reads, "its owner does not want it"
+    link.set_reading(True)
+    assert transport.reads
+
+
+@pytest.mark.parametrize("how", ["close", "lost"])
+async def test_a_link_that_ends_while_it_waits_leaves_the_queue(how: str) -> None:
+    link, transport = busy_link()
+    if how == "close":
+        link.close()
+    else:
+        link.connection_lost(None)
+    assert len(turns_of_loop()) == 0
+    await asyncio.sleep(0)
+    assert not transport.reads

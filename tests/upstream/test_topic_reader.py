@@ -125,7 +125,7 @@ class Two:
     async def reader(self) -> TopicReader:
         settings = Settings(request_timeout_ms=3_600_000, socket_connection_setup_timeout_ms=3_600_000)
         cluster = Cluster(list(self.addresses.values()), settings)
-        await cluster.learn(self.addresses, whole=True)
+        await cluster.take(self.addresses)
         return TopicReader(cluster, settings, TOPIC)
 
     async def next(self, position: Position | None = None) -> Read:

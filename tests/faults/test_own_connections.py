@@ -1,0 +1,76 @@
+"""The shim's own connections to brokers, when the network has lost them: nobody tells it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages import offset_commit
+from tests.conftest import TopicFactory
+from tests.faults.census import Census, wait_settled
+from tests.faults.conftest import Relayed
+from tests.faults.conversation import Subjects
+from tests.faults.relay import Ending, Fault, Way
+from tests.wire import WireClient
+
+ITS_OWN: Final = "offset-shim"
+LIMIT_S: Final = 30.0
+
+
+def commit(relayed: Relayed, topic: str, offset: int = 5) -> ErrorCode:
+    partition = offset_commit.OffsetCommitRequestPartition(0, offset)
+    request = offset_commit.OffsetCommitRequest(
+        f"group-of-{topic}", topics=(offset_commit.OffsetCommitRequestTopic(topic, partitions=(partition,)),)
+    )
+    with WireClient(relayed.shim.broker_port(relayed.broker.node_id)) as client:
+        answer = client.ask(offset_commit.API, 8, request)
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def wait_logged(relayed: Relayed, line: str, behind: int = 0) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while line not in relayed.shim.log()[behind:]:
+        assert time.monotonic() < deadline, relayed.shim.log()[-4000:]
+        time.sleep(0.05)  # a log tells nobody when it grows
+
+
+@pytest.fixture(autouse=True)
+def _healed(relayed: Relayed) -> Iterator[None]:
+    yield
+    relayed.heal()
+
+
+def test_lost_connections_are_noticed_and_others_opened(
+    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory
+) -> None:
+    new = make_topic(on=relayed.broker)
+    logged = len(relayed.shim.log())
+    assert relayed.behind.end_all(Ending.LOST, ITS_OWN) >= 3
+    assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE, "of a topic that is known nobody is asked"
+    assert commit(relayed, new) == ErrorCode.NONE, "of this one the cluster is"
+    wait_logged(relayed, "a broker has failed, and is opened again: 127.0.0.1:", logged)
+    assert "no broker can be reached" not in relayed.shim.log()[logged:]
+    wait_settled(relayed.shim, relayed.folder, before)
+
+
+@pytest.mark.soak
+def test_while_none_of_its_own_connections_works(
+    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory
+) -> None:
+    """Those of clients do. A topic that nobody can be asked for is taken to exist, and offsets for it are taken."""
+    new = make_topic(on=relayed.broker)
+    logged = len(relayed.shim.log())
+    relayed.behind.put(Fault(Way.TO_CLIENT, ITS_OWN, end=Ending.LOST))
+    relayed.behind.end_all(Ending.LOST, ITS_OWN)
+    assert commit(relayed, new) == ErrorCode.NONE
+    assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE
+    wait_logged(relayed, "no broker can be reached, trying again every 0.5 s: 127.0.0.1:", logged)
+    wait_logged(relayed, "topics cannot be looked up for now: 127.0.0.1:", logged)
+    relayed.behind.put()
+    wait_logged(relayed, "cluster reached again, at 127.0.0.1:", logged)
+    assert commit(relayed, "there-is-none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it can be asked again"
+    wait_settled(relayed.shim, relayed.folder, before)

@@ -1,0 +1,134 @@
+"""The shim's own connections: who it is to the brokers, what it has to be allowed, and what it says when it is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from shim.demo.parts import Broker, StartFailed
+from tests.conftest import TopicFactory
+from tests.secured.broker import Rule, SecuredBroker
+from tests.secured.conftest import CREDENTIALS, OF_ALICE, SHIM_RULES, shim_settings
+from tests.secured.test_clients import TIMEOUT_S
+from tests.secured.users import MECHANISMS, PASSWORDS, unsecured_jwt
+from tests.secured.way import way_to
+from tests.shim_process import Shim
+
+_POLL_S: Final = 0.05
+
+
+def until_logged(shim: Shim, words: str) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while words not in shim.log():
+        assert time.monotonic() < deadline, shim.log()
+        time.sleep(_POLL_S)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_shim_authenticates(secured: SecuredBroker, tmp_path: Path, mechanism: str) -> None:
+    (tmp_path / "token").write_text(unsecured_jwt("shim") + "\n")
+    settings = {
+        **shim_settings(secured),
+        "upstream.sasl.mechanism": mechanism,
+        "upstream.sasl.oauthbearer.token.endpoint.url": f"file://{tmp_path}/token",
+    }
+    with Shim(secured.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
+        assert f"cluster brokers: 1 at {secured.sasl}" in shim.log()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"upstream.sasl.password": "wrong"}, "SCRAM-SHA-512 as shim: Authentication failed"),
+        ({"upstream.sasl.mechanism": "PLAIN", "upstream.sasl.password": "wrong"}, "Invalid username or password"),
+        ({"upstream.sasl.username": "nobody"}, "SCRAM-SHA-512 as nobody: Authentication failed"),
+        (
+            {
+                "upstream.sasl.mechanism": "OAUTHBEARER",
+                "upstream.sasl.oauthbearer.token.endpoint.url": "file:///nowhere/token",
+            },
+            "/nowhere/token: No such file or directory",
+        ),
+        (
+            {
+                "upstream.sasl.mechanism": "OAUTHBEARER",
+                "upstream.sasl.oauthbearer.token.endpoint.url": "file:///dev/null",
+            },
+            "OAUTHBEARER: Authentication failed",
+        ),
+    ],
+    ids=["SCRAM", "PLAIN", "nobody", "no token", "no good token"],
+)
+def test_wrong_credentials_are_one_line_and_the_end(
+    secured: SecuredBroker, tmp_path: Path, changed: dict[str, str], words: str
+) -> None:
+    shim = Shim(secured.bootstrap_servers, tmp_path / "data", settings={**shim_settings(secured), **changed})
+    with pytest.raises(StartFailed):
+        shim.start()
+    assert shim.returncode == 1
+    *_, last = shim.log().splitlines()
+    assert last.startswith("Error: the brokers do not take the shim's credentials: ")
+    assert words in last
+    assert "Traceback" not in shim.log()
+
+
+def test_a_mechanism_that_the_brokers_do_not_have(own: SecuredBroker, tmp_path: Path) -> None:
+    settings = {**shim_settings(own), "upstream.sasl.mechanism": "SCRAM-SHA-256"}
+    shim = Shim(own.bootstrap_servers, tmp_path / "data", settings=settings)
+    with pytest.raises(StartFailed):
+        shim.start()
+    assert "has no mechanism SCRAM-SHA-256, but PLAIN, SCRAM-SHA-512" in shim.log().splitlines()[-1]
+
+
+def test_brokers_that_want_no_sasl(broker: Broker, tmp_path: Path) -> None:
+    settings = {**CREDENTIALS, "upstream.security.protocol": "SASL_PLAINTEXT"}
+    shim = Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings)
+    with pytest.raises(StartFailed):
+        shim.start()
+    assert "does not want SASL, upstream.security.protocol says it does" in shim.log().splitlines()[-1]
+
+
+def test_a_password_that_is_changed_while_the_shim_runs(own: SecuredBroker, tmp_path: Path) -> None:
+    """It goes on with what it knows, says so once, and is back when it may be."""
+    settings = {**shim_settings(own), "topology.refresh.interval.ms": "100"}
+    with Shim(own.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
+        own.add_scram_user("shim", "another")
+        until_logged(shim, "no broker can be reached, trying again every 0.5 s: ")
+        time.sleep(1.5)  # it tries again all the while
+        own.add_scram_user("shim", PASSWORDS["shim"])
+        until_logged(shim, "cluster reached again")
+        assert shim.log().count("SCRAM-SHA-512 as shim: Authentication failed") == 1
+        assert shim.running
+
+
+def test_without_rights_it_says_what_is_missing_and_with_them_it_is_complete(
+    own: SecuredBroker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = make_topic(name=f"alice-{fresh_name()}", on=own.broker), f"alice-{fresh_name()}"
+    own.revoke(*SHIM_RULES)
+    own.allow(*OF_ALICE, Rule("alice", "ALL", "TRANSACTIONAL_ID", "alice", prefixed=True))
+    with Shim(own.bootstrap_servers, tmp_path / "data", settings=shim_settings(own)) as shim:
+        consumer = Consumer({**way_to(shim.bootstrap, own).librdkafka("PLAIN", "alice"), "group.id": group})
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+            until_logged(shim, f"the shim may not describe {topic}:")
+            own.allow(*SHIM_RULES)
+            producer = Producer(
+                {**way_to(shim.bootstrap, own).librdkafka("PLAIN", "alice"), "transactional.id": "alice-transactions"}
+            )
+            producer.init_transactions(TIMEOUT_S)
+            producer.begin_transaction()
+            producer.produce(topic, b"record")
+            positions, member = [TopicPartition(topic, 0, 7)], consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(positions, member, TIMEOUT_S)
+            producer.commit_transaction(TIMEOUT_S)
+            (committed,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT_S)
+        finally:
+            consumer.close()
+        assert committed.offset == 7
+        assert "AUTHORIZATION_FAILED" not in shim.log()
