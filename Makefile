@@ -32,6 +32,8 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.log load --entries 1000000
 	$(BIN)/python -m benchmarks.log compaction
 	$(BIN)/python -m benchmarks.commit
+	$(BIN)/python -m benchmarks.connections
+	$(BIN)/python -m benchmarks.proxy
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

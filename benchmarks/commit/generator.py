@@ -12,8 +12,9 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from benchmarks.commit.wire import Frames, ask, commits, exactly, fetches
 from protocol.errors import ErrorCode
@@ -105,6 +106,14 @@ class Stream:
         return count
 
 
+class Loaded(Protocol):
+    """A connection that can carry a load."""
+
+    sock: socket.socket
+
+    def stream(self, load: Load) -> Stream: ...
+
+
 class Member:
     """A connection, and the member of a group that it belongs to."""
 
@@ -161,7 +170,7 @@ class Member:
         return Stream(self.sock, frames, load.pipelined)
 
 
-def carry(members: list[Member], load: Load) -> Carried:
+def carry(members: Sequence[Loaded], load: Load) -> Carried:
     """For so many seconds every answer is followed by the next request; the last ones are waited for."""
     streams = {member.sock.fileno(): member.stream(load) for member in members[: load.connections]}
     done, unanswered = 0, len(streams) * load.pipelined

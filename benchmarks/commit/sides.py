@@ -21,28 +21,29 @@ from shim.demo.parts import Broker
 from shim.demo.processes import HOST, ShimProcess
 
 # Kafka's own defaults, in the place of those with which tests start a broker: threads, sizes, collector, compiler.
-_BROKER_PROPERTIES: Final = {
+BROKER_PROPERTIES: Final = {
     "offsets.topic.num.partitions": 50,
     "log.cleaner.dedupe.buffer.size": 134_217_728,
     "num.network.threads": 3,
     "num.io.threads": 8,
     "background.threads": 10,
 }
-_HEAP_MB: Final = 1024
-_JVM_OPTIONS: Final = (
+HEAP_MB: Final = 1024
+JVM_OPTIONS: Final = (
     *("-Xms1024m", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:TieredStopAtLevel=4"),
 )
 _CREATE_TOPICS_VERSION: Final = 5
+_GENERATOR: Final = "benchmarks.commit.generator"
 _FLUSH_BYTES: Final = 200
 
 
 class Generator:
-    """`generator.py` as a process of its own; loads one after the other."""
+    """`generator.py`, or another one, as a process of its own; loads one after the other."""
 
-    def __init__(self, port: int, connections: int) -> None:
+    def __init__(self, port: int, connections: int, *arguments: str, module: str = _GENERATOR) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.commit.generator", HOST, str(port), str(connections)],
+            [sys.executable, "-m", module, HOST, str(port), str(connections), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -105,7 +106,7 @@ class Sides(NamedTuple):
 def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterator[Sides]:
     """Both, ready, with so many members each. What they write is in `folder`."""
     with ExitStack() as running:
-        broker = Broker(folder / "kafka", heap_mb=_HEAP_MB, properties=_BROKER_PROPERTIES, jvm_options=_JVM_OPTIONS)
+        broker = Broker(folder / "kafka", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS)
         running.enter_context(broker)
         _create_topic(broker.port)
         shim = running.enter_context(

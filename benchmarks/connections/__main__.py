@@ -1,0 +1,179 @@
+"""`python -m benchmarks.connections [--json] [--idle N] [--busy N] [--seconds S]`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import psutil
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.commit.report import conditions
+from protocol.errors import ErrorCode
+from protocol.messages import find_coordinator, heartbeat, metadata, offset_commit
+from shim.demo.parts import Broker
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+TOPIC = "fetched"
+TOPIC_BYTES = 64_000_000
+RECORD_BYTES = 1_000
+FETCH_BYTES = 1 << 20
+WARM_UP = 200
+
+
+class Waits(NamedTuple):
+    """Of commits, one after the other on one connection, in milliseconds."""
+
+    p50: float
+    p99: float
+    commits: int
+
+
+def commits(port: int, seconds: float) -> Waits:
+    partition = offset_commit.OffsetCommitRequestPartition(0, 1)
+    topics = (offset_commit.OffsetCommitRequestTopic(TOPIC, partitions=(partition,)),)
+    request = offset_commit.OffsetCommitRequest("measured", topics=topics)
+    times: list[float] = []
+    with WireClient(port) as client:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until or len(times) < WARM_UP:
+            begun = time.perf_counter()
+            answer = client.ask(offset_commit.API, 8, request)
+            times.append((time.perf_counter() - begun) * 1e3)
+            if answer.topics[0].partitions[0].error_code != ErrorCode.NONE:
+                raise RuntimeError("a commit was refused")
+    return Waits(statistics.median(times), statistics.quantiles(times, n=100)[98], len(times))
+
+
+@contextmanager
+def fetching(port: int, count: int, rates: list[float]) -> Iterator[None]:
+    """So many connections fetch all the time; MB a second are added to ``rates`` at the end."""
+    command = [sys.executable, "-m", "benchmarks.connections.fetching", "127.0.0.1", str(port)]
+    with subprocess.Popen(
+        [*command, TOPIC, str(count), str(FETCH_BYTES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError("the fetching connections have ended")
+        begun = time.monotonic()
+        yield
+        process.stdin.close()
+        rates.append(int(process.stdout.readline()) / 1e6 / (time.monotonic() - begun))
+
+
+def resident_kib(pid: int) -> int:
+    return int(psutil.Process(pid).memory_info().rss) >> 10
+
+
+def idle_kib(shim: Shim, count: int) -> list[tuple[str, float]]:
+    """Resident memory of the shim for each of so many connections that say nothing any more, by what they had said."""
+    found = []
+    with ExitStack() as open_ones:
+        for _ in range(WARM_UP):  # what is made once is made now
+            with WireClient(shim.port) as client:
+                client.ask(metadata.API, 9, metadata.MetadataRequest(topics=()))
+        before = resident_kib(shim.pid)
+        clients = [open_ones.enter_context(WireClient(shim.port)) for _ in range(count)]
+        steps: list[tuple[str, Callable[[WireClient], Any]]] = [
+            ("one request", lambda each: each.ask(heartbeat.API, 4, heartbeat.HeartbeatRequest("g", 1, "m"))),
+            ("with a way to its broker", lambda each: each.ask(metadata.API, 9, metadata.MetadataRequest(topics=()))),
+        ]
+        for name, step in steps:
+            for client in clients:
+                step(client)
+            found.append((name, (resident_kib(shim.pid) - before) / count))
+    return found
+
+
+def prepare(broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
+    for number in range(TOPIC_BYTES // RECORD_BYTES):
+        producer.produce(TOPIC, bytes(RECORD_BYTES))
+        if not number % 1_000:
+            producer.poll(0)
+        while len(producer) > 50_000:
+            producer.poll(0.1)
+    producer.flush()
+    # The coordinator of the real broker has to be there before it is measured.
+    with WireClient(broker.port) as client:
+        request = find_coordinator.FindCoordinatorRequest("measured")
+        while client.ask(find_coordinator.API, 3, request).error_code:
+            time.sleep(0.2)
+
+
+@click.command()
+@click.option("--json", "to_json", is_flag=True, help="JSON on standard output instead of tables.")
+@click.option("--idle", default=2_000, show_default=True, type=click.IntRange(1), help="Connections.")
+@click.option("--busy", default=200, show_default=True, type=click.IntRange(1), help="Connections that fetch.")
+@click.option("--seconds", default=10.0, show_default=True, help="Of each measurement of commits.")
+def main(to_json: bool, idle: int, busy: int, seconds: float) -> None:
+    """Memory of idle connections, and how long commits take while many others fetch as fast as they can.
+
+    The same is done beside it at the broker itself, with its own coordinator, which writes to the page cache alone. All
+    share the machine: the load generator has a process of its own.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with tempfile.TemporaryDirectory(prefix="benchmarks-connections-") as temporary:
+        folder = Path(temporary)
+        with Broker(folder / "broker") as broker, Shim(broker.bootstrap_servers, folder / "data") as shim:
+            prepare(broker)
+            memory = idle_kib(shim, idle)
+            lines = []
+            for name, port in (("shim", shim.broker_port(broker.node_id)), ("Kafka", broker.port)):
+                commits(port, 1.0)
+                quiet = commits(port, seconds)
+                rates: list[float] = []
+                with fetching(port, busy, rates):
+                    loaded = commits(port, seconds)
+                lines.append((name, quiet, loaded, rates[0]))
+    here = conditions(1, seconds, ())
+    if to_json:
+        told = {
+            name: {"unloaded": quiet._asdict(), "loaded": loaded._asdict(), "fetched_mb_s": rate}
+            for name, quiet, loaded, rate in lines
+        }
+        click.echo(
+            json.dumps({**here, "idle": idle, "busy": busy, "kib_each": dict(memory), "commits": told}, indent=2)
+        )
+        return
+    console = Console() if Console().is_terminal else Console(width=120)
+    table = Table(f"{idle:,} idle connections", "KiB each", box=MARKDOWN)
+    for what, kib in memory:
+        table.add_row(what, f"{kib:.1f}")
+    console.print(table)
+    table = Table(
+        f"commits beside {busy} that fetch",
+        *("p50, ms", "p99, ms", "p50 loaded", "p99 loaded", "p99 ratio", "MB/s fetched"),
+        box=MARKDOWN,
+    )
+    for name, quiet, loaded, rate in lines:
+        waits = (quiet.p50, quiet.p99, loaded.p50, loaded.p99)
+        table.add_row(name, *(f"{each:.2f}" for each in waits), f"{loaded.p99 / quiet.p99:.1f}", f"{rate:,.0f}")
+    console.print(table)
+    console.print(
+        f"{here['date']}, {here['python']}, {here['kafka']}, {here['cores']} cores shared with the load generator"
+    )
+
+
+if __name__ == "__main__":
+    main()

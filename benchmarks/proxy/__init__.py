@@ -1,0 +1,1 @@
+"""What a proxy costs: the shim beside Kroxylicious, and both beside the broker itself. `python -m benchmarks.proxy`."""
