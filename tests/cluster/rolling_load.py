@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaError,
     KafkaException,
@@ -31,8 +30,8 @@ UNKNOWN = -1
 """The offset of a record whose acknowledgement was lost: to its repetition the broker only says that it stands."""
 
 
-class Stood(NamedTuple):
-    """Where a record stands, and the text that is its value."""
+class Said(NamedTuple):
+    """Where an acknowledged record stands, and the text that is its value."""
 
     partition: int
     offset: int
@@ -46,7 +45,7 @@ class Reports:
         self.news = threading.Condition()
         self.phase = "start"
         self.by_phase: dict[str, Counter[str]] = defaultdict(Counter)
-        self.acknowledged: list[Stood] = []
+        self.acknowledged: list[Said] = []
         self.consumed: set[str] = set()
         self.crashed: list[BaseException] = []
 
@@ -85,7 +84,7 @@ class RollingLoad:
             reports.phase = phase
             wanted = len(reports.acknowledged) + records
         reports.wait(f"{phase}: acknowledged", lambda: len(reports.acknowledged) >= wanted, timeout_seconds)
-        values = {stood.value for stood in reports.acknowledged[:wanted]}
+        values = {said.value for said in reports.acknowledged[:wanted]}
         reports.wait(f"{phase}: consumed", lambda: reports.consumed >= values, timeout_seconds)
 
     def enter(self, phase: str) -> None:
@@ -98,7 +97,7 @@ class RollingLoad:
         self._producing.set()
         for thread in self._producers:
             thread.join()
-        values = {stood.value for stood in self.reports.acknowledged}
+        values = {said.value for said in self.reports.acknowledged}
         self.reports.wait("all is consumed", lambda: self.reports.consumed >= values, timeout_seconds)
         self._stop()
 
@@ -139,7 +138,7 @@ class RollingLoad:
             assert partition is not None
             assert value is not None
             with reports.news:
-                reports.acknowledged.append(Stood(partition, UNKNOWN if offset is None else offset, value.decode()))
+                reports.acknowledged.append(Said(partition, UNKNOWN if offset is None else offset, value.decode()))
                 reports.news.notify_all()
 
         producer = Producer(self._settings("producer", {"enable.idempotence": True, "linger.ms": 5}))
@@ -204,34 +203,6 @@ class RollingLoad:
             "log_level": 2,
             **more,
         }
-
-
-def all_records(bootstrap: str, topic: str, partitions: int) -> list[Stood]:
-    """Everything that stands in a topic, in the order of each partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "log_level": 2})
-    try:
-        places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)]
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=READ_S)[1] for place in places}
-        consumer.assign(places)
-        found: list[Stood] = []
-        deadline = time.monotonic() + READ_S
-        reached = dict.fromkeys(ends, 0)
-        while any(reached[partition] < end for partition, end in ends.items()):
-            assert time.monotonic() < deadline, f"read up to {reached} of {ends}"
-            message = consumer.poll(POLL_S)
-            if message is None:
-                continue
-            error, value = message.error(), message.value()
-            assert error is None, error
-            partition, offset = message.partition(), message.offset()
-            assert value is not None
-            assert partition is not None
-            assert offset is not None
-            found.append(Stood(partition, offset, value.decode()))
-            reached[partition] = offset + 1
-        return found
-    finally:
-        consumer.close()
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> Sequence[int]:

@@ -16,7 +16,8 @@ import pytest
 
 from shim.demo.parts import Broker, Cluster, free_port_range
 from tests.cluster.asking import cluster_metadata
-from tests.cluster.rolling_load import UNKNOWN, RollingLoad, Stood, all_records, committed
+from tests.cluster.rolling_load import UNKNOWN, RollingLoad, committed
+from tests.cluster.standing import Stood, all_records
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 
@@ -58,22 +59,27 @@ def move(broker: Broker) -> None:
 
 
 def assert_nothing_lost_or_doubled(load: RollingLoad, cluster: Cluster, topic: str) -> None:
-    acknowledged = load.reports.acknowledged
-    standing = all_records(cluster.bootstrap_servers, topic, PARTITIONS)
-    assert len({stood.value for stood in standing}) == len(standing), f"records stand twice: {doubled(standing)}"
-    places = {stood.value: stood for stood in standing}
-    for said in acknowledged:
-        found = places.get(said.value)
-        assert found is not None, f"{said} was acknowledged, and is not there"
-        assert found.partition == said.partition
-        assert said.offset in (found.offset, UNKNOWN)
-    assert len(standing) == len(acknowledged), "every record was acknowledged"
-    assert load.reports.consumed == {stood.value for stood in standing}
+    """No record stands twice by the same producer id and epoch: within these it is the brokers' part to refuse it.
 
-
-def doubled(standing: list[Stood]) -> list[Stood]:
-    count = Counter(stood.value for stood in standing)
-    return [stood for stood in standing if count[stood.value] > 1]
+    Where leaders change under librdkafka's idempotent producer (2.16), a broker may answer one partition's batch with
+    OUT_OF_ORDER_SEQUENCE_NUMBER; then the producer takes a new epoch for all of its partitions and sends again under it
+    what it does not know to stand (librdkafka issue 4953, seen without the shim).
+    """
+    standing = all_records(cluster, topic)
+    once = {(stood.value, stood.producer) for stood in standing}
+    assert len(once) == len(standing), f"records stand twice by one producer: {doubled(standing)}"
+    places = {(stood.value, stood.partition, stood.offset) for stood in standing}
+    partitions = {(stood.value, stood.partition) for stood in standing}
+    for said in load.reports.acknowledged:
+        assert (said.value, said.partition) in partitions, f"{said} was acknowledged, and is not there"
+        if said.offset != UNKNOWN:
+            assert (said.value, said.partition, said.offset) in places, f"{said} was acknowledged, and stands elsewhere"
+    acknowledged = Counter(said.value for said in load.reports.acknowledged)
+    assert acknowledged == Counter({stood.value for stood in standing}), "each record is acknowledged once"
+    assert len(partitions) == len(acknowledged), "a record stands in two partitions"
+    assert load.reports.consumed == set(acknowledged)
+    if len(standing) > len(acknowledged):
+        print(f"under another epoch once more: {doubled(standing)}")
 
 
 def told(shim: Shim, topic: str) -> set[tuple[int, str, int]]:
@@ -81,8 +87,13 @@ def told(shim: Shim, topic: str) -> set[tuple[int, str, int]]:
     return {(broker.node_id, broker.host, broker.port) for broker in cluster_metadata(shim.port, topic).brokers}
 
 
-def ends(load: RollingLoad, cluster: Cluster, topic: str) -> list[int]:
-    standing = all_records(cluster.bootstrap_servers, topic, PARTITIONS)
+def doubled(standing: list[Stood]) -> list[Stood]:
+    count = Counter(stood.value for stood in standing)
+    return [stood for stood in standing if count[stood.value] > 1]
+
+
+def ends(cluster: Cluster, topic: str) -> list[int]:
+    standing = all_records(cluster, topic)
     return [sum(stood.partition == partition for stood in standing) for partition in range(PARTITIONS)]
 
 
@@ -104,16 +115,14 @@ def brokers_restarted(cluster: Cluster, topic: str, group: str) -> set[str]:
 
 
 def all_restarted(cluster: Cluster, topic: str, group: str) -> set[str]:
-    """At once, which to a client is what it is when the shim is restarted: the kinds of reports.
-
-    Now and then a record of librdkafka's idempotent producer (2.16) stands twice then, so that is not judged here.
-    """
+    """At once, which to a client is what it is when the shim is restarted: the kinds of reports."""
     with RollingLoad(cluster.bootstrap_servers, topic, group) as load:
         load.go_on("start", RECORDS, TIME_LIMIT_SECONDS)
         load.enter("all at once")
         cluster.restart()
         load.go_on("all at once", RECORDS, TIME_LIMIT_SECONDS)
         load.end(TIME_LIMIT_SECONDS)
+    assert_nothing_lost_or_doubled(load, cluster, topic)
     return kinds(load)
 
 
@@ -131,7 +140,7 @@ def through_the_shim(
             }, name
         load.end(TIME_LIMIT_SECONDS)
     assert_nothing_lost_or_doubled(load, cluster, topic)
-    assert list(committed(shim.bootstrap, group, topic, PARTITIONS)) == ends(load, cluster, topic)
+    assert list(committed(shim.bootstrap, group, topic, PARTITIONS)) == ends(cluster, topic)
     return kinds(load)
 
 
