@@ -16,7 +16,7 @@ from shim.config import HostPort, SettingError, Settings
 from shim.following import Topics, TransactionFollower
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.net import CannotListen, Limits, Listeners
+from shim.net import CannotListen, Departures, Limits, Listeners
 from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
 from shim.security.authorizer import Authorizer
 from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
@@ -71,7 +71,8 @@ async def serve(
         log.info("stopped")
         return
     clock = Clock()
-    runtime = Runtime(offsets_log, settings, clock)
+    departures = Departures()
+    runtime = Runtime(offsets_log, settings, clock, answered=departures.send)
     retention = OffsetsRetention(runtime, settings, clock)
     cluster = Cluster(bootstrap, settings)
     transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
@@ -96,6 +97,7 @@ async def serve(
             for each in listening
         ],
         limits,
+        departures,
     )
     claimed, first_view = asyncio.Event(), asyncio.Event()
 

@@ -16,6 +16,7 @@ from shim.listener_config import Listener, overlap
 from shim.net.accepting import Acceptor, addresses_of, listen
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
+from shim.net.outgoing import Departures
 from shim.net.quotas import ConnectionQuotas, ListenerQuotas, PerAddress, most_connections, open_files_allowed
 from shim.net.session import ClientSession
 from shim.net.sessions import Sessions
@@ -56,7 +57,14 @@ class Limits(NamedTuple):
 class OneListener:
     """All ports of one listener and all their connections. ``services`` have its port map; TLS where it has ``tls``."""
 
-    def __init__(self, limits: Limits, listener: Listener, services: Services, tls: TlsContext | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        departures: Departures,
+        listener: Listener,
+        services: Services,
+        tls: TlsContext | None = None,
+    ) -> None:
         self._limits = limits
         self._listen = listener.listen
         self._services = services
@@ -68,7 +76,7 @@ class OneListener:
         self._bootstrap: Acceptor | None = None
         self._by_node: dict[int, Acceptor] = {}
         self._refused: dict[int, str] = {}
-        self._sessions = Sessions(self._complaints, self._limits.budget, self._limits.strangers)
+        self._sessions = Sessions(self._complaints, limits.budget, limits.strangers, departures)
         self._closed = False
 
     async def open(self) -> None:
@@ -164,9 +172,16 @@ class OneListener:
 class Listeners:
     """All listeners, with what each of them serves and, where it speaks TLS, its context."""
 
-    def __init__(self, listeners: Sequence[tuple[Listener, Services, TlsContext | None]], limits: Limits) -> None:
+    def __init__(
+        self,
+        listeners: Sequence[tuple[Listener, Services, TlsContext | None]],
+        limits: Limits,
+        departures: Departures | None = None,
+    ) -> None:
+        """``departures``: for who knows when answers are complete."""
         self._listeners = [listener for listener, _, _ in listeners]
-        self._ports = [OneListener(limits, *each) for each in listeners]
+        departures = departures or Departures()
+        self._ports = [OneListener(limits, departures, *each) for each in listeners]
         self._overlap: str | None = None
 
     async def open(self) -> None:

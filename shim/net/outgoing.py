@@ -12,12 +12,34 @@ GATHERED_BYTES: Final = 16_384
 system, up to so many bytes; from there on it is written at once, so that a client that does not read is noticed."""
 
 
-class Outgoing:
-    """Gathers what is written in one turn of the loop, or between :meth:`begin` and :meth:`end`."""
+class Departures:
+    """The clients that something is gathered for: it goes out when the loop has come round, or at :meth:`send`.
 
-    __slots__ = ("_begun", "_gathered", "_gathered_bytes", "_transport", "moved")
+    Who knows that it has answered all that it will calls that: else the answers would wait until the loop has read
+    everything that has come meanwhile, which beside much traffic is long.
+    """
 
     def __init__(self) -> None:
+        self._waiting: list[Outgoing] = []
+
+    def add(self, outgoing: Outgoing) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.send)
+        self._waiting.append(outgoing)
+
+    def send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for outgoing in waiting:
+            outgoing.send()
+
+
+class Outgoing:
+    """Gathers what is written until its departure, or between :meth:`begin` and :meth:`end`."""
+
+    __slots__ = ("_begun", "_departures", "_gathered", "_gathered_bytes", "_transport", "moved")
+
+    def __init__(self, departures: Departures) -> None:
+        self._departures = departures
         self.moved = False
         """Whether anything went out since somebody last set this to False."""
         self._transport: asyncio.Transport | None = None
@@ -47,7 +69,7 @@ class Outgoing:
         if self._gathered_bytes >= GATHERED_BYTES:
             self.send()
         elif len(self._gathered) == 1 and not self._begun:
-            asyncio.get_running_loop().call_soon(self.send)
+            self._departures.add(self)
 
     def send(self) -> None:
         """What is gathered, now."""

@@ -78,7 +78,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._services = services
         self._sessions = sessions
         self._intake = Intake(self._go_on)
-        self._outgoing = Outgoing()
+        self._outgoing = Outgoing(sessions.departures)
         authenticates = settings.upstream_security_protocol.startswith("SASL_")
         self._room = Room(
             sessions.strangers if authenticates else sessions.budget,

@@ -9,6 +9,7 @@ from typing import Protocol
 from shim.logged_once import LoggedOnce
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
+from shim.net.outgoing import Departures
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +35,12 @@ class Sessions:
         complaints: Complaints | None = None,
         budget: RequestBudget | None = None,
         strangers: RequestBudget | None = None,
+        departures: Departures | None = None,
     ) -> None:
         """``budget``: that of all listeners together; ``strangers``: that of clients that have not authenticated, where
-        they have to. None: no bound.
+        they have to. None: no bound. ``departures``: of all listeners, too.
         """
+        self.departures = departures or Departures()
         self.complaints = complaints or Complaints(log)
         self.unreachable = LoggedOnce(log)
         """Brokers that clients cannot be taken to: a line for all of them."""

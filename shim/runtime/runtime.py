@@ -50,11 +50,18 @@ class Runtime:
     """Owns every offsets partition of one data directory."""
 
     def __init__(
-        self, offsets_log: OffsetsLog, settings: Settings, clock: Clock, *, files: Files | None = None
+        self,
+        offsets_log: OffsetsLog,
+        settings: Settings,
+        clock: Clock,
+        *,
+        files: Files | None = None,
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
         """The log has the topics that the settings ask for: :func:`shim.runtime.opening.open_log` opens it so.
 
-        ``files``: the log's own, if they are not the usual ones.
+        ``files``: the log's own, if they are not the usual ones. ``answered`` is called when everybody has been told
+        who waited for one write of the log.
         """
         files = files or Files()
         self._log = offsets_log
@@ -70,7 +77,7 @@ class Runtime:
             offsets_log, lambda number: self._partitions[number].coordinator, lambda: self._writer.wake()
         )
         commit_timeout = settings.offsets_commit_timeout_ms / 1000
-        self._writer = Writer(offsets_log, self._snapshots, clock, commit_timeout, self._failed)
+        self._writer = Writer(offsets_log, self._snapshots, clock, commit_timeout, self._failed, answered)
         self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watchers: list[Watcher] = [self._end_left_open]

@@ -37,8 +37,12 @@ class Writer:
         clock: Clock,
         commit_timeout_seconds: float,
         failed: Callable[[Mapping[int, OSError], Flight | None], None],
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
-        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one."""
+        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one.
+        ``answered`` is called when everybody has been told who waited for one.
+        """
+        self._answered = answered
         self._log = offsets_log
         self._snapshots = snapshots
         self._clock = clock
@@ -159,6 +163,7 @@ class Writer:
             if number not in failed:
                 flight.landed(number)
                 self._snapshots.written(number, records.count)
+        self._answered()
         # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
         asyncio.get_running_loop().call_soon(self._go_on)
 

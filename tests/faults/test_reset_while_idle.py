@@ -56,7 +56,7 @@ async def test_the_next_question_fails_as_any_other() -> None:
     await connection.open()
     await kept.ask(metadata.API, metadata.MetadataRequest(topics=()))
     broker.reset()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not connection._writer.is_closing():  # type: ignore[union-attr]  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     with pytest.raises(UpstreamError):

@@ -17,7 +17,7 @@ from tests.following.believed import any_topic
 from tests.security.authorizers import NO_AUTHORIZER
 
 HOST = "127.0.0.1"
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 30.0
 
 
 def request(api_key: int, version: int, correlation_id: int, body: bytes = b"") -> bytes:

@@ -80,7 +80,7 @@ class Client:
     async def hears(self) -> bytes | None:
         """None: it is cut off."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 return await asyncio.get_running_loop().sock_recv(self.socket, 10) or None
         except ConnectionResetError:
             return None

@@ -123,7 +123,7 @@ def beat(correlation_id: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
 
 
 async def received(client: Client, wanted: bytes) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await client.reader.readexactly(len(wanted)) == wanted
 
 

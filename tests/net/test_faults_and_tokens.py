@@ -52,7 +52,7 @@ async def faulty(*rules: Rule) -> AsyncIterator[tuple[Bench, Client]]:
 
 
 async def hears(client: Client, wanted: bytes) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await client.reader.readexactly(len(wanted)) == wanted
 
 

@@ -41,7 +41,7 @@ def bounded(shim: Bench, most: int) -> RequestBudget:
 
 
 async def heard(client: Client) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return await client.reader.read(100)
 
 
@@ -288,7 +288,7 @@ async def test_a_connection_whose_request_the_shim_has_parked_is_not_idle() -> N
         await until(lambda: len(shim.runtime.parked) == 1)
         look(shim, 100.0)
         shim.runtime.parked[0].answer(heartbeat.HeartbeatResponse())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert await client.reader.readexactly(len(ANSWER)) == ANSWER
         look(shim, 100.0)
         assert await client.ended() == b""
@@ -340,6 +340,6 @@ async def test_whole_requests_one_after_the_other_are_never_late() -> None:
             client.writer.write(beat(7)[6:])
             await until(lambda: bool(shim.runtime.parked))
             shim.runtime.parked.pop().answer(heartbeat.HeartbeatResponse())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await client.reader.readexactly(len(ANSWER))
         assert not shim.made[0]._closed
