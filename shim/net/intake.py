@@ -73,6 +73,10 @@ class Intake:
         if passed_on and not self._closed:
             self._turns.passed_on(self, passed_on)
 
+    def serves(self) -> None:
+        """A request has come that the shim answers: those that pass bytes on shall not keep its answer long."""
+        self._turns.hurry()
+
     def wait(self) -> None:
         """It is the turn of others to pass bytes on."""
         self.stop(Stop.NOT_ITS_TURN)

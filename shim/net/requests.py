@@ -214,7 +214,8 @@ class RequestReader(Generic[RouteT]):
                 position = run = self._collect(data, position)
         if run < position:
             sink.forward(data if position - run == end else data[run:position])
-        self._keep(data, position, had_tail=had_tail)
+        if position < end:
+            self._keep(data, position, had_tail=had_tail)
         if len(self._tail) >= _SIZE and not sink.stopped:  # what comes after a stop may be no request
             self._check_size(int.from_bytes(self._tail[:_SIZE], "big", signed=True))
 

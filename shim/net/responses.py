@@ -132,18 +132,18 @@ class ResponseReader:
         return bool(self._expected) and self._expected[0].correlation_id is None
 
     def _begin(self, data: bytes | memoryview, position: int) -> Expected:
-        if self._token_is_next:
+        expected = self._expected[0] if self._expected else None
+        if expected is not None and expected.correlation_id is None:
             (size,) = _SIZE.unpack_from(data, position)
             if not 0 <= size <= MAX_TOKEN_BYTES:
                 raise BadResponse(f"a token of {size} bytes")
             self._missing = _SIZE.size + size
-            return self._expected[0]
+            return expected
         size, correlation_id = _HEAD.unpack_from(data, position)
         if size < 4:
             raise BadResponse(f"a response of {size} bytes")
-        if not self._expected:
+        if expected is None:
             raise BadResponse(f"a response (correlation id {correlation_id}) that nobody asked for")
-        expected = self._expected[0]
         if correlation_id != expected.correlation_id:
             raise BadResponse(f"correlation id {correlation_id} where {expected.correlation_id} was due")
         self._missing = size + 4

@@ -189,6 +189,7 @@ class ClientSession(asyncio.BufferedProtocol):
         before = self._queue.pending
         end = route.several(self._services, self, data, position, MAX_PENDING - before)
         if end > position:
+            self._intake.serves()
             count, slot = self._queue.pending - before, self._newest
             unanswered = slot if count and slot is not None and slot.frame is None else None
             self._room.several_came(unanswered, end - position, count)
@@ -199,6 +200,7 @@ class ClientSession(asyncio.BufferedProtocol):
         if isinstance(disposition, Authenticates):
             self._sasl.request(head, frame)
             return
+        self._intake.serves()
         slot = self._reserve(1)
         respond = partial(self._fill, slot)
         self._room.came(slot)

@@ -25,17 +25,22 @@ class ReadBuffer:
 
     def __init__(self) -> None:
         self._piece = _new_piece()
+        self._lent = False
 
     def room(self, most: int = READ_BYTES) -> memoryview:
         """Where the next read may write; so many bytes at most."""
-        if not _is_free(self._piece):
-            self._piece = _new_piece()
+        if self._lent:
+            self._lent = False
+            if not _is_free(self._piece):
+                self._piece = _new_piece()
         return memoryview(self._piece)[:most]
 
     def taken(self, count: int) -> bytes | memoryview:
         """What the read that came after :meth:`room` brought."""
-        view = memoryview(self._piece)[:count]
-        return view if _SHARED and count >= COPIED_BELOW else bytes(view)
+        if _SHARED and count >= COPIED_BELOW:
+            self._lent = True
+            return memoryview(self._piece)[:count]
+        return bytes(memoryview(self._piece)[:count])
 
 
 def worth_keeping(data: bytes | memoryview) -> bytes | memoryview:

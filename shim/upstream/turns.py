@@ -18,6 +18,14 @@ SHARE_BYTES: Final = READ_BYTES
 """What is passed on in one turn before others wait. As much as one read: with less, one that is busy alone would stop
 and go on for each; with four times as much commits waited longer, and no more was passed on (docs/performance.md)."""
 
+HURRIED_BYTES: Final = SHARE_BYTES >> 2
+"""The share, and the most that one read brings, while the shim answers requests itself: an answer that is durable takes
+four turns or five. It costs processor time for each byte, so without such requests turns are whole
+(docs/performance.md)."""
+
+HURRIED_TURNS: Final = 32
+"""For how many turns after the last such request: about what a flush takes, and then some."""
+
 SHORT_BYTES: Final = 1 << 14
 """What a read brings at most when the share is spent: requests and answers of the usual size do not notice. What brings
 less is not counted: so many connections bound what all of them pass on."""
@@ -43,6 +51,8 @@ class Turns:
         self._wants_turn = wants_turn
         self._wanted = False
         self._share = self._left = share_bytes
+        self._whole = READ_BYTES
+        self._hurried = 0
         self._usual = READ_BYTES  # what a read brings, of late
         self._queue: OrderedDict[Reader, None] = OrderedDict()
         # Those of the queue whose turn it is and who have not read yet. The first of them may read whatever the others
@@ -60,14 +70,21 @@ class Turns:
             whole = self._left > 0 or reader is self._first
         else:
             whole = self._left > 0 and not self._queue and not self._going_on
-        return READ_BYTES if whole else SHORT_BYTES
+        return self._whole if whole else SHORT_BYTES
+
+    def hurry(self) -> None:
+        """The shim has been asked for something that it answers itself."""
+        self._hurried = HURRIED_TURNS
+        self._whole = HURRIED_BYTES
 
     def passed_on(self, reader: Reader, count: int) -> None:
         """``reader`` has passed so many bytes on in one read. It may have to wait now."""
+        if count < SHORT_BYTES:
+            if self._going_on:
+                self._going_on.pop(reader, None)
+            return
         may_have_more = count >= self.room(reader)
         self._going_on.pop(reader, None)
-        if count < SHORT_BYTES:
-            return
         if count > SHORT_BYTES:
             self._usual += (count - self._usual) // 8
         self._left -= count
@@ -91,7 +108,10 @@ class Turns:
     def turn(self) -> None:
         """A turn begins."""
         self._wanted = False
-        self._left = self._share
+        self._hurried -= self._hurried > 0
+        self._whole, self._left = (
+            (HURRIED_BYTES, min(HURRIED_BYTES, self._share)) if self._hurried else (READ_BYTES, self._share)
+        )
         self._going_on.clear()
         self._first = None
         coming = 0

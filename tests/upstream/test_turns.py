@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.upstream.read_buffer import READ_BYTES
-from shim.upstream.turns import SHORT_BYTES, Turns
+from shim.upstream.turns import HURRIED_BYTES, HURRIED_TURNS, SHORT_BYTES, Turns
 from shim.upstream.turns_of_loop import turns_of_loop
 
 SHARE = 1 << 20
@@ -219,6 +219,22 @@ def test_who_waits_longest_reads_whatever_order_the_loop_has(backwards: bool) ->
     reads = [(each.passed_on - at) // READ_BYTES for each, at in zip(busy, before, strict=True)]
     assert min(reads) >= 2
     assert max(reads) - min(reads) <= 2
+
+
+def test_while_the_shim_answers_itself_turns_are_short() -> None:
+    loop = Loop()
+    busy = loop.connections(20)
+    for _ in range(3):
+        loop.turn(busy)
+    whole = max(loop.turn(busy) for _ in range(40))
+    loop.turns.hurry()
+    loop.turn(busy)  # those that had begun
+    short = [loop.turn(busy) for _ in range(HURRIED_TURNS - 2)]
+    assert max(short) <= HURRIED_BYTES + 2 * HURRIED_BYTES + len(busy) * SHORT_BYTES
+    assert min(short) >= HURRIED_BYTES
+    for _ in range(3):
+        loop.turn(busy)
+    assert loop.turn(busy) >= whole > max(short)
 
 
 @given(
