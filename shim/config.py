@@ -208,8 +208,13 @@ class Settings:
         overrides = parse_counts(self.max_connections_per_ip_overrides)
         if not self.max_connections_per_ip and not overrides:
             raise SettingError("max.connections.per.ip can be 0 only where max.connections.per.ip.overrides is set")
-        if self.upstream_security_protocol.startswith("SASL_"):
+        if self.brokers_authenticate:
             self._check_credentials()
+
+    @property
+    def brokers_authenticate(self) -> bool:
+        """Whether brokers want SASL, of clients and of the shim."""
+        return self.upstream_security_protocol.startswith("SASL_")
 
     def _check_credentials(self) -> None:
         """Without any the shim could not ask the brokers anything."""

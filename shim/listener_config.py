@@ -44,13 +44,12 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
     Raises :class:`SettingError`.
     """
     settings = configuration.settings
-    with_sasl = settings.upstream_security_protocol.startswith("SASL_")
     if settings.upstream_security_protocol == "SASL_SSL" and not settings.security_protocol:
         raise SettingError(
             "upstream.security.protocol=SASL_SSL: say what clients speak at --listen: security.protocol=SASL_SSL (with "
             "ssl.keystore.location), or SASL_PLAINTEXT, by which their passwords pass in clear"
         )
-    default = settings.security_protocol or ("SASL_PLAINTEXT" if with_sasl else "PLAINTEXT")
+    default = settings.security_protocol or ("SASL_PLAINTEXT" if settings.brokers_authenticate else "PLAINTEXT")
     addresses = {default: listen}
     for name, address in _addresses("listeners", settings.listeners):
         if name.lower() == default.lower():
@@ -76,7 +75,7 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
         if name not in protocols:
             raise SettingError(f"listener.security.protocol.map: it does not say what is spoken at {name}")
         listener = Listener(name, address, told, protocols[name], configuration.of_listener(name))
-        if listener.speaks_sasl != with_sasl:
+        if listener.speaks_sasl != settings.brokers_authenticate:
             raise SettingError(
                 f"{protocols[name]} at listener {name} and upstream.security.protocol="
                 f"{settings.upstream_security_protocol} do not go together: it is the brokers that SASL is spoken with"

@@ -79,7 +79,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._sessions = sessions
         self._intake = Intake(self._go_on)
         self._outgoing = Outgoing(sessions.departures)
-        authenticates = settings.upstream_security_protocol.startswith("SASL_")
+        authenticates = settings.brokers_authenticate
         self._room = Room(
             sessions.strangers if authenticates else sessions.budget,
             partial(self._intake.stop, Stop.NO_ROOM),

@@ -16,8 +16,7 @@ from typing import Final
 from protocol.errors import ErrorCode
 from protocol.messages import describe_acls, offset_delete
 from shim.config import HostPort, Settings
-from shim.security.probes import no_rules
-from shim.upstream import Cluster, UpstreamError
+from shim.upstream import NO_ACLS, Cluster, UpstreamError
 from shim.upstream.connection import BrokerConnection
 
 log = logging.getLogger(__name__)
@@ -154,7 +153,7 @@ async def _said(connection: BrokerConnection) -> Said:
     oldest, newest = describe_acls.API.versions
     if not any(connection.offers(describe_acls.API, version) for version in range(oldest, newest + 1)):
         return Said.TOO_OLD
-    answer = await connection.ask(describe_acls.API, no_rules())
+    answer = await connection.ask(describe_acls.API, NO_ACLS)
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return Said.NONE
     return Said.ONE if connection.offers(offset_delete.API, 0) else Said.TOO_OLD

@@ -33,6 +33,7 @@ from protocol.messages import (
     txn_offset_commit,
 )
 from shim.security.rights import Need, Right
+from shim.upstream import NO_ACLS
 
 NAMES_AT_ONCE: Final = 500
 """Of one question that can be about many."""
@@ -44,14 +45,10 @@ _NO_PARTITION: Final = -1
 _NO_TOPIC: Final = "?"
 _NO_PRODUCER: Final = -1
 _NO_GENERATION: Final = -1
-_NOBODY: Final = "User:?"
 
 # Of OffsetCommit: with generation -1 an empty group would take it.
 _GENERATION_OF_NONE: Final = 0
 _NO_MEMBER: Final = "?"
-
-# Of DescribeAcls: a filter for rules that nobody has.
-_TOPIC, _LITERAL, _DESCRIBE, _ALLOW = 2, 3, 8, 3
 
 # A broker comes to these when it has authorized the request.
 _OF_GROUPS: Final = frozenset(
@@ -161,20 +158,6 @@ def read(probe: Probe, response: Any) -> Answers:
         elif not granted[need] and said != {REFUSALS[need.right]}:
             unclear[need] = next(iter(said), None)
     return Answers(granted, unclear, throttled, moot)
-
-
-def no_rules() -> describe_acls.DescribeAclsRequest:
-    """Asks for rules that there are none of. Its error is that of DESCRIBE on the cluster, or SECURITY_DISABLED where a
-    broker has no authorizer."""
-    return describe_acls.DescribeAclsRequest(
-        _TOPIC,
-        _NO_TOPIC,
-        _LITERAL,
-        principal_filter=_NOBODY,
-        host_filter="*",
-        operation=_DESCRIBE,
-        permission_type=_ALLOW,
-    )
 
 
 def _fits(name: str) -> bool:
@@ -288,7 +271,7 @@ def _describe_acls(right: Right, names: Sequence[str]) -> Probe:
         _needs(right, names),
         describe_acls.API,
         1,
-        no_rules(),
+        NO_ACLS,
         lambda response: [(cluster, response.error_code)],
         _OF_THE_CLUSTER,
     )

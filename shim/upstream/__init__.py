@@ -1,5 +1,6 @@
 """Everything about the cluster behind: connections, its brokers, and which node id is which port."""
 
+from shim.upstream.acls import NO_ACLS
 from shim.upstream.cluster import Cluster
 from shim.upstream.cluster_topics import ClusterTopics, Topic
 from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
@@ -10,6 +11,7 @@ from shim.upstream.topic_reader import Read, TopicReader, TopicUnknown
 from shim.upstream.turns_of_loop import turns_of_loop
 
 __all__ = [
+    "NO_ACLS",
     "READ_BUFFER",
     "AuthenticationFailed",
     "BrokerLink",

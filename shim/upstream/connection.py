@@ -47,7 +47,7 @@ class BrokerConnection:
         self.patience_seconds = patience_seconds
         """For the connection, and for the beginning of each answer, where that is less."""
         self._settings = settings
-        self._authenticates = settings.upstream_security_protocol.startswith("SASL_")
+        self._authenticates = settings.brokers_authenticate
         self._session_ends_at: float | None = None
         self._correlation_id = 0
         self._ranges: dict[int, tuple[int, int]] = {}

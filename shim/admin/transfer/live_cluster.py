@@ -23,6 +23,7 @@ from shim.admin.transfer.group_offsets import Committed
 from shim.admin.transfer.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
+from shim.upstream import NO_ACLS
 
 NOBODY: Final = ("Empty", "Dead")
 """States of groups that nobody is in."""
@@ -40,11 +41,6 @@ _LEADER_EPOCHS_SINCE: Final = 6
 _MANY_KEYS_SINCE: Final = 4
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
-
-# Kafka's numbers (KIP-140): a topic by its name, DESCRIBE, ALLOW. There are none of nobody's.
-_NO_RULES: Final = describe_acls.DescribeAclsRequest(
-    2, "?", 3, principal_filter="User:?", host_filter="*", operation=8, permission_type=3
-)
 
 Item = TypeVar("Item")
 
@@ -93,7 +89,7 @@ class LiveCluster:
         node_id = next(iter(self._brokers.addresses))
         if not await self._brokers.offers(node_id, describe_acls.API):
             return Shown.ALL_GROUPS  # before Kafka 0.11 those are listed for whom all may be shown, or nobody
-        answer = await self._brokers.ask(node_id, describe_acls.API, _NO_RULES)
+        answer = await self._brokers.ask(node_id, describe_acls.API, NO_ACLS)
         if answer.error_code == ErrorCode.SECURITY_DISABLED:
             return Shown.ALL
         return Shown.ALL_GROUPS if answer.error_code == ErrorCode.NONE else Shown.SOME_GROUPS
