@@ -21,7 +21,7 @@ demo: $(INSTALLED)
 	@$(BIN)/offset-shim demo
 
 test: $(INSTALLED)
-	$(BIN)/pytest -m 'not soak'
+	$(BIN)/python -m tests.short
 
 soak: $(INSTALLED)
 	$(BIN)/python -m tests.soak

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -92,13 +92,21 @@ class RollingLoad:
             self.reports.phase = phase
 
     def end(self, timeout_seconds: float) -> None:
-        """Produce no more, consume what is there, leave the group."""
+        """Produce no more; leave the group when all that is there is consumed and committed.
+
+        A member that leaves makes the others give up what they have not committed: so none leaves before.
+        """
         self.enter("end")
+        deadline = time.monotonic() + timeout_seconds
         self._producing.set()
         for thread in self._producers:
             thread.join()
         values = {said.value for said in self.reports.acknowledged}
         self.reports.wait("all is consumed", lambda: self.reports.consumed >= values, timeout_seconds)
+        wanted = high_watermarks(self._bootstrap, self._topic)
+        while (found := committed(self._bootstrap, self._group, self._topic, len(wanted))) != wanted:
+            assert time.monotonic() < deadline, f"committed up to {found} of {wanted}"
+            time.sleep(POLL_S)  # nobody is told of another's commits
         self._stop()
 
     def __enter__(self) -> Self:
@@ -205,7 +213,18 @@ class RollingLoad:
         }
 
 
-def committed(bootstrap: str, group: str, topic: str, partitions: int) -> Sequence[int]:
+def high_watermarks(bootstrap: str, topic: str) -> list[int]:
+    """By partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "log_level": 2})
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions)
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        return [consumer.get_watermark_offsets(place, timeout=READ_S)[1] for place in places]
+    finally:
+        consumer.close()
+
+
+def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
     """The group's offsets, by partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 2})
     try:

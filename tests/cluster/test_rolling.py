@@ -140,7 +140,7 @@ def through_the_shim(
             }, name
         load.end(TIME_LIMIT_SECONDS)
     assert_nothing_lost_or_doubled(load, cluster, topic)
-    assert list(committed(shim.bootstrap, group, topic, PARTITIONS)) == ends(cluster, topic)
+    assert committed(shim.bootstrap, group, topic, PARTITIONS) == ends(cluster, topic)
     return kinds(load)
 
 
