@@ -29,8 +29,15 @@ class Departures:
 
     def send(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for outgoing in waiting:
-            outgoing.send()
+        sent = 0
+        try:
+            for outgoing in waiting:
+                sent += 1
+                outgoing.send()
+        finally:
+            # A transport that breaks off is no reason for others to wait.
+            for outgoing in waiting[sent:]:
+                self.add(outgoing)
 
 
 class Outgoing:

@@ -163,9 +163,9 @@ class Writer:
             if number not in failed:
                 flight.landed(number)
                 self._snapshots.written(number, records.count)
-        self._answered()
         # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
         asyncio.get_running_loop().call_soon(self._go_on)
+        self._answered()
 
     def _maintained(self, maintained: Maintained, error: BaseException | None) -> None:
         """What the log has to do by itself is done; when it is next to be asked."""
