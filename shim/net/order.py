@@ -14,12 +14,14 @@ from collections.abc import Callable
 class Slot:
     """The place in the order of one response, or of several that are filled at once."""
 
-    __slots__ = ("count", "frame", "held", "stream")
+    __slots__ = ("count", "filled", "frame", "held", "stream")
 
     def __init__(self, count: int, stream: bool) -> None:
         self.count = count
         # Bytes of the request that count until it is answered.
         self.held = 0
+        self.filled = False
+        # Until it leaves.
         self.frame: bytes | None = None
         self.stream = stream
 
@@ -42,6 +44,7 @@ class ResponseQueue:
 
     def fill(self, slot: Slot, frame: bytes) -> None:
         slots = self._slots
+        slot.filled = True
         if slots[0] is not slot:
             slot.frame = frame
         elif len(slots) == 1:

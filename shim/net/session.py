@@ -189,10 +189,11 @@ class ClientSession(asyncio.BufferedProtocol):
         before = self._queue.pending
         end = route.several(self._services, self, data, position, MAX_PENDING - before)
         if end > position:
-            self._intake.serves()
-            count, slot = self._queue.pending - before, self._newest
-            unanswered = slot if count and slot is not None and slot.frame is None else None
-            self._room.several_came(unanswered, end - position, count)
+            slot = self._newest
+            unanswered = slot if slot is not None and not slot.filled else None
+            self._room.several_came(unanswered, end - position, self._queue.pending - before)
+            if unanswered is not None:
+                self._intake.owes()
         return end
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
@@ -200,7 +201,6 @@ class ClientSession(asyncio.BufferedProtocol):
         if isinstance(disposition, Authenticates):
             self._sasl.request(head, frame)
             return
-        self._intake.serves()
         slot = self._reserve(1)
         respond = partial(self._fill, slot)
         self._room.came(slot)
@@ -212,6 +212,8 @@ class ClientSession(asyncio.BufferedProtocol):
                 self._in_background(pending)
         elif isinstance(disposition, Refused):
             respond(disposition.answer(head.correlation_id))
+        if not slot.filled:
+            self._intake.owes()
         if slot.held and route.parks:
             self._room.let_go(slot)
 

@@ -19,12 +19,12 @@ SHARE_BYTES: Final = READ_BYTES
 and go on for each; with four times as much commits waited longer, and no more was passed on (docs/performance.md)."""
 
 HURRIED_BYTES: Final = SHARE_BYTES >> 2
-"""The share, and the most that one read brings, while the shim answers requests itself: an answer that is durable takes
-four turns or five. It costs processor time for each byte, so without such requests turns are whole
+"""The share, and the most that one read brings, while the shim owes answers of its own: one that has to be durable
+takes four turns or five. It costs processor time for each byte, so when none is owed turns are whole
 (docs/performance.md)."""
 
 HURRIED_TURNS: Final = 32
-"""For how many turns after the last such request: about what a flush takes, and then some."""
+"""For how many turns after the last request that is not answered at once: what a flush takes, and then some."""
 
 SHORT_BYTES: Final = 1 << 14
 """What a read brings at most when the share is spent: requests and answers of the usual size do not notice. What brings
@@ -73,7 +73,7 @@ class Turns:
         return self._whole if whole else SHORT_BYTES
 
     def hurry(self) -> None:
-        """The shim has been asked for something that it answers itself."""
+        """The shim owes somebody an answer of its own."""
         self._hurried = HURRIED_TURNS
         self._whole = HURRIED_BYTES
 

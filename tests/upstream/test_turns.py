@@ -221,7 +221,7 @@ def test_who_waits_longest_reads_whatever_order_the_loop_has(backwards: bool) ->
     assert max(reads) - min(reads) <= 2
 
 
-def test_while_the_shim_answers_itself_turns_are_short() -> None:
+def test_while_the_shim_owes_an_answer_turns_are_short() -> None:
     loop = Loop()
     busy = loop.connections(20)
     for _ in range(3):
