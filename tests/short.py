@@ -1,4 +1,5 @@
-"""`make test`: everything that is not marked `soak`, in two processes at a time. Arguments go to both.
+"""`make test`: everything that is not marked `soak`, in two processes at a time. Arguments go to both, so they cannot
+be tests, nor a folder that each would make anew.
 
 Tests of real parts mostly wait for them. Those that need none run beside them, and get what processor time is left, so
 that the others do not notice. What these said is printed at the end.
@@ -37,7 +38,8 @@ def main(arguments: list[str]) -> int:
             beside.kill()
         said.seek(0)
         print(said.read(), flush=True)
-    return max(statuses - {_NO_TESTS}, default=_NO_TESTS)
+    # One that was ended by a signal has a negative one.
+    return 0 if statuses <= {0, _NO_TESTS} else 1
 
 
 if __name__ == "__main__":

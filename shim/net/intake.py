@@ -73,9 +73,9 @@ class Intake:
         if passed_on and not self._closed:
             self._turns.passed_on(self, passed_on)
 
-    def owes(self) -> None:
-        """A request has come that the shim will answer when it can, as a commit when it is durable: those that pass
-        bytes on shall not keep that long.
+    def hurry(self) -> None:
+        """A request has come that the shim answers itself, but not at once, as a commit when it is durable: those that
+        pass bytes on shall not keep that long.
         """
         self._turns.hurry()
 

@@ -78,7 +78,9 @@ class ResponseQueue:
         slots, frames = self._slots, []
         while slots and (frame := slots[0].frame) is not None:
             frames.append(frame)
-            self.pending -= slots.popleft().count
+            slot = slots.popleft()
+            slot.frame = None
+            self.pending -= slot.count
         self.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if slots and slots[0].stream:
             self._stream_ready()

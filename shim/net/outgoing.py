@@ -8,8 +8,8 @@ from typing import Final
 from shim.upstream import worth_keeping
 
 GATHERED_BYTES: Final = 16_384
-"""Answers often come many at a time, as when a flight has landed. What one turn of the loop brings is one call to the
-system, up to so many bytes; from there on it is written at once, so that a client that does not read is noticed."""
+"""Answers often come many at a time, as when a flight has landed. Those that come together are one call to the system,
+up to so many bytes; from there on it is written at once, so that a client that does not read is noticed."""
 
 
 class Departures:

@@ -193,7 +193,7 @@ class ClientSession(asyncio.BufferedProtocol):
             unanswered = slot if slot is not None and not slot.filled else None
             self._room.several_came(unanswered, end - position, self._queue.pending - before)
             if unanswered is not None:
-                self._intake.owes()
+                self._intake.hurry()
         return end
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
@@ -213,7 +213,7 @@ class ClientSession(asyncio.BufferedProtocol):
         elif isinstance(disposition, Refused):
             respond(disposition.answer(head.correlation_id))
         if not slot.filled:
-            self._intake.owes()
+            self._intake.hurry()
         if slot.held and route.parks:
             self._room.let_go(slot)
 

@@ -156,6 +156,8 @@ class Writer:
         if taking is not None and not taking.landed.done():
             taking.landed.set_result(ends)
         assert flight is not None
+        # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
+        asyncio.get_running_loop().call_soon(self._go_on)
         flight.close()
         if failed:
             self._failed(failed, flight)
@@ -163,8 +165,6 @@ class Writer:
             if number not in failed:
                 flight.landed(number)
                 self._snapshots.written(number, records.count)
-        # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
-        asyncio.get_running_loop().call_soon(self._go_on)
         self._answered()
 
     def _maintained(self, maintained: Maintained, error: BaseException | None) -> None:

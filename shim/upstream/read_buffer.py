@@ -19,8 +19,8 @@ _SHARED: Final = sys.implementation.name == "cpython"
 class ReadBuffer:
     """What was read goes on as views of one piece of memory, without a copy.
 
-    A transport may keep them until the other side takes more. So before each read the piece is asked whether it has
-    views: if so, it is theirs alone, and the next read gets a new one.
+    A transport may keep them until the other side takes more. So before the next read the piece is asked whether it has
+    views: if so, it is theirs alone, and the read gets a new one.
     """
 
     def __init__(self) -> None:

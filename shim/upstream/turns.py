@@ -19,12 +19,12 @@ SHARE_BYTES: Final = READ_BYTES
 and go on for each; with four times as much commits waited longer, and no more was passed on (docs/performance.md)."""
 
 HURRIED_BYTES: Final = SHARE_BYTES >> 2
-"""The share, and the most that one read brings, while the shim owes answers of its own: one that has to be durable
-takes four turns or five. It costs processor time for each byte, so when none is owed turns are whole
-(docs/performance.md)."""
+"""The share, and the most that one read brings, after a request that the shim answers itself, but not at once: an
+answer that has to be durable takes four turns or five. It costs processor time for each byte, so turns are whole where
+there are no such requests (docs/performance.md)."""
 
 HURRIED_TURNS: Final = 32
-"""For how many turns after the last request that is not answered at once: what a flush takes, and then some."""
+"""After the last such request. Only turns that pass much on count: it is 8 MiB, some 6 ms of what can be passed on."""
 
 SHORT_BYTES: Final = 1 << 14
 """What a read brings at most when the share is spent: requests and answers of the usual size do not notice. What brings
@@ -73,7 +73,7 @@ class Turns:
         return self._whole if whole else SHORT_BYTES
 
     def hurry(self) -> None:
-        """The shim owes somebody an answer of its own."""
+        """A request has come that the shim answers itself, but not at once."""
         self._hurried = HURRIED_TURNS
         self._whole = HURRIED_BYTES
 

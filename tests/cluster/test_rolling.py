@@ -30,6 +30,8 @@ BY_CHANCE = {
     *("commit: COORDINATOR_LOAD_IN_PROGRESS", "commit: NOT_COORDINATOR", "commit: REBALANCE_IN_PROGRESS"),
     *("commit: UNKNOWN_MEMBER_ID", "producer: _TIMED_OUT", "consumer: _TIMED_OUT"),
 }
+MOST_SENT_AGAIN = 0.05
+"""Of all records, under another epoch: where it was seen, it was one batch of 7 of 11,434."""
 UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN")
 # What clients report at such a cluster without the shim; that it is so is what the long form shows.
 REPORTED = BY_CHANCE | {f"{who}: {what}" for who in ("producer", "consumer") for what in UNREACHABLE}
@@ -78,7 +80,9 @@ def assert_nothing_lost_or_doubled(load: RollingLoad, cluster: Cluster, topic: s
     assert acknowledged == Counter({stood.value for stood in standing}), "each record is acknowledged once"
     assert len(partitions) == len(acknowledged), "a record stands in two partitions"
     assert load.reports.consumed == set(acknowledged)
-    if len(standing) > len(acknowledged):
+    again = len(standing) - len(acknowledged)
+    assert again <= len(acknowledged) * MOST_SENT_AGAIN, f"{again} sent again under other epochs: {doubled(standing)}"
+    if again:
         print(f"under another epoch once more: {doubled(standing)}")
 
 

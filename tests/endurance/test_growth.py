@@ -37,6 +37,8 @@ class Run(NamedTuple):
     slack: float
 
 
+LEAST_OF_A_COMMIT = 86  # bytes of one offset in the log, where many share a batch (docs/performance.md)
+
 SHORT = Run(seconds=30, groups=50, partitions=20, segment_bytes=256 << 10, history_minutes=0, slack=0.5)
 HOUR = Run(seconds=3_600, groups=1_000, partitions=100, segment_bytes=4 << 20, history_minutes=5, slack=0.1)
 
@@ -152,16 +154,22 @@ def thirds(figures: list[float]) -> tuple[float, float]:
 
 
 def check_offsets_log(samples: list[Sample], run: Run) -> None:
-    """It rises until it is compacted, and how far it rises and falls depends on when the cleaner gets its turn: so it
-    grows where it both rises further and falls less than before. In each partition a segment is left that is not full
-    yet, and not compacted.
+    """It rises until it is compacted, and how far depends on when the cleaner gets its turn: so what counts is how far
+    it falls. In each partition a segment is left that is not full yet, and not compacted.
+
+    In a short run one turn of the cleaner more or less decides how far, so there it only has to fall far below what
+    was written.
     """
     sizes = [each.offsets_log_mib for each in samples]
     third = len(sizes) // 3
-    before, after = sizes[third : 2 * third], sizes[2 * third :]
+    last = samples[2 * third :]
+    of_all = min(each.offsets_log_mib / (each.commits * LEAST_OF_A_COMMIT / 2**20) for each in last)
+    assert of_all < 0.5, f"the offsets log is hardly compacted: {sizes}"
+    if run is SHORT:
+        return
+    before, after = min(sizes[third : 2 * third]), min(sizes[2 * third :])
     active = run.segment_bytes * OFFSETS_PARTITIONS / 2**20
-    more = [each(after) > each(before) * (1 + run.slack) + active for each in (max, min)]
-    assert not all(more), f"the offsets log grows: {sizes}"
+    assert after <= before * (1 + run.slack) + active, f"the offsets log grows: {sizes}"
 
 
 def check_history(samples: list[Sample], run: Run) -> None:

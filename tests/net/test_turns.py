@@ -15,7 +15,7 @@ import pytest
 from shim.net.session import ClientSession
 from shim.upstream import BrokerLink, turns_of_loop
 from shim.upstream.read_buffer import READ_BYTES
-from shim.upstream.turns import SHARE_BYTES, SHORT_BYTES
+from shim.upstream.turns import HURRIED_BYTES, SHARE_BYTES, SHORT_BYTES
 from tests.net.bench import HOST, WAIT_SECONDS, Bench, Client, bench, fetch, heartbeat, produce, response, until
 from tests.net.test_session import with_a_frame
 
@@ -49,6 +49,16 @@ class Asker:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+
+class Idle:
+    """One that has nothing to pass on."""
+
+    def wait(self) -> None:
+        raise AssertionError
+
+    def go_on(self) -> bool:
+        raise AssertionError
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, cls: type[BrokerLink] | type[ClientSession]) -> list[int]:
@@ -145,3 +155,18 @@ async def test_those_who_leave_while_they_wait_hold_nobody_up() -> None:
         assert all(response(1, EACH).startswith(each) for each in came)
         assert came.count(response(1, EACH)) >= BUSY // 4
         await until(lambda: len(turns) == 0)
+
+
+async def test_turns_are_short_after_a_request_that_is_not_answered_at_once() -> None:
+    async with bench() as shim:
+        turns = turns_of_loop()
+        client = await shim.client()
+        with Asker(shim.port) as asker:
+            shim.runtime.decide = with_a_frame
+            await asker.answered(lambda: 0)
+            assert turns.room(Idle()) == READ_BYTES
+            shim.runtime.decide = lambda call: None
+            before = len(shim.runtime.parked)
+            client.writer.write(heartbeat(1))
+            await until(lambda: len(shim.runtime.parked) > before)
+            assert turns.room(Idle()) == HURRIED_BYTES

@@ -21,7 +21,12 @@ async def test_only_what_was_written_is_answered(tmp_path: Path) -> None:
             list(log.recover(partition, topic=topic))
     snapshots = Snapshots(log, lambda _: None, lambda: None)
     told: list[int] = []
-    writer = Writer(log, snapshots, Clock(), 60.0, lambda failed, _: told.extend(failed))
+    answered: list[list[bool]] = []
+
+    def all_told() -> None:
+        answered.append([ticket.told for ticket in tickets])
+
+    writer = Writer(log, snapshots, Clock(), 60.0, lambda failed, _: told.extend(failed), all_told)
     log.files.fail("pwrite", errno.EIO, f"{OFFSETS_TOPIC}-0")
     tickets = [Teller(f"of partition {partition}", log.history) for partition in (0, 1)]
     for partition, ticket in enumerate(tickets):
@@ -34,6 +39,7 @@ async def test_only_what_was_written_is_answered(tmp_path: Path) -> None:
     await writer.run()
     assert told == [0]
     assert [ticket.told for ticket in tickets] == [False, True]
+    assert answered == [[False, True]], "when everybody has been told"
     await writer.in_thread(log.close)
     writer.close()
     snapshots.shutdown()

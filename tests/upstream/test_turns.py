@@ -221,16 +221,16 @@ def test_who_waits_longest_reads_whatever_order_the_loop_has(backwards: bool) ->
     assert max(reads) - min(reads) <= 2
 
 
-def test_while_the_shim_owes_an_answer_turns_are_short() -> None:
+def test_after_a_request_that_waits_turns_are_short() -> None:
     loop = Loop()
-    busy = loop.connections(20)
+    busy = loop.connections(5)
     for _ in range(3):
         loop.turn(busy)
     whole = max(loop.turn(busy) for _ in range(40))
     loop.turns.hurry()
     loop.turn(busy)  # those that had begun
     short = [loop.turn(busy) for _ in range(HURRIED_TURNS - 2)]
-    assert max(short) <= HURRIED_BYTES + 2 * HURRIED_BYTES + len(busy) * SHORT_BYTES
+    assert max(short) <= 3 * HURRIED_BYTES + len(busy) * SHORT_BYTES < whole
     assert min(short) >= HURRIED_BYTES
     for _ in range(3):
         loop.turn(busy)
