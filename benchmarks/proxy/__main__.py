@@ -11,10 +11,12 @@ from rich.progress import Progress
 
 from benchmarks.commit.generator import Load
 from benchmarks.proxy.isolation import NoNetworkOfItsOwn, again_in_isolation, is_isolated, loopback_up
+from benchmarks.proxy.kroxylicious import RELEASE
 from benchmarks.proxy.perf_tools import Consume, Produce
 from benchmarks.proxy.report import as_json, as_table, conditions, headline
 from benchmarks.proxy.rounds import lines, run
 from benchmarks.proxy.sides import all_sides
+from shim.demo.parts.jars import KAFKA, jar_set
 
 
 @click.command()
@@ -52,6 +54,8 @@ def main(
     if is_isolated():
         loopback_up()
     elif not without_kroxylicious:
+        for release in (KAFKA, RELEASE):
+            jar_set(release)  # in a network of its own nothing can be fetched
         try:
             again_in_isolation("benchmarks.proxy", sys.argv[1:])
         except NoNetworkOfItsOwn as error:
