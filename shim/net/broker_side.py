@@ -156,6 +156,9 @@ class BrokerSide:
 
     def close(self, reason: str) -> None:
         self._closed = True
+        # They lead back to this, or to who has this: a cycle would wait for a collector that seldom comes (shim.main).
+        self.queue.close()
+        del self._client
         if self._look is not None:
             self._look.cancel()
         if self._link is not None:
@@ -220,18 +223,19 @@ class BrokerSide:
 
     def _take(self, step: Callable[[], bool]) -> None:
         """Take one step of the response reader, which is False when a stream must wait for its turn."""
-        self._client.responding()
+        client = self._client
+        client.responding()
         try:
             if step():
                 self._go_on(_NOT_ITS_TURN)
             else:
                 self._stop(_NOT_ITS_TURN)
         except (BadResponse, DecodeError) as error:
-            self._client.broker_failed(f"the broker's response cannot be followed: {error}", level=logging.WARNING)
+            client.broker_failed(f"the broker's response cannot be followed: {error}", level=logging.WARNING)
         except Exception as error:
-            self._client.crashed(error)
+            client.crashed(error)
         else:
-            self._client.responded()
+            client.responded()
 
     def _stream_ready(self) -> None:
         if self._stops & _NOT_ITS_TURN:

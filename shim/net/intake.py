@@ -90,9 +90,11 @@ class Intake:
         return not self.stops and not self._closed
 
     def close(self) -> None:
-        """Nothing is called any more."""
+        """Nothing is called any more, nor kept of whom it was called on."""
         self._closed = True
         self._turns.leave(self)
+        self._go_on = _nothing
+        self._transport = None
 
     def _resume(self) -> None:
         if self.stops or self._closed:
@@ -101,3 +103,6 @@ class Intake:
         if not self.stops and self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
+
+
+def _nothing() -> None: ...

@@ -55,6 +55,10 @@ class ResponseQueue:
             slot.frame = frame
             self._release()
 
+    def close(self) -> None:
+        """``stream_ready`` is not called any more, nor kept."""
+        self._stream_ready = _nothing
+
     @property
     def owes(self) -> bool:
         """Whether a response is missing that is not one of the broker's streams."""
@@ -84,3 +88,6 @@ class ResponseQueue:
         self.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if slots and slots[0].stream:
             self._stream_ready()
+
+
+def _nothing() -> None: ...

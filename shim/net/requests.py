@@ -84,6 +84,9 @@ class RequestSink(Protocol[RouteIn]):
         ``position``: then it is to be taken by itself.
         """
 
+    def token(self, frame: bytes) -> None:
+        """A SASL token without a header, size included."""
+
 
 class RequestReader(Generic[RouteT]):
     """Cuts one connection's bytes into requests.
@@ -92,9 +95,7 @@ class RequestReader(Generic[RouteT]):
     request may be, can change between two requests: that is what :meth:`serve` is for.
     """
 
-    def __init__(
-        self, routes: Mapping[int, RouteT], max_bytes: int, sink: RequestSink[RouteT], *, small: int = sys.maxsize
-    ) -> None:
+    def __init__(self, routes: Mapping[int, RouteT], max_bytes: int, *, small: int = sys.maxsize) -> None:
         """``small``: bytes of a request to be answered for which the sink is not asked whether there is room."""
         self._small = small
         self._partial: object | None = None
@@ -102,8 +103,7 @@ class RequestReader(Generic[RouteT]):
         self._max_bytes = max_bytes
         self._limit = "socket.request.max.bytes"
         self._unserved = "is not served"
-        self._token: Callable[[bytes], None] | None = None
-        self._sink = sink
+        self._tokens = False
         self._tail = bytearray()
         # Bytes that the tail must have for more to be said of it.
         self._wanted = 0
@@ -120,7 +120,7 @@ class RequestReader(Generic[RouteT]):
     @property
     def unfinished(self) -> object | None:
         """Stands for the request of which a part is kept: the same until that one is whole; None: there is none."""
-        if self._collecting and self._token is None:
+        if self._collecting and not self._tokens:
             return self._pending
         return self._partial if self._collecting or self._tail else None
 
@@ -141,18 +141,18 @@ class RequestReader(Generic[RouteT]):
         *,
         limit: str = "socket.request.max.bytes",
         unserved: str = "is not served",
-        token: Callable[[bytes], None] | None = None,
+        tokens: bool = False,
     ) -> None:
         """From the next request on. ``limit`` and ``unserved`` are for messages: the setting that ``max_bytes`` is, and
         what is to be said of a request that is not in ``routes``.
 
-        ``token``: no requests come but SASL tokens without a header, and this is given each of them, size included.
+        ``tokens``: no requests come but SASL tokens without a header.
         """
         self._routes, self._max_bytes, self._limit, self._unserved = routes, max_bytes, limit, unserved
-        self._token = token
+        self._tokens = tokens
         self._wanted = 0
 
-    def feed(self, data: bytes | memoryview) -> None:
+    def feed(self, data: bytes | memoryview, sink: RequestSink[RouteT]) -> None:
         """Take the next bytes; none to go on after a stop. Raises :class:`BadRequest`; the reader cannot go on then."""
         had_tail = bool(self._tail)
         if had_tail:
@@ -161,8 +161,8 @@ class RequestReader(Generic[RouteT]):
                 return
             data, self._tail = b"".join((self._tail, data)), bytearray()
         self._wanted = 0
-        if self._token is not None:
-            self._keep(data, self._tokens(data), had_tail=had_tail)
+        if self._tokens:
+            self._keep(data, self._take_tokens(data, sink), had_tail=had_tail)
             return
         end = len(data)
         position = run = 0  # data[run:position] is to be passed on
@@ -170,8 +170,8 @@ class RequestReader(Generic[RouteT]):
             position = min(self._forwarding, end)
             self._forwarding -= position
         elif self._collecting:
-            position = run = self._collect(data, 0)
-        sink, unpack_head = self._sink, _HEAD.unpack_from
+            position = run = self._collect(data, 0, sink)
+        unpack_head = _HEAD.unpack_from
         while end - position >= _HEAD.size and not sink.stopped:
             head: Head = _new(Head, unpack_head(data, position))
             size, api_key, api_version, _ = head
@@ -211,7 +211,7 @@ class RequestReader(Generic[RouteT]):
                 position = run = frame_end
             else:
                 self._pending, self._collecting = (head, route), size + 4
-                position = run = self._collect(data, position)
+                position = run = self._collect(data, position, sink)
         if run < position:
             sink.forward(data if position - run == end else data[run:position])
         if position < end:
@@ -253,24 +253,24 @@ class RequestReader(Generic[RouteT]):
             if position or not had_tail:
                 self._partial = object()
 
-    def _tokens(self, data: bytes | memoryview) -> int:
+    def _take_tokens(self, data: bytes | memoryview, sink: RequestSink[RouteT]) -> int:
         """Take tokens; returns where they end."""
         position = 0
         while True:
             if not self._collecting:
-                if len(data) - position < _SIZE or self._sink.stopped:
+                if len(data) - position < _SIZE or sink.stopped:
                     return position
                 size = int.from_bytes(data[position : position + _SIZE], "big", signed=True)
                 if not 0 <= size <= self._max_bytes:
                     raise BadRequest(f"a token of {size} bytes; {self._limit} is {self._max_bytes}")
-                if size > self._small and not self._sink.admit(size):
+                if size > self._small and not sink.admit(size):
                     return position
                 self._collecting, self._partial = _SIZE + size, object()
-            position = self._collect(data, position)
+            position = self._collect(data, position, sink)
             if self._collecting:
                 return position
 
-    def _collect(self, data: bytes | memoryview, position: int) -> int:
+    def _collect(self, data: bytes | memoryview, position: int, sink: RequestSink[RouteT]) -> int:
         """Take bytes of the request that is being collected; returns where they end."""
         stop = min(position + self._collecting, len(data))
         self._collected.append(bytes(data[position:stop]))
@@ -278,15 +278,15 @@ class RequestReader(Generic[RouteT]):
         if not self._collecting:
             frame = b"".join(self._collected)
             self._collected.clear()
-            if self._token is not None:
-                self._token(frame)
+            if self._tokens:
+                sink.token(frame)
                 return stop
             assert self._pending is not None
             head, route = self._pending
             # It may have been long in coming.
             if self._routes.get((head.api_key & 0xFFFF) << 16 | (head.api_version & 0xFFFF)) is not route:
                 raise BadRequest(f"api key {head.api_key} version {head.api_version} {self._unserved}")
-            self._sink.request(head, route, frame)
+            sink.request(head, route, frame)
         return stop
 
     def _check_size(self, size: int) -> None:

@@ -90,6 +90,15 @@ class SaslSide:
         self._answer_is_due = True
         self._broker.exchange(frame, partial(self._answered, take, respond))
 
+    def token(self, frame: bytes) -> None:
+        """One without a header, size included."""
+        self._authentication.token(frame[_SIZE:], self._now())
+        respond = self._client.place(1)
+        self._client.pause_requests()
+        self._answer_is_due = True
+        self._broker.expect_token(partial(self._answered, self._authentication.token_answered, respond))
+        self._broker.forward(frame)
+
     def close(self) -> None:
         for timer in (self._expiry, self._look):
             if timer is not None:
@@ -103,15 +112,6 @@ class SaslSide:
         self._client.release()
         respond(answer.frame)
         self._follow(before, reauthenticated=answer.reauthenticated)
-
-    def _token(self, frame: bytes) -> None:
-        """One without a header."""
-        self._authentication.token(frame[_SIZE:], self._now())
-        respond = self._client.place(1)
-        self._client.pause_requests()
-        self._answer_is_due = True
-        self._broker.expect_token(partial(self._answered, self._authentication.token_answered, respond))
-        self._broker.forward(frame)
 
     # What follows from the broker's answers.
 
@@ -129,8 +129,8 @@ class SaslSide:
     def _serve(self) -> None:
         routes, unserved = _SERVED[self._authentication.phase]
         most, limit = self._most.get(self._authentication.phase, self._most_before)
-        token = self._token if self._authentication.phase is Phase.BARE_TOKENS else None
-        self._requests.serve(routes, most, limit=limit, unserved=unserved, token=token)
+        tokens = self._authentication.phase is Phase.BARE_TOKENS
+        self._requests.serve(routes, most, limit=limit, unserved=unserved, tokens=tokens)
 
     # The session that the broker has granted.
 
@@ -186,6 +186,9 @@ class UnexpectedSasl:
                 self._client.refuse("the broker wants SASL, and upstream.security.protocol does not say so")
                 return
         self._client.resume_requests()
+
+    def token(self, frame: bytes) -> None:
+        raise AssertionError("tokens without a header are not taken here")
 
     def close(self) -> None:
         pass

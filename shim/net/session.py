@@ -85,9 +85,7 @@ class ClientSession(asyncio.BufferedProtocol):
             partial(self._intake.stop, Stop.NO_ROOM),
             partial(self._intake.resume, Stop.NO_ROOM),
         )
-        self._requests: RequestReader[Route] = RequestReader(
-            ROUTES, settings.socket_request_max_bytes, self, small=SMALL
-        )
+        self._requests: RequestReader[Route] = RequestReader(ROUTES, settings.socket_request_max_bytes, small=SMALL)
         self._broker = BrokerSide(
             self,
             self._outgoing.write,
@@ -156,6 +154,7 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._linger is not None:
             self._linger.cancel()
         self._sessions.discard(self)
+        del self._sasl  # it leads back here
         self._ended()
 
     # What the request reader asks and tells.
@@ -216,6 +215,9 @@ class ClientSession(asyncio.BufferedProtocol):
             self._intake.hurry()
         if slot.held and route.parks:
             self._room.let_go(slot)
+
+    def token(self, frame: bytes) -> None:
+        self._sasl.token(frame)
 
     # What handlers use.
 
@@ -331,7 +333,7 @@ class ClientSession(asyncio.BufferedProtocol):
     def _feed(self, data: bytes | memoryview) -> None:
         self._outgoing.begin()
         try:
-            self._requests.feed(data)
+            self._requests.feed(data, self)
         except BadRequest as error:
             self._close(str(error))
         except DecodeError as error:  # in a request that the shim answers

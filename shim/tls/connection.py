@@ -89,6 +89,8 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
         if self._told:
             self._told = False
             self._app.connection_lost(self._error or exc)
+        # This is its transport, and a cycle would wait for a collector that seldom comes (shim.main).
+        del self._app
 
     def _fail(self, error: Exception) -> None:
         """The stream cannot go on; what is left to send says so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -42,10 +43,13 @@ class Sink:
     def several(self, route: Route, data: bytes, position: int) -> int:
         raise AssertionError("all are passed on")
 
+    def token(self, frame: bytes) -> None:
+        raise AssertionError("all are passed on")
+
 
 def reader_and_sink() -> tuple[RequestReader[Route], Sink]:
     sink = Sink()
-    return RequestReader(ROUTES, MAX_BYTES, sink), sink
+    return RequestReader(ROUTES, MAX_BYTES), sink
 
 
 def frame(version: int, beginning: bytes, *, acks: int = 0, size: int | None = None) -> bytes:
@@ -79,7 +83,7 @@ def test_what_a_broker_might_read_otherwise_is_not_passed_on(version: int, begin
     reader, sink = reader_and_sink()
     data = frame(version, beginning) if whole else frame(version, beginning, size=MAX_BYTES)
     with pytest.raises(BadRequest, match=f"api key 0 version {version}: (client_id|tagged|transactional_id): "):
-        reader.feed(data)
+        reader.feed(data, sink)
     assert (sink.begun, sink.passed_on) == ([], b"")
 
 
@@ -104,7 +108,7 @@ def test_acks_are_found(version: int, beginning: bytes, acks: int) -> None:
     data = frame(version, beginning, acks=acks)
     assert produce_acks(data, 0, len(data), version) == (acks, 14 - 2 + len(beginning) + 2)
     reader, sink = reader_and_sink()
-    reader.feed(data)
+    reader.feed(data, sink)
     assert (sink.begun, sink.passed_on) == ([acks != 0], data)
 
 
@@ -114,7 +118,7 @@ def test_no_request_ends_within_its_beginning(version: int, beginning: bytes) ->
     for ends in range(12, 14 + len(beginning), max(1, len(beginning) // 50)):
         reader, sink = reader_and_sink()
         with pytest.raises(BadRequest, match="ends within its beginning"):
-            reader.feed(frame(version, beginning, size=ends - 4))
+            reader.feed(frame(version, beginning, size=ends - 4), sink)
         assert (sink.begun, sink.passed_on) == ([], b"")
 
 
@@ -125,7 +129,7 @@ def test_any_split_says_the_same(name: str, cuts: list[int], acks: int) -> None:
     places = sorted(cut % (len(whole) + 1) for cut in cuts)
     reader, sink = reader_and_sink()
     for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
-        in_reused_memory(reader.feed, whole[start:stop])
+        in_reused_memory(partial(reader.feed, sink=sink), whole[start:stop])
     assert (sink.begun, sink.passed_on) == ([acks != 0, acks == 0], whole)
     assert reader.unfinished is None
 
@@ -138,7 +142,7 @@ def test_any_split_is_as_bad(name: str, cuts: list[int]) -> None:
 
     def feed_all() -> None:
         for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
-            reader.feed(whole[start:stop])
+            reader.feed(whole[start:stop], sink)
 
     with pytest.raises(BadRequest, match=r"client_id|tagged|transactional_id"):
         feed_all()
@@ -170,9 +174,9 @@ def test_a_beginning_that_drips_is_read_again_only_when_there_is_more_to_say() -
 
     sink = Sink()
     route = ROUTES[version]._replace(answered=counted)
-    reader = RequestReader({version: route}, MAX_BYTES, sink)
+    reader = RequestReader({version: route}, MAX_BYTES)
     for byte in data:
-        reader.feed(bytes([byte]))
+        reader.feed(bytes([byte]), sink)
     assert (sink.begun, sink.passed_on) == ([False], data)
     assert looks < 12
 
@@ -180,9 +184,9 @@ def test_a_beginning_that_drips_is_read_again_only_when_there_is_more_to_say() -
 def test_a_large_tag_is_refused_when_its_size_is_there() -> None:
     reader, sink = reader_and_sink()
     start = struct.pack(">ihhi", MAX_BYTES, 0, 9, 1) + NULL + b"\x01\x00"
-    reader.feed(start)
+    reader.feed(start, sink)
     with pytest.raises(BadRequest, match=f"api key 0 version 9: a beginning of more than {MAX_BEGINNING} bytes"):
-        reader.feed(b"\xa0\x8d\x06")
+        reader.feed(b"\xa0\x8d\x06", sink)
     assert sink.begun == []
 
 
@@ -195,8 +199,8 @@ def test_a_negative_size_is_no_way_back() -> None:
 def test_what_is_kept_is_forgotten_when_other_requests_are_served() -> None:
     """It waits for no more bytes to be refused than any other request."""
     reader, sink = reader_and_sink()
-    reader.feed(frame(3, b"\x40\x00" + bytes(20), size=50_000)[:30])
+    reader.feed(frame(3, b"\x40\x00" + bytes(20), size=50_000)[:30], sink)
     reader.serve({}, MAX_BYTES, unserved="too late")
     with pytest.raises(BadRequest, match="api key 0 version 3 too late"):
-        reader.feed(b"x")
+        reader.feed(b"x", sink)
     assert sink.begun == []

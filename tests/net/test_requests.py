@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -94,6 +95,9 @@ class Sink:
         self.served.append(frame)
         self.order.append(head.correlation_id)
 
+    def token(self, frame: bytes) -> None:
+        raise AssertionError("a request")
+
 
 def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
     head = struct.pack(">hhi", api_key, version, correlation_id)
@@ -134,9 +138,9 @@ def test_any_split_gives_the_same_requests(data: st.DataObject) -> None:
     whole = b"".join(frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=40)))
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        in_reused_memory(reader.feed, whole[start:stop])
+        in_reused_memory(partial(reader.feed, sink=sink), whole[start:stop])
     assert sink.begun == begun
     assert sink.order == order
     assert sink.served == [frames[1], frames[5]]
@@ -157,10 +161,10 @@ def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[in
     ]
     whole = b"".join(frames)
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     places = sorted(min(cut, len(whole)) for cut in cuts)
     for start, stop in zip([0, *places], [*places, len(whole)], strict=True):
-        in_reused_memory(reader.feed, whole[start:stop])
+        in_reused_memory(partial(reader.feed, sink=sink), whole[start:stop])
     assert sink.order == list(range(len(frames)))
     assert sink.served == [each for each, kind in zip(frames, kinds, strict=True) if kind != "forwarded"]
     assert sink.passed_on == b"".join(each for each, kind in zip(frames, kinds, strict=True) if kind == "forwarded")
@@ -169,21 +173,21 @@ def test_what_is_taken_at_once_is_taken_in_order(kinds: list[str], cuts: list[in
 def test_byte_by_byte() -> None:
     frames, begun, order = stream()
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     for byte in b"".join(frames):
-        reader.feed(bytes([byte]))
+        reader.feed(bytes([byte]), sink)
     assert (sink.begun, sink.order) == (begun, order)
     assert sink.served == [frames[1], frames[5]]
 
 
 def test_a_large_forwarded_request_is_never_held() -> None:
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     big = frame(1, 4, 1, bytes(MAX_BYTES - 8))
-    reader.feed(big[:1000])
+    reader.feed(big[:1000], sink)
     assert sink.passed_on == big[:1000]
     assert reader.mid_request
-    reader.feed(big[1000:2000])
+    reader.feed(big[1000:2000], sink)
     assert sink.passed_on == big[:2000]
 
 
@@ -204,7 +208,7 @@ def test_a_large_forwarded_request_is_never_held() -> None:
 def test_bad_streams_are_refused_and_named(data: bytes, reason: str) -> None:
     sink = Sink()
     with pytest.raises(BadRequest, match=reason):
-        RequestReader(ROUTES, MAX_BYTES, sink).feed(data)
+        RequestReader(ROUTES, MAX_BYTES).feed(data, sink)
     assert sink.passed_on == b""
 
 
@@ -212,34 +216,34 @@ def test_what_came_before_a_bad_request_has_been_handed_on() -> None:
     sink = Sink()
     good = frame(8, 2, 1, b"\x00\x00commit")
     with pytest.raises(BadRequest):
-        RequestReader(ROUTES, MAX_BYTES, sink).feed(good + frame(99, 0, 2, b""))
+        RequestReader(ROUTES, MAX_BYTES).feed(good + frame(99, 0, 2, b""), sink)
     assert sink.served == [good]
 
 
 def test_what_is_served_can_change_between_two_requests() -> None:
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     first = frame(8, 2, 1, b"body")
-    reader.feed(first)
+    reader.feed(first, sink)
     reader.serve({8 << 16 | 2: SERVE}, 20, limit="another.max.bytes", unserved="before its time")
-    reader.feed(first)
+    reader.feed(first, sink)
     with pytest.raises(BadRequest, match="api key 1 version 4 before its time"):
-        reader.feed(frame(1, 4, 2, b""))
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+        reader.feed(frame(1, 4, 2, b""), sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     reader.serve({8 << 16 | 2: SERVE}, 20, limit="another.max.bytes", unserved="before its time")
     with pytest.raises(BadRequest, match=r"a request of 28 bytes is larger than another.max.bytes \(20\)"):
-        reader.feed(frame(8, 2, 3, bytes(20)))
+        reader.feed(frame(8, 2, 3, bytes(20)), sink)
     assert sink.served == [first, first]
 
 
 def test_a_request_that_was_long_in_coming_is_not_served_any_more() -> None:
     sink = Sink()
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
+    reader = RequestReader(ROUTES, MAX_BYTES)
     late = frame(8, 2, 1, b"body")
-    reader.feed(late[:-1])
+    reader.feed(late[:-1], sink)
     reader.serve({1 << 16 | 4: FORWARD}, MAX_BYTES, unserved="too late")
     with pytest.raises(BadRequest, match="api key 8 version 2 too late"):
-        reader.feed(late[-1:])
+        reader.feed(late[-1:], sink)
     assert sink.served == []
 
 
@@ -248,7 +252,7 @@ class TokenSink(Sink):
 
     def __init__(self) -> None:
         super().__init__(stop_after=1)
-        self.reader = RequestReader(ROUTES, MAX_BYTES, self, small=10)
+        self.reader = RequestReader(ROUTES, MAX_BYTES, small=10)
         self.tokens: list[bytes] = []
 
     @property
@@ -263,7 +267,7 @@ class TokenSink(Sink):
         """As often as there is a token."""
         while self.order:
             self.order.clear()
-            self.reader.feed(b"")
+            self.reader.feed(b"", self)
 
 
 @pytest.mark.parametrize("step", [*range(1, 30), 1000])
@@ -272,15 +276,15 @@ def test_tokens_without_a_header_are_cut_out_however_they_come(step: int) -> Non
     wanted = [b"\0\0\0\x03abc", b"\0\0\0\0", b"\0\0\0\x0a0123456789"]
     request, rest = frame(8, 2, 1, b"body"), b"\0\0\0\x02x"
     data = b"".join(wanted) + rest
-    sink.reader.feed(request + data[:3])
-    sink.reader.serve({}, 10, limit="token.max", token=sink.token)
+    sink.reader.feed(request + data[:3], sink)
+    sink.reader.serve({}, 10, limit="token.max", tokens=True)
     sink.go_on()
     for position in range(3, len(data), step):
-        sink.reader.feed(data[position : position + step])
+        sink.reader.feed(data[position : position + step], sink)
         sink.go_on()
     assert (sink.served, sink.tokens) == ([request], wanted)
     assert sink.reader.mid_request
-    sink.reader.feed(b"y" + request)
+    sink.reader.feed(b"y" + request, sink)
     assert sink.tokens[-1] == rest + b"y"
     sink.reader.serve(ROUTES, MAX_BYTES)
     sink.go_on()
@@ -291,27 +295,27 @@ def test_tokens_without_a_header_are_cut_out_however_they_come(step: int) -> Non
 @pytest.mark.parametrize("size", [11, -1, 2**31 - 1])
 def test_a_token_has_a_size_that_can_be(size: int) -> None:
     sink = TokenSink()
-    sink.reader.serve({}, 10, limit="token.max", token=sink.token)
+    sink.reader.serve({}, 10, limit="token.max", tokens=True)
     with pytest.raises(BadRequest, match=f"a token of {size} bytes; token.max is 10"):
-        sink.reader.feed(struct.pack(">i", size))
+        sink.reader.feed(struct.pack(">i", size), sink)
     assert (sink.tokens, sink.asked) == ([], [])
 
 
 def test_a_large_token_is_kept_when_there_is_room_for_it_and_stands_for_itself() -> None:
     sink = TokenSink()
-    sink.reader.serve({}, 20, limit="token.max", token=sink.token)
+    sink.reader.serve({}, 20, limit="token.max", tokens=True)
     sink.room = 0
     token = struct.pack(">i", 11) + bytes(11)
-    sink.reader.feed(token[:4])
+    sink.reader.feed(token[:4], sink)
     assert (sink.asked, sink.reader.mid_request) == ([11], False)
     sink.room = 11
-    sink.reader.feed(token[4:5])
+    sink.reader.feed(token[4:5], sink)
     unfinished = sink.reader.unfinished
     assert sink.reader.mid_request
-    sink.reader.feed(token[5:-1])
+    sink.reader.feed(token[5:-1], sink)
     assert unfinished is not None
     assert sink.reader.unfinished is unfinished
-    sink.reader.feed(token[-1:] + token[:5])
+    sink.reader.feed(token[-1:] + token[:5], sink)
     sink.go_on()
     assert sink.tokens == [token]
     assert sink.reader.unfinished not in (None, unfinished)
@@ -321,13 +325,13 @@ def test_a_large_token_is_kept_when_there_is_room_for_it_and_stands_for_itself()
 def test_a_stop_takes_effect_between_requests_and_loses_nothing(data: st.DataObject) -> None:
     frames, begun, order = stream()
     sink = Sink(stop_after=data.draw(st.integers(0, 9)))
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
-    reader.feed(b"".join(frames))
+    reader = RequestReader(ROUTES, MAX_BYTES)
+    reader.feed(b"".join(frames), sink)
     while sink.stop_after < len(order):
         assert sink.order == order[: sink.stop_after]
         assert not reader.mid_request
         sink.stop_after += data.draw(st.integers(1, 3))
-        reader.feed(b"")
+        reader.feed(b"", sink)
     assert (sink.begun, sink.order, sink.served) == (begun, order, [frames[1], frames[5]])
     assert sink.passed_on == b"".join(frames[i] for i in (0, 2, 3, 4, 6, 7, 8))
 
@@ -336,11 +340,11 @@ def test_a_stop_takes_effect_between_requests_and_loses_nothing(data: st.DataObj
 def test_a_request_that_has_begun_goes_on_after_a_stop(position: int) -> None:
     frames = stream()[0][:2]
     sink = Sink(stop_after=1)
-    reader = RequestReader(ROUTES, MAX_BYTES, sink)
-    reader.feed(frames[position][:13])
+    reader = RequestReader(ROUTES, MAX_BYTES)
+    reader.feed(frames[position][:13], sink)
     sink.stop_after = 0
     begun = (reader.mid_request, reader.mid_forward)
-    reader.feed(frames[position][13:] + frames[1])
+    reader.feed(frames[position][13:] + frames[1], sink)
     ended = (reader.mid_request, reader.mid_forward)
     assert (begun, ended) == ((True, position == 0), (False, False))
     assert sink.passed_on + b"".join(sink.served) == frames[position]
@@ -360,21 +364,21 @@ def forwarded_frame(correlation_id: int, size: int) -> bytes:
 def test_a_large_request_is_not_kept_before_there_is_room_for_it() -> None:
     sink = Sink()
     sink.room = 0
-    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
+    reader = RequestReader(ROUTES, 1_000_000, small=100)
     small, large = served(1, 50), served(2, 90_000)
-    reader.feed(small + large[:30])
+    reader.feed(small + large[:30], sink)
     assert (sink.served, sink.asked) == ([small], [len(large) - 4])
     assert not reader.mid_request, "its collection has not begun"
     sink.room = 1 << 20
-    reader.feed(b"")
-    reader.feed(large[30:])
+    reader.feed(b"", sink)
+    reader.feed(large[30:], sink)
     assert sink.served == [small, large]
 
 
 def test_whoever_is_forwarded_or_small_needs_no_room() -> None:
     sink = Sink()
-    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
-    reader.feed(forwarded_frame(1, 90_000) + served(2, 80))
+    reader = RequestReader(ROUTES, 1_000_000, small=100)
+    reader.feed(forwarded_frame(1, 90_000) + served(2, 80), sink)
     assert sink.asked == []
     assert len(sink.order) == 2
 
@@ -382,17 +386,17 @@ def test_whoever_is_forwarded_or_small_needs_no_room() -> None:
 def test_what_came_before_a_request_without_room_is_passed_on_once() -> None:
     sink = Sink()
     sink.room = 0
-    reader = RequestReader(ROUTES, 1_000_000, sink, small=100)
+    reader = RequestReader(ROUTES, 1_000_000, small=100)
     first, large = forwarded_frame(1, 500), served(2, 900)
-    reader.feed(first + large)
+    reader.feed(first + large, sink)
     assert sink.passed_on == first
     sink.room = 1 << 20
-    reader.feed(b"")
+    reader.feed(b"", sink)
     assert (sink.passed_on, sink.served) == (first, [large])
 
 
 def test_a_part_that_is_kept_stands_for_itself_until_it_is_whole() -> None:
-    reader = RequestReader(ROUTES, 1_000_000, Sink())
+    reader, sink = RequestReader(ROUTES, 1_000_000), Sink()
     one, other = served(1, 500), served(2, 500)
 
     def held() -> object:
@@ -401,15 +405,15 @@ def test_a_part_that_is_kept_stands_for_itself_until_it_is_whole() -> None:
     assert held() is None
     seen: list[object] = []
     for at in (3, 7):
-        reader.feed(one[at - 4 if at > 3 else 0 : at])
+        reader.feed(one[at - 4 if at > 3 else 0 : at], sink)
         seen.append(held())
     assert seen[0] is seen[1] is not None, "of a head that drips"
-    reader.feed(one[7:100])
+    reader.feed(one[7:100], sink)
     begun = held()
-    reader.feed(one[100:200])
+    reader.feed(one[100:200], sink)
     assert begun is held() is not None
-    reader.feed(one[200:] + other[:5])
+    reader.feed(one[200:] + other[:5], sink)
     assert held() is not None
     assert all(held() is not each for each in (*seen, begun))
-    reader.feed(other[5:])
+    reader.feed(other[5:], sink)
     assert held() is None

@@ -58,11 +58,14 @@ class Said:
     def several(self, route: Route, data: bytes, position: int) -> int:
         raise AssertionError("not a Produce request")
 
+    def token(self, frame: bytes) -> None:
+        raise AssertionError("not a Produce request")
+
 
 def shim_says(frame: bytes) -> str:
     said = Said()
     try:
-        RequestReader(ROUTES, MAX_BYTES, said).feed(frame)
+        RequestReader(ROUTES, MAX_BYTES).feed(frame, said)
     except BadRequest:
         assert said.says == CLOSED
     return said.says
