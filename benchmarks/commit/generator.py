@@ -158,16 +158,26 @@ class Member:
         return ask(self.sock, join_group.API, _JOIN_VERSION, request)
 
     def stream(self, load: Load) -> Stream:
-        """Fetches are of offsets that are committed here."""
+        """Fetches are of offsets that are committed here; those that follow one another are of other partitions."""
         first = self._number % TOPIC_PARTITIONS if load.partitions == 1 else 0
-        partitions = list(range(first, first + load.partitions))
-        frames = commits(self.group, self._generation, self._member_id, partitions, load.pipelined)
         if load.work == "fetch":
-            self.sock.sendall(frames.buffer[: frames.size])
-            if exactly(self.sock, frames.response_size) != frames.responses[: frames.response_size]:
-                raise RuntimeError(f"{self.group}: offsets could not be committed")
-            frames = fetches(self.group, partitions, load.pipelined)
+            places = [_partitions(first + place, load.partitions) for place in range(load.pipelined)]
+            self._commit(sorted({partition for partitions in places for partition in partitions}))
+            frames = fetches(self.group, places)
+        else:
+            partitions = _partitions(first, load.partitions)
+            frames = commits(self.group, self._generation, self._member_id, partitions, load.pipelined)
         return Stream(self.sock, frames, load.pipelined)
+
+    def _commit(self, partitions: list[int]) -> None:
+        frames = commits(self.group, self._generation, self._member_id, partitions, 1)
+        self.sock.sendall(frames.buffer)
+        if exactly(self.sock, frames.response_size) != frames.responses[: frames.response_size]:
+            raise RuntimeError(f"{self.group}: offsets could not be committed")
+
+
+def _partitions(first: int, count: int) -> list[int]:
+    return [partition % TOPIC_PARTITIONS for partition in range(first, first + count)]
 
 
 def carry(members: Sequence[Loaded], load: Load) -> Carried:

@@ -1,8 +1,9 @@
 """One request and its answer over a blocking socket, and requests that are encoded once and patched in place."""
 
 import socket
+from collections.abc import Sequence
 from struct import Struct
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from protocol.api import Api
 from protocol.messages import offset_commit, offset_fetch
@@ -87,39 +88,32 @@ def commits(group: str, generation: int, member_id: str, partitions: list[int], 
             ),
         )
     )
-    return _frames(offset_commit.API, COMMIT_VERSION, request, response, places)
-
-
-def fetches(group: str, partitions: list[int], places: int) -> Frames:
-    """Fetches of the offsets that the first commit of :func:`commits` leaves."""
-    request = offset_fetch.OffsetFetchRequest(
-        groups=(
-            offset_fetch.OffsetFetchRequestGroup(
-                group, topics=(offset_fetch.OffsetFetchRequestTopics(TOPIC, partition_indexes=tuple(partitions)),)
-            ),
-        )
-    )
-    response = offset_fetch.OffsetFetchResponse(
-        groups=(
-            offset_fetch.OffsetFetchResponseGroup(
-                group,
-                (
-                    offset_fetch.OffsetFetchResponseTopics(
-                        TOPIC,
-                        partitions=tuple(
-                            offset_fetch.OffsetFetchResponsePartitions(partition, _MARKED_OFFSET, _LEADER_EPOCH)
-                            for partition in partitions
-                        ),
-                    ),
-                ),
-            ),
-        )
-    )
-    return _frames(offset_fetch.API, FETCH_VERSION, request, response, places)
-
-
-def _frames(api: Api[Any, Any], version: int, request: object, response: object, places: int) -> Frames:
     return Frames(
-        [api.request_frame(version, place, CLIENT_ID, request) for place in range(places)],
-        [api.response_frame(version, place, response) for place in range(places)],
+        [offset_commit.API.request_frame(COMMIT_VERSION, place, CLIENT_ID, request) for place in range(places)],
+        [offset_commit.API.response_frame(COMMIT_VERSION, place, response) for place in range(places)],
     )
+
+
+def fetches(group: str, places: Sequence[Sequence[int]]) -> Frames:
+    """Fetches of the offsets that the first commit of :func:`commits` leaves, in each place of these partitions."""
+    asked = [_fetch(group, partitions) for partitions in places]
+    api, version = offset_fetch.API, FETCH_VERSION
+    return Frames(
+        [api.request_frame(version, place, CLIENT_ID, request) for place, (request, _) in enumerate(asked)],
+        [api.response_frame(version, place, response) for place, (_, response) in enumerate(asked)],
+    )
+
+
+def _fetch(
+    group: str, partitions: Sequence[int]
+) -> tuple[offset_fetch.OffsetFetchRequest, offset_fetch.OffsetFetchResponse]:
+    topic = offset_fetch.OffsetFetchRequestTopics(TOPIC, partition_indexes=tuple(partitions))
+    request = offset_fetch.OffsetFetchRequest(
+        groups=(offset_fetch.OffsetFetchRequestGroup(group, topics=(topic,)),),
+    )
+    found = tuple(
+        offset_fetch.OffsetFetchResponsePartitions(partition, _MARKED_OFFSET, _LEADER_EPOCH) for partition in partitions
+    )
+    answer = offset_fetch.OffsetFetchResponseTopics(TOPIC, partitions=found)
+    response = offset_fetch.OffsetFetchResponse(groups=(offset_fetch.OffsetFetchResponseGroup(group, (answer,)),))
+    return request, response

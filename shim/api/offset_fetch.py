@@ -136,7 +136,7 @@ class _OnlyGroup:
         self.answer(_failed(self._group, error))
 
 
-def failure(call: Call[OffsetFetchRequest, OffsetFetchResponse], error: ErrorCode) -> OffsetFetchResponse:
+def failure(call: _Call, error: ErrorCode) -> OffsetFetchResponse:
     return _response(call, tuple(_failed(group, error) for group in groups_of(call)))
 
 
@@ -147,9 +147,12 @@ def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResp
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
 
 
-def groups_of(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[OffsetFetchRequestGroup, ...]:
-    request = call.request
-    if call.version >= FIRST_OF_MANY:
+def groups_of(call: _Call) -> tuple[OffsetFetchRequestGroup, ...]:
+    return groups_in(call.version, call.request)
+
+
+def groups_in(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
+    if version >= FIRST_OF_MANY:
         return request.groups
     topics = request.topics
     return (
@@ -162,13 +165,17 @@ def groups_of(call: Call[OffsetFetchRequest, OffsetFetchResponse]) -> tuple[Offs
     )
 
 
-def _response(
-    call: Call[OffsetFetchRequest, OffsetFetchResponse], groups: Sequence[OffsetFetchResponseGroup]
+def _response(call: _Call, groups: Sequence[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    return response_of(call.version, call.request, groups)
+
+
+def response_of(
+    version: int, request: OffsetFetchRequest, groups: Sequence[OffsetFetchResponseGroup]
 ) -> OffsetFetchResponse:
-    if call.version >= FIRST_OF_MANY:
+    if version >= FIRST_OF_MANY:
         return OffsetFetchResponse(groups=tuple(groups))
     (group,) = groups
-    if group.error_code and call.version < FIRST_WITH_ERROR:
+    if group.error_code and version < FIRST_WITH_ERROR:
         return OffsetFetchResponse(
             topics=tuple(
                 OffsetFetchResponseTopic(
@@ -178,7 +185,7 @@ def _response(
                         for index in t.partition_indexes
                     ),
                 )
-                for t in call.request.topics or ()
+                for t in request.topics or ()
             )
         )
     return OffsetFetchResponse(

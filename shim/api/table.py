@@ -25,6 +25,7 @@ from shim.api import (
     delete_groups,
     describe_cluster,
     describe_groups,
+    fetches_in_a_row,
     find_coordinator,
     heartbeat,
     join_group,
@@ -136,7 +137,7 @@ TABLE: tuple[Route, ...] = (
     _forwarded(ApiKey.LIST_OFFSETS, 0, 11),
     _rewritten(metadata),
     _served(offset_commit, several=offset_commit.several),
-    _served(offset_fetch),
+    _served(offset_fetch, several=fetches_in_a_row.several),
     _answered(find_coordinator),  # the cluster's own answer to this client
     _served(join_group, parks=True),
     _served(heartbeat),

@@ -229,6 +229,10 @@ class Runtime:
             else:
                 flight.hold(partition_number, ticket, response)
 
+    def durable(self, partition_number: int) -> GroupCoordinator | None:
+        """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
+        return None if self._writer.flight_of(partition_number) else self.coordinator(partition_number)
+
     # -- from decision to answer
 
     def _carry_out(self, partition: Partition, outcome: Decided, *, after_flight: bool) -> None:

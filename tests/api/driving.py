@@ -37,6 +37,7 @@ class Partitions:
         self._states = states
         self.num_partitions = len(states)
         self.held: list[bool] = []
+        self.in_flight = False
 
     def partition_of(self, group_id: str) -> int:
         return int(group_id[-1])
@@ -63,6 +64,10 @@ class Partitions:
             ticket.fail(state)
         else:
             ticket.answer(question(state))
+
+    def durable(self, partition: int) -> GroupCoordinator | None:
+        state = self._states[partition]
+        return None if self.in_flight or isinstance(state, ErrorCode) else state
 
 
 class Client:

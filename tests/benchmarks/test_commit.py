@@ -38,16 +38,17 @@ def test_a_number_changes_the_offsets_of_one_frame_and_nothing_else() -> None:
 
 
 def test_fetches_are_of_what_the_first_commit_leaves() -> None:
-    commit = OFFSET_COMMIT.parse_request(COMMIT_VERSION, requests(commits("group", 1, "member", [7], 1))[0], 4)[1]
-    frames = fetches("group", [7], 2)
+    commit = OFFSET_COMMIT.parse_request(COMMIT_VERSION, requests(commits("group", 1, "member", [7, 8], 1))[0], 4)[1]
+    frames = fetches("group", [[7], [8]])
     frames.number(0, 1)  # there is nothing to number
-    fetch = OFFSET_FETCH.parse_request(FETCH_VERSION, requests(frames)[0], 4)[1]
-    assert fetch.groups[0].topics is not None
-    assert fetch.groups[0].topics[0].partition_indexes == (7,)
-    (group,) = OFFSET_FETCH.parse_response(FETCH_VERSION, frames.responses[: frames.response_size], 4)[1].groups
-    wanted = commit.topics[0].partitions[0]
-    (found,) = group.topics[0].partitions
-    assert (found.partition_index, found.committed_offset) == (wanted.partition_index, wanted.committed_offset)
+    for place, wanted in enumerate(commit.topics[0].partitions):
+        fetch = OFFSET_FETCH.parse_request(FETCH_VERSION, requests(frames)[place], 4)[1]
+        assert fetch.groups[0].topics is not None
+        assert fetch.groups[0].topics[0].partition_indexes == (7 + place,)
+        response = frames.responses[place * frames.response_size : (place + 1) * frames.response_size]
+        (group,) = OFFSET_FETCH.parse_response(FETCH_VERSION, response, 4)[1].groups
+        (found,) = group.topics[0].partitions
+        assert (found.partition_index, found.committed_offset) == (wanted.partition_index, wanted.committed_offset)
 
 
 def test_an_answer_that_is_not_as_due_is_noticed() -> None:

@@ -123,9 +123,12 @@ async def test_a_read_of_a_touched_group_waits_for_the_disk(tmp_path: Path, in_f
             await shim.log.write_begun()
         await shim.heartbeat("g").result()
         assert not read.told
+        number = shim.runtime.partition_of("g")
+        assert shim.runtime.durable(number) is None
         shim.log.release()
         assert offset_in(await read.result()) == 7
         assert commit.told
+        assert shim.runtime.durable(number) is shim.runtime.coordinator(number) is not None
 
 
 async def test_a_heartbeat_and_another_partitions_reads_do_not_wait(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from shim.api import offset_fetch
-from shim.api.authorization import AnyCall, Granted, Policy
+from shim.api.authorization import AnyCall, Granted, Policy, fetch_needs
 from shim.api.call import Services
 from shim.api.policies.refusals import (
     NO_GROUP,
@@ -32,12 +32,7 @@ from shim.security.rights import Need, Right
 
 
 def _fetch_needs(call: AnyCall) -> list[Need]:
-    needs: dict[Need, None] = {}
-    for group in offset_fetch.groups_of(call):
-        needs[Need(Right.DESCRIBE_GROUP, group.group_id)] = None
-        for topic in group.topics or ():
-            needs[Need(Right.DESCRIBE_TOPIC, topic.name)] = None
-    return list(needs)
+    return fetch_needs(offset_fetch.groups_of(call))
 
 
 def _fetches_all(call: AnyCall) -> bool:
