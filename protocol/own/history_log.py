@@ -2,28 +2,41 @@
 
 They are the shim's own, and no broker's. They are built like those of `__consumer_offsets`: a key is an int16 type and
 its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. Every offset of every commit
-has a record, in the partition of the same number as that of its group, in the order in which the offsets were
-committed. The key tells two records apart but for commits of one millisecond: those are told apart by their offsets in
-the log.
+is there, in the partition of the same number as that of its group, in the order in which the offsets were committed:
+with a record of its own (type 0), or, of a commit without metadata, in one with the others of its topic (type 1). The
+key tells two records apart but for commits of one millisecond: those are told apart by their offsets in the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from protocol.codec import codec
-from protocol.commit_rows import CommitRows
+from protocol.codec import Codec, codec
+from protocol.commit_rows import ROW_SIZE, CommitRows
 from protocol.errors import DecodeError
-from protocol.records.record_runs import Run, runs
+from protocol.generated import varint
+from protocol.records.record_runs import Run
 from protocol.records.varints import zigzag
-from protocol.wire import Int32, Int64, NullableString, OpaqueString, String, TaggedFields, tag
+from protocol.wire import (
+    Int32,
+    Int64,
+    NullableOpaqueString,
+    NullableString,
+    OpaqueString,
+    String,
+    TaggedFields,
+    tag,
+)
 
 HISTORY_TOPIC: Final = "__offset_shim_history"
 
 _INT16: Final = Struct(">h")
-_OFFSET_HISTORY: Final = 0  # the type of the key
+OFFSET_HISTORY: Final = 0
+"""The type of the key of a record for one offset."""
+ROWS_HISTORY: Final = 1
+"""Of one for many."""
 _VALUE_VERSION: Final = 0
 
 
@@ -59,6 +72,38 @@ class OffsetHistoryValue(NamedTuple):
     tagged: TaggedFields = ()
 
 
+class RowsHistoryKey(NamedTuple):
+    """Of type 1. `time`: as of type 0, and the commit timestamp too."""
+
+    group: String
+    topic: String
+    time: Int64
+    tagged: TaggedFields = ()
+
+
+class HistoryRow(NamedTuple):
+    """One offset, in the bytes that it has in OffsetCommit since version 8."""
+
+    partition: Int32
+    offset: Int64
+    leader_epoch: Int32
+    metadata: NullableOpaqueString = ""
+    tagged: TaggedFields = ()
+
+
+class RowsHistoryValue(NamedTuple):
+    """As of type 0, but that there are many offsets."""
+
+    generation_id: Int32
+    member_id: String
+    group_instance_id: NullableString
+    client_id: String
+    client_host: String
+    rows: tuple[HistoryRow, ...]
+    principal: Annotated[String, tag(0)] = ""
+    tagged: TaggedFields = ()
+
+
 class Who(NamedTuple):
     """Who has committed."""
 
@@ -74,7 +119,9 @@ HistoryRecord = tuple[OffsetHistoryKey, OffsetHistoryValue]
 
 _KEY: Final = codec(OffsetHistoryKey, 0, flexible=True)
 _VALUE: Final = codec(OffsetHistoryValue, 0, flexible=True)
-_KEY_HEAD: Final = _INT16.pack(_OFFSET_HISTORY)
+_ROWS_KEY: Final = codec(RowsHistoryKey, 0, flexible=True)
+_ROWS_VALUE: Final = codec(RowsHistoryValue, 0, flexible=True)
+_KEY_HEAD: Final = _INT16.pack(OFFSET_HISTORY)
 _VALUE_HEAD: Final = _INT16.pack(_VALUE_VERSION)
 
 
@@ -129,38 +176,72 @@ def _who(who: Who) -> bytes:
 
 
 def history_runs(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> Sequence[Run]:
-    """The records of these offsets, without metadata, taken and committed at that time: what `encode_history` gives.
+    """The record (of type 1) of these offsets, without metadata, taken and committed at that time.
 
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
-    beginning, before_offset, end = _run_parts(group, topic, who)
-    packed_time = _TIME.pack(time)
-    return runs(beginning, packed_time + before_offset, b"\x01" + packed_time + end, rows)  # 1: no metadata
+    names, before_rows, after_rows = _run_parts(group, topic, who)
+    value = b"".join((before_rows, varint(rows.size + 1), _wire_rows(rows), after_rows))
+    return (b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS)),)
 
 
 _TIME: Final = Struct(">q")
+_NO_TAGS: Final = b"\x00"
+_NO_HEADERS: Final = b"\x00"
+_PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
+
+
+def _wire_rows(rows: CommitRows) -> bytes:
+    """A :class:`HistoryRow` for each."""
+    raw = rows.raw
+    if rows.stride != ROW_SIZE:
+        return raw
+    return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), ROW_SIZE)])
 
 
 @lru_cache(_KEPT)
 def _run_parts(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
-    """Of a record what is before its partition, between its time and its offset, and behind its commit timestamp."""
-    key = _KEY.encode(OffsetHistoryKey(group, topic, 0, 0), _KEY_HEAD)
-    value = _VALUE.encode(OffsetHistoryValue(0, 0, "", 0, *who), _VALUE_HEAD)
-    beginning = zigzag(len(key)) + key[: -_KEY_END.size]
-    no_headers = b"\x00"
-    return beginning, key[-1:] + zigzag(len(value)) + _VALUE_HEAD, value[_VALUE_BEGINNING.size :] + no_headers
+    """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
+    key = _ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(ROWS_HISTORY))
+    of_none = RowsHistoryValue(*who[:-1], (), who.principal)
+    value = _ROWS_VALUE.encode(of_none, _VALUE_HEAD)
+    nobody = _ROWS_VALUE.encode(of_none._replace(principal=""), _VALUE_HEAD)
+    rows_at = len(nobody) - len(_NO_TAGS) - 1
+    return (
+        zigzag(len(key)) + key[: -_TIME.size - len(_NO_TAGS)],
+        value[:rows_at],
+        value[rows_at + 1 :],
+    )
 
 
-def decode_history(key: bytes, value: bytes | None) -> HistoryRecord | None:
-    """The record; None for one of a later version of the shim, which this one cannot read. Raises DecodeError."""
-    if value is None or _head(key, "key") != _OFFSET_HISTORY or _head(value, "value") != _VALUE_VERSION:
+def decode_history(key: bytes, value: bytes | None) -> list[HistoryRecord] | None:
+    """What the record says, as if each offset had one of its own; None for one of a later version of the shim, which
+    this one cannot read. Raises DecodeError."""
+    kind = _head(key, "key")
+    if value is None or kind not in _CODECS or _head(value, "value") != _VALUE_VERSION:
         return None
-    decoded_key, key_end = _KEY.decode(key, _INT16.size)
-    decoded_value, value_end = _VALUE.decode(value, _INT16.size)
-    for raw, end, name in ((key, key_end, "OffsetHistoryKey"), (value, value_end, "OffsetHistoryValue")):
+    decoded = []
+    for raw, of_kind in zip((key, value), _CODECS[kind], strict=True):
+        fields, end = of_kind.decode(raw, _INT16.size)
         if end != len(raw):
-            raise DecodeError(f"{len(raw) - end} bytes too many", end, name)
-    return decoded_key, decoded_value
+            raise DecodeError(f"{len(raw) - end} bytes too many", end, of_kind.cls.__name__)
+        decoded.append(fields)
+    return [(decoded[0], decoded[1])] if kind == OFFSET_HISTORY else list(_of_rows(*decoded))
+
+
+def _of_rows(key: RowsHistoryKey, value: RowsHistoryValue) -> Iterator[HistoryRecord]:
+    who = Who(*value[:5], value.principal)
+    for partition, offset, leader_epoch, metadata, _ in value.rows:
+        yield (
+            OffsetHistoryKey(key.group, key.topic, partition, key.time),
+            OffsetHistoryValue(offset, leader_epoch, metadata or "", key.time, *who),
+        )
+
+
+_CODECS: Final[Mapping[int, tuple[Codec[Any], Codec[Any]]]] = {
+    OFFSET_HISTORY: (_KEY, _VALUE),
+    ROWS_HISTORY: (_ROWS_KEY, _ROWS_VALUE),
+}
 
 
 def _head(raw: bytes, what: str) -> int:

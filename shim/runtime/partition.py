@@ -81,7 +81,7 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
         if who is not None:
             history += history_runs(group, topic, of_topic, now, who)
     batch: Runs = _new(Runs, (offsets, count))
-    made: Decided = _new(Decided, ([batch], _new(Runs, (history, count)) if history else [], answers))
+    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers))
     return made
 
 

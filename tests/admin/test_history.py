@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, Who, encode_history
 from protocol.partition import partition_for
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.admin.running import TIMESTAMP, Result, commit_record, log
+from tests.protocol.test_history_log import START, rows_record
 
 MINUTE = 60_000
 PARTITIONS = 2
@@ -147,12 +148,29 @@ def test_what_goes_with_what(data_dir: Path, args: tuple[str, ...], why: str) ->
     assert why in result.stderr
 
 
-def append(data_dir: Path, key: bytes, value: bytes | None) -> Result:
+def test_a_commit_of_many_offsets_is_shown_one_by_one(data_dir: Path) -> None:
+    who = Who(7, "m", None, "c", "/10.0.0.4", "User:a")
+    result = append(data_dir, *rows_record([(1, 5, -1), (0, 7, 2)], who), number=partition_for("group", PARTITIONS))
+    assert "4 partitions, 0 damages" in result.stdout
+    assert dumped(data_dir, *HISTORY, "--group", "group") == [("group", "topic", 1, 5), ("group", "topic", 0, 7)]
+    assert dumped(data_dir, "--group", "group", "--at", str(START)) == [
+        ("group", "topic", 0, 7),
+        ("group", "topic", 1, 5),
+    ]
+    assert dumped(data_dir, "--group", "group", "--at", str(START - 1)) == []
+    (_, line) = log("dump", "--data-dir", data_dir, *HISTORY, "--group", "group").stdout.splitlines()
+    assert line.endswith(
+        'group="group" topic="topic" partition=0 offset=7 leader_epoch=2 metadata="" generation_id=7 member_id="m" '
+        'group_instance_id=null client_id="c" client_host="/10.0.0.4" principal="User:a"'
+    )
+
+
+def append(data_dir: Path, key: bytes, value: bytes | None, number: int = 0) -> Result:
     offsets_log = OffsetsLog.open(data_dir, PARTITIONS, topics=(OFFSETS_TOPIC, HISTORY_TOPIC))
-    for number in range(PARTITIONS):
+    for each in range(PARTITIONS):
         for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
-            assert list(offsets_log.recover(number, topic=topic)) is not None
-    assert offsets_log.write([PartitionWrite(0, [[(key, value)]], TIMESTAMP, HISTORY_TOPIC)]) == {}
+            assert list(offsets_log.recover(each, topic=topic)) is not None
+    assert offsets_log.write([PartitionWrite(number, [[(key, value)]], TIMESTAMP, HISTORY_TOPIC)]) == {}
     offsets_log.close()
     return log("verify", "--data-dir", data_dir)
 

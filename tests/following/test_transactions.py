@@ -238,6 +238,7 @@ async def test_a_transaction_of_much_history_ends_as_any(tmp_path: Path, monkeyp
         await until(shim, "g", (0, 7))
         assert shim.runtime.coordinator(number) is coordinator, "it was not loaded anew"
         history = shim.log.partition_log(number, topic=HISTORY_TOPIC).read()
-        told = [decode_history(r.key, r.value) for batch in history for r in batch.records if r.key is not None]
-        assert sorted(each[0].partition for each in told if each is not None) == list(range(100))
+        records = [record for batch in history for record in batch.records]
+        told = [each for record in records for each in decode_history(record.key or b"", record.value) or ()]
+        assert sorted(key.partition for key, _ in told) == list(range(100))
         await following.stop()

@@ -18,7 +18,6 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
-from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, Who, encode_history, history_runs
 from protocol.repeated import Repeated
 from shim.log.batching import RecordSet, Runs, prepare_batches
 
@@ -185,26 +184,17 @@ def test_records_are_those_that_are_made_one_by_one(data: st.DataObject | None, 
     row = st.tuples(INT32, INT64, INT32)
     first = data.draw(row) if data is not None else (0, 0, 0)
     names = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-    group, topic, member = (data.draw(names) if data is not None else "name" for _ in range(3))
-    instance = data.draw(st.one_of(st.none(), names)) if data is not None else None
+    group, topic = (data.draw(names) if data is not None else "name" for _ in range(2))
     now = data.draw(st.integers(0, 2**62)) if data is not None else 0
     partitions = [((first[0] + i) % 2**31, (first[1] + 7 * i) % 2**63, (first[2] + i) % 2**31) for i in range(count)]
     rows = rows_of(partitions, 16 if count % 2 else 18)
-    who = Who(3, member, instance, "client", "/127.0.0.1")
     offsets: list[tuple[bytes, bytes | None]] = []
-    history: list[tuple[bytes, bytes | None]] = []
     for partition, offset, epoch in partitions:
         value = OffsetCommitValue(offset, epoch, "", now)
         offsets.append((encode_key(OffsetCommitKey(group, topic, partition)), encode_value(value)))
-        key = OffsetHistoryKey(group, topic, partition, now)
-        history.append(encode_history((key, OffsetHistoryValue(offset, epoch, "", now, *who))))
     others: RecordSet = [(b"key", None)] * before
-    for runs, expected in (
-        (commit_runs(group, topic, rows, now), offsets),
-        (history_runs(group, topic, rows, now, who), history),
-    ):
-        made = prepare_batches(11, [others, Runs(runs, count), others], 5)
-        assert made == prepare_batches(11, [others, expected, others], 5)
+    made = prepare_batches(11, [others, Runs(commit_runs(group, topic, rows, now), count), others], 5)
+    assert made == prepare_batches(11, [others, offsets, others], 5)
 
 
 @settings(deadline=None)

@@ -1,11 +1,24 @@
 """Keys and values of `__offset_shim_history`, byte by byte."""
 
+import struct
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.commit_rows import CommitRows
 from protocol.errors import DecodeError
-from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue, decode_history, encode_history
+from protocol.own.history_log import (
+    OffsetHistoryKey,
+    OffsetHistoryValue,
+    Who,
+    decode_history,
+    encode_history,
+    history_runs,
+)
+from protocol.records.batches import decode_records
+from shim.log.batching import Runs, prepare_batches
 
 START = 1_767_225_600_123
 KEY = OffsetHistoryKey("group", "topic", 3, START)
@@ -28,8 +41,8 @@ def test_who_the_cluster_has_accepted_is_a_field_that_older_history_does_not_hav
     of_nobody = encode_history((KEY, VALUE))
     key, value = encode_history((KEY, VALUE._replace(principal="User:zoë")))
     assert (key, value) == (of_nobody[0], of_nobody[1][:-1] + b"\x01\x00\x0a\x0aUser:zo\xc3\xab")
-    assert decode_history(key, value) == (KEY, VALUE._replace(principal="User:zoë"))
-    assert decode_history(*of_nobody) == (KEY, VALUE)
+    assert decode_history(key, value) == [(KEY, VALUE._replace(principal="User:zoë"))]
+    assert decode_history(*of_nobody) == [(KEY, VALUE)]
 
 
 texts = st.text(max_size=5)
@@ -45,12 +58,59 @@ int32s = st.integers(-(2**31), 2**31 - 1)
     ),
 )
 def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:
-    assert decode_history(*encode_history((key, value))) == (key, value)
+    assert decode_history(*encode_history((key, value))) == [(key, value)]
 
 
-def test_what_is_no_history_is_refused_and_what_is_newer_left_alone() -> None:
-    key, value = encode_history((KEY, VALUE))
-    assert decode_history(b"\0\1" + key[2:], value) is None
+ROW = st.tuples(int32s, int64s, int32s)
+
+
+def rows_record(rows: Sequence[tuple[int, int, int]], who: Who, *, stride: int = 18) -> tuple[bytes, bytes]:
+    """Key and value of the record that these rows have."""
+    rest = b"\x01\x00" if stride == 18 else b""
+    raw = b"".join(struct.pack(">iqi", *row) + rest for row in rows)
+    (run,) = history_runs("group", "topic", CommitRows(raw, stride, len(rows), ""), START, who)
+    (batch,) = prepare_batches(0, [Runs([run], 1)], START)
+    (record,) = decode_records(batch.data)
+    assert record.key is not None
+    assert record.value is not None
+    return record.key, record.value
+
+
+def test_the_bytes_of_many_offsets() -> None:
+    key, value = rows_record([(0, 5, -1), (3, 7, 2)], Who(4, "member", None, "client", "/127.0.0.1", "User:a"))
+    assert key == b"\0\1" + b"\x06group" + b"\x06topic" + START.to_bytes(8, "big") + b"\0"
+    assert value == b"".join(
+        (
+            b"\0\0" + (4).to_bytes(4, "big") + b"\x07member" + b"\0" + b"\x07client" + b"\x0b/127.0.0.1",
+            b"\x03" + struct.pack(">iqi", 0, 5, -1) + b"\x01\0" + struct.pack(">iqi", 3, 7, 2) + b"\x01\0",
+            b"\x01\x00\x07\x07User:a",
+        )
+    )
+
+
+@given(
+    st.lists(ROW, min_size=1, max_size=200),
+    st.builds(Who, int32s, texts, st.none() | texts, texts, texts, texts),
+    st.sampled_from([16, 18]),
+)
+def test_many_offsets_are_decoded_as_if_each_had_a_record(
+    rows: list[tuple[int, int, int]], who: Who, stride: int
+) -> None:
+    assert decode_history(*rows_record(rows, who, stride=stride)) == [
+        (
+            OffsetHistoryKey("group", "topic", partition, START),
+            OffsetHistoryValue(offset, leader_epoch, "", START, *who),
+        )
+        for partition, offset, leader_epoch in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [encode_history((KEY, VALUE)), rows_record([(0, 5, -1), (3, 7, 2)], Who(4, "m", None, "c", "/h", "User:a"))],
+)
+def test_what_is_no_history_is_refused_and_what_is_newer_left_alone(key: bytes, value: bytes) -> None:
+    assert decode_history(b"\0\2" + key[2:], value) is None
     assert decode_history(key, b"\0\1" + value[2:]) is None
     assert decode_history(key, None) is None
     for size in range(len(key)):

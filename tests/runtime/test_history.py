@@ -17,7 +17,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, decode_history
+from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, decode_history
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
@@ -31,17 +31,17 @@ from tests.runtime.test_runtime import WITHOUT_HISTORY, error_in, served_again
 ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10)
 
 
-def remembered(log: OffsetsLog, number: int = 0) -> list[tuple[OffsetHistoryKey, OffsetHistoryValue] | None]:
+def remembered(log: OffsetsLog, number: int = 0) -> list[HistoryRecord]:
     return [
-        decode_history(record.key, record.value)
+        told
         for batch in log.partition_log(number, topic=HISTORY_TOPIC).read()
         for record in batch.records
-        if record.key is not None
+        for told in decode_history(record.key or b"", record.value) or ()
     ]
 
 
 def offsets_remembered(log: OffsetsLog) -> list[int]:
-    return [record[1].offset for record in remembered(log) if record is not None]
+    return [value.offset for _, value in remembered(log)]
 
 
 async def test_every_commit_is_there_with_who_made_it(tmp_path: Path) -> None:
@@ -52,12 +52,9 @@ async def test_every_commit_is_there_with_who_made_it(tmp_path: Path) -> None:
         await shim.commit("g", 3).result()
         await shim.commit("h", 4).result()
         (oldest, back, other) = remembered(shim.log)
-        assert oldest is not None
         key, value = oldest
         assert key == OffsetHistoryKey("g", TOPIC, 0, key.time)
         assert value == OffsetHistoryValue(7, -1, "", key.time, -1, "", None, *CALLER)
-        assert back is not None
-        assert other is not None
         assert (back[1].offset, other[0].group) == (3, "h")
         assert key.time <= back[0].time <= other[0].time
 

@@ -17,7 +17,7 @@ from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
-from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of
+from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, parts_of
 from shim.admin.commands.times import time_option
 from shim.admin.named_files import NamedFiles
 from shim.log import OFFSETS_TOPIC
@@ -170,7 +170,8 @@ class _PartitionDump:
         for found in walk(self._files, self._folder, self._known, fault_of_batch):
             if isinstance(found, Located):
                 for record in found.batch.records:
-                    yield Logged(self._partition, found, record)
+                    for part in parts_of(self._partition.topic, record):
+                        yield Logged(self._partition, found, part)
             elif not self._told:
                 self._tell(found)
         self._told = True

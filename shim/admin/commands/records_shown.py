@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, decode_history
+from protocol.own.history_log import HISTORY_TOPIC, OFFSET_HISTORY, HistoryRecord, decode_history, encode_history
 from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
@@ -114,7 +115,21 @@ def key_of(topic: str, record: Record) -> object:
 
 
 def history_of(record: Record) -> HistoryRecord | None:
-    """What a record of `__offset_shim_history` says; None where that cannot be decoded, or is not known here."""
+    """What one of the :func:`parts_of` a record of `__offset_shim_history` says; None where that cannot be decoded, or
+    is not known here."""
+    told = _history_in(record)
+    return told[0] if told is not None and len(told) == 1 else None
+
+
+def parts_of(topic: str, record: Record) -> Sequence[Record]:
+    """In the history, where one record may say of the offsets of many partitions, one for each; else the record."""
+    told = _history_in(record) if topic == HISTORY_TOPIC else None
+    if told is None or _int16(record.key or b"") == OFFSET_HISTORY:
+        return (record,)
+    return [record._replace(key=key, value=value) for key, value in map(encode_history, told)]
+
+
+def _history_in(record: Record) -> list[HistoryRecord] | None:
     try:
         return decode_history(record.key or b"", record.value)
     except DecodeError:
