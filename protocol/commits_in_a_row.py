@@ -35,7 +35,9 @@ _SIZE: Final = 4
 _SIZE_AND_KIND: Final = 8
 _STRIDE: Final = ROW_SIZE + REST_SIZE
 _NO_TAGS: Final = b"\x00\x00"  # of the topic, and of the request
-_RESPONSE_HEAD: Final = Struct(">ii")  # size, correlation id
+_RESPONSE_SIZE: Final = Struct(">i")
+_CORRELATION_ID: Final = 4
+_RESPONSE_HEAD: Final = _RESPONSE_SIZE.size + _CORRELATION_ID
 _PARTITION: Final = range(4)  # where in a row it is
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
@@ -44,22 +46,24 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 class CommitsInARow(NamedTuple):
     """``request`` has the offsets of all, in their order, a partition perhaps many times; each has ``rows`` of them.
 
-    ``answers``: of each the response's frame behind its correlation id, if it is committed. ``end``: where they end.
+    ``correlation_ids``: of each its bytes. ``answers``: of each the response's frame behind that, if it is committed;
+    all of them are of one size. ``end``: where they end.
     """
 
     version: int
     client_id: str | None
     request: OffsetCommitRequest
     rows: int
-    correlation_ids: list[int]
+    correlation_ids: list[bytes]
     answers: list[bytes]
     end: int
 
     def all_committed(self) -> bytes:
         """The frames of the responses when all are."""
+        size = _RESPONSE_SIZE.pack(_CORRELATION_ID + len(self.answers[0]))
         parts: list[bytes] = []
         for correlation_id, answer in zip(self.correlation_ids, self.answers, strict=True):
-            parts += (_RESPONSE_HEAD.pack(_RESPONSE_HEAD.size - _SIZE + len(answer), correlation_id), answer)
+            parts += (size, correlation_id, answer)
         return b"".join(parts)
 
     def answered(self, response: OffsetCommitResponse) -> bytes:
@@ -69,7 +73,8 @@ class CommitsInARow(NamedTuple):
         for number, correlation_id in enumerate(self.correlation_ids):
             partitions = topic.partitions[number * self.rows : (number + 1) * self.rows]
             one = response._replace(topics=(topic._replace(partitions=partitions),))
-            frames.append(CODEC.response_frame(self.version, correlation_id, one))
+            number_of = int.from_bytes(correlation_id, "big", signed=True)
+            frames.append(CODEC.response_frame(self.version, number_of, one))
         return b"".join(frames)
 
 
@@ -93,7 +98,7 @@ def commits_in_a_row(data: bytes, pos: int, most: int) -> CommitsInARow | None:
         return None
     names = data[pos + _FRAME.size : pos + rows_at]
     each: list[bytes] = []
-    correlation_ids: list[int] = []
+    correlation_ids: list[bytes] = []
     most = min(most, MOST, MOST_ROWS // count)
     while len(each) < most and end <= stop and data[pos : pos + _SIZE_AND_KIND] == kind:
         rows = data[pos + rows_at : end - len(_NO_TAGS)]
@@ -102,7 +107,7 @@ def commits_in_a_row(data: bytes, pos: int, most: int) -> CommitsInARow | None:
         if not _are_plain(rows, count):
             break
         each.append(rows)
-        correlation_ids.append(int.from_bytes(data[pos + _SIZE_AND_KIND : pos + _FRAME.size], "big", signed=True))
+        correlation_ids.append(data[pos + _SIZE_AND_KIND : pos + _FRAME.size])
         pos, end = end, end + _SIZE + size
     if len(each) < 2:
         return None
@@ -128,13 +133,15 @@ def _are_plain(rows: bytes, count: int) -> bool:
 def _answers(version: int, request: OffsetCommitRequest, each: list[bytes], count: int) -> tuple[list[bytes], bool]:
     """To each, and whether they are the same, as they are where all have the same partitions."""
     known: dict[bytes, bytes] = {}
+    if count == 1 and (first := cast(CommitRows, request.topics[0].partitions)).answer is not None:
+        known[each[0][:4]] = first.answer
     answers = []
     for rows in each:
         partitions = rows[:4] if count == 1 else b"".join([rows[place::_STRIDE] for place in _PARTITION])
         answer = known.get(partitions)
         if answer is None:
             one = _with(request, CommitRows(rows, _STRIDE, count, ""))
-            answer = known[partitions] = response_to_plain(version, 0, one)[_RESPONSE_HEAD.size :]
+            answer = known[partitions] = response_to_plain(version, 0, one)[_RESPONSE_HEAD:]
         answers.append(answer)
     return answers, len(known) == 1
 
