@@ -34,7 +34,7 @@ from protocol.wire import ZERO_UUID
 ROW_SIZE: Final = 16
 """Bytes of a row: partition int32, offset int64, leader epoch int32, big-endian."""
 RECORD_SIZE: Final = 4096
-"""More than a record of a row takes, whatever names the request has, and in the history, too."""
+"""More than a record of a row takes, whatever names the request has."""
 OFFSET_AT: Final = 4
 """Where in a row the offset is; the leader epoch is behind it."""
 REST_SIZE: Final = 2

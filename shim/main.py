@@ -94,7 +94,8 @@ cli.add_command(log_commands)
 
 def _prefer_throughput() -> None:
     """Of a process that serves. What a flight holds is many objects and no cycle: Python's own threshold of 700 has the
-    collector look at all of them again and again, a quarter of the processor time of commits. And a thread that comes
+    collector look at all of them again and again, a quarter of the processor time of commits. So it comes seldom, and
+    what lives and ends in numbers, as connections do, must be no cycle either. And a thread that comes
     back from the disk asks for the interpreter: for 5 ms in vain, while the loop is busy, at each of a flight's writes
     and flushes.
     """

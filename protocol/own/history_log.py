@@ -3,11 +3,11 @@
 They are the shim's own, and no broker's. They are built like those of `__consumer_offsets`: a key is an int16 type and
 its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. Every offset of every commit
 is there, in the partition of the same number as that of its group, in the order in which the offsets were committed:
-with a record of its own (type 0), or, of a commit without metadata, in one with the others of its topic (type 1). The
-key tells two records apart but for commits of one millisecond: those are told apart by their offsets in the log.
+with a record of its own (type 0), or, of plain commits, in one with the others of its topic (type 1). The key tells
+two records apart but for commits of one millisecond: those are told apart by their offsets in the log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
@@ -17,7 +17,6 @@ from protocol.codec import Codec, codec
 from protocol.commit_rows import ROW_SIZE, CommitRows
 from protocol.errors import DecodeError
 from protocol.generated import varint
-from protocol.records.record_runs import Run
 from protocol.records.varints import zigzag
 from protocol.wire import (
     Int32,
@@ -131,8 +130,8 @@ def encode_history(record: HistoryRecord) -> tuple[bytes, bytes]:
     return _encode_key(key), _encode_value(value)
 
 
-# One commit has many records of the same names, and a member commits again and again: what is the same in each is
-# encoded once. What the caches take is bounded by both numbers.
+# What a transaction commits has many records of the same names, and a member commits again and again: what is the same
+# in each is encoded once. What the caches take is bounded by both numbers.
 _SHORT: Final = 512
 _KEPT: Final = 1024
 _KEY_END: Final = Struct(">iqB")  # partition, time, no tagged fields
@@ -175,14 +174,15 @@ def _who(who: Who) -> bytes:
     return _VALUE.encode(value, _VALUE_HEAD)[_VALUE_BEGINNING.size :]
 
 
-def history_runs(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> Sequence[Run]:
-    """The record (of type 1) of these offsets, without metadata, taken and committed at that time.
+def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
+    """The record (of type 1) of these offsets, without metadata, taken and committed at that time: as a batch has it,
+    from behind its offset delta on.
 
     Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
     """
-    names, before_rows, after_rows = _run_parts(group, topic, who)
+    names, before_rows, after_rows = _around_time_and_rows(group, topic, who)
     value = b"".join((before_rows, varint(rows.size + 1), _wire_rows(rows), after_rows))
-    return (b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS)),)
+    return b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS))
 
 
 _TIME: Final = Struct(">q")
@@ -193,14 +193,15 @@ _PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
 
 def _wire_rows(rows: CommitRows) -> bytes:
     """A :class:`HistoryRow` for each."""
-    raw = rows.raw
-    if rows.stride != ROW_SIZE:
+    raw, stride = rows.raw, rows.stride
+    if stride != ROW_SIZE and raw[ROW_SIZE] <= _PLAIN_REST[0]:
         return raw
-    return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), ROW_SIZE)])
+    # Older versions have no tags, and another length of no metadata behind a row, or nothing.
+    return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
 
 
 @lru_cache(_KEPT)
-def _run_parts(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
+def _around_time_and_rows(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
     """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
     key = _ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(ROWS_HISTORY))
     of_none = RowsHistoryValue(*who[:-1], (), who.principal)
@@ -214,12 +215,17 @@ def _run_parts(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
     )
 
 
+def is_known(key: bytes, value: bytes | None) -> bool:
+    """Whether :func:`decode_history` can read it, or find it damaged. Raises DecodeError."""
+    return value is not None and _head(key, "key") in _CODECS and _head(value, "value") == _VALUE_VERSION
+
+
 def decode_history(key: bytes, value: bytes | None) -> list[HistoryRecord] | None:
     """What the record says, as if each offset had one of its own; None for one of a later version of the shim, which
     this one cannot read. Raises DecodeError."""
-    kind = _head(key, "key")
-    if value is None or kind not in _CODECS or _head(value, "value") != _VALUE_VERSION:
+    if value is None or not is_known(key, value):
         return None
+    kind = _head(key, "key")
     decoded = []
     for raw, of_kind in zip((key, value), _CODECS[kind], strict=True):
         fields, end = of_kind.decode(raw, _INT16.size)

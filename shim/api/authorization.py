@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from protocol.errors import ErrorCode
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from shim.api.call import Call, Connection, Services
 from shim.security.asking import NotSaid, granted
 from shim.security.rights import Need, Right
@@ -57,16 +56,6 @@ def topic_needs(right: Right, topics: Iterable[Any]) -> list[Need]:
 def commit_needs(request: Any) -> list[Need]:
     """Of OffsetCommit: READ on the group and on each topic."""
     return [Need(Right.READ_GROUP, request.group_id), *topic_needs(Right.READ_TOPIC, request.topics)]
-
-
-def fetch_needs(groups: Iterable[OffsetFetchRequestGroup]) -> list[Need]:
-    """Of OffsetFetch: DESCRIBE on each group and on each topic that it names."""
-    needs: dict[Need, None] = {}
-    for group in groups:
-        needs[Need(Right.DESCRIBE_GROUP, group.group_id)] = None
-        for topic in group.topics or ():
-            needs[Need(Right.DESCRIBE_TOPIC, topic.name)] = None
-    return list(needs)
 
 
 def authorized(policy: Policy, handle: Handle) -> Handle:

@@ -11,9 +11,10 @@ from typing import Final
 
 from protocol.errors import DecodeError, EncodeError
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from shim.api.authorization import fetch_needs, may_at_once
+from shim.api.authorization import may_at_once
 from shim.api.call import SIZE_FIELD, Connection, OrderedConnection, Services
-from shim.api.offset_fetch import API, groups_in, response_of
+from shim.api.offset_fetch import API, groups_of, response_of
+from shim.api.policies.offset_fetch import fetches_all, needs_of
 
 MOST_ASKED_BYTES: Final = 256
 """Of a request; a larger one is taken by itself."""
@@ -21,8 +22,8 @@ MOST_ASKED_BYTES: Final = 256
 KEPT: Final = 1024
 """Questions, with the last answer to each."""
 
-KEPT_BYTES: Final = 1024
-"""Of such an answer; a longer one is encoded each time."""
+KEPT_BYTES: Final = 256
+"""Of such an answer; a longer one is encoded each time. Decoded, it is some ten times as large, and kept beside."""
 
 MOST_BYTES: Final = 16_384
 """Of answers; from there on it is looked first whether the client reads."""
@@ -69,7 +70,7 @@ def _answer(services: Services, connection: Connection, version: int, question: 
         return None
     group = asked.group
     if not services.authorizer.absent and (
-        group.topics is None or not may_at_once(services, connection, fetch_needs((group,)))
+        fetches_all((group,)) or not may_at_once(services, connection, needs_of((group,)))
     ):
         return None
     coordinator = services.runtime.durable(services.runtime.partition_of(group.group_id))
@@ -107,7 +108,7 @@ def _parsed(version: int, question: bytes) -> _Asked | None:
         _, request = API.parse_request(version, _HEAD.pack(API.key, version, 0) + question)
     except DecodeError:
         return None
-    groups = groups_in(version, request)
+    groups = groups_of(version, request)
     if len(groups) != 1:
         return None
     asked = _Asked(request, groups[0])

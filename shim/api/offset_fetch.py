@@ -43,7 +43,7 @@ _Call = Call[OffsetFetchRequest, OffsetFetchResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None] | None:
-    groups = groups_of(call)
+    groups = groups_of(call.version, call.request)
     if len(groups) > 1:
         return _fetch_many(services, call, groups)
     if services.topics.any_in_doubt:
@@ -78,7 +78,8 @@ async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetch
     distinct = {question.same: group for question, group in zip(questions, groups, strict=True)}
     blocked = {name for group in distinct.values() for name in services.topics.blocked(_names(group))}
     await services.topics.certain(blocked)
-    await ask_each(services, questions, _size, lambda answers: call.answer(_response(call, answers)))
+    version, request = call.version, call.request
+    await ask_each(services, questions, _size, lambda answers: call.answer(response_of(version, request, answers)))
 
 
 def _fetch_if_certain(
@@ -114,7 +115,7 @@ def _fetch_only(
 ) -> None:
     """Of the one that there is, if there is one."""
     if not groups:
-        call.answer(_response(call, ()))
+        call.answer(response_of(call.version, call.request, ()))
     runtime, stable = services.runtime, call.request.require_stable
     for group in groups:
         runtime.ask(runtime.partition_of(group.group_id), partial(fetch, group, stable), _OnlyGroup(call, group))
@@ -130,14 +131,15 @@ class _OnlyGroup:
         self._group = group
 
     def answer(self, response: OffsetFetchResponseGroup) -> None:
-        self._call.answer(_response(self._call, (response,)))
+        self._call.answer(response_of(self._call.version, self._call.request, (response,)))
 
     def fail(self, error: ErrorCode) -> None:
         self.answer(_failed(self._group, error))
 
 
 def failure(call: _Call, error: ErrorCode) -> OffsetFetchResponse:
-    return _response(call, tuple(_failed(group, error) for group in groups_of(call)))
+    groups = groups_of(call.version, call.request)
+    return response_of(call.version, call.request, [_failed(group, error) for group in groups])
 
 
 def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
@@ -147,11 +149,7 @@ def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResp
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=error)
 
 
-def groups_of(call: _Call) -> tuple[OffsetFetchRequestGroup, ...]:
-    return groups_in(call.version, call.request)
-
-
-def groups_in(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
+def groups_of(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
     if version >= FIRST_OF_MANY:
         return request.groups
     topics = request.topics
@@ -163,10 +161,6 @@ def groups_in(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchReq
             else tuple(OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics),
         ),
     )
-
-
-def _response(call: _Call, groups: Sequence[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
-    return response_of(call.version, call.request, groups)
 
 
 def response_of(

@@ -94,8 +94,8 @@ class TransactionEnd(NamedTuple):
 
 
 class RowsOfTopic(NamedTuple):
-    """The records of a plain commit for one topic, one for each row, and as many of the history: where `who` is None,
-    none is kept. `now` is their time of commit, and there are no metadata and no expire timestamps.
+    """The records of a plain commit for one topic, one for each row, and one of the history for all: where `who` is
+    None, none is kept. `now` is their time of commit, and there are no metadata and no expire timestamps.
     """
 
     group: str

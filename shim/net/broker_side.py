@@ -197,7 +197,7 @@ class BrokerSide:
     # Whether an answer is overdue. Where nothing but streams is due, that is left to the look at idle connections.
 
     def _watch(self) -> None:
-        if self._look is None:
+        if self._look is None and not self._closed:
             self._look = asyncio.get_running_loop().call_later(self._overdue.pause_seconds, self._look_whether_overdue)
 
     def _look_whether_overdue(self) -> None:

@@ -90,11 +90,10 @@ class Intake:
         return not self.stops and not self._closed
 
     def close(self) -> None:
-        """Nothing is called any more, nor kept of whom it was called on."""
+        """Nothing is called any more, nor kept that was to be."""
         self._closed = True
         self._turns.leave(self)
-        self._go_on = _nothing
-        self._transport = None
+        self._go_on = lambda: None
 
     def _resume(self) -> None:
         if self.stops or self._closed:
@@ -103,6 +102,3 @@ class Intake:
         if not self.stops and self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
-
-
-def _nothing() -> None: ...

@@ -57,7 +57,7 @@ class ResponseQueue:
 
     def close(self) -> None:
         """``stream_ready`` is not called any more, nor kept."""
-        self._stream_ready = _nothing
+        self._stream_ready = lambda: None
 
     @property
     def owes(self) -> bool:
@@ -88,6 +88,3 @@ class ResponseQueue:
         self.write(frames[0] if len(frames) == 1 else b"".join(frames))
         if slots and slots[0].stream:
             self._stream_ready()
-
-
-def _nothing() -> None: ...

@@ -70,6 +70,7 @@ class SaslSide:
         self._look: asyncio.TimerHandle | None = None
         self._look_is_due = False
         self._answer_is_due = False
+        self._closed = False
         self._serve()
 
     def request(self, head: Head, frame: bytes) -> None:
@@ -100,9 +101,14 @@ class SaslSide:
         self._broker.forward(frame)
 
     def close(self) -> None:
+        self._closed = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         for timer in (self._expiry, self._look):
             if timer is not None:
                 timer.cancel()
+        self._expiry = self._look = None
 
     def _answered(self, take: Callable[[bytes], Answer], respond: Callable[[bytes], None], frame: bytes) -> None:
         # At once, not in a task: the broker may have closed the link behind its answer.
@@ -136,8 +142,9 @@ class SaslSide:
 
     def _begin_session(self) -> None:
         state = self._authentication
-        self.close()
-        self._expiry = None
+        self._cancel()
+        if self._closed:  # with the answer that begins it
+            return
         if state.expires_at is not None:
             self._expiry = asyncio.get_running_loop().call_at(state.expires_at, self._expire)
         self._look_later()

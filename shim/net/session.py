@@ -117,7 +117,7 @@ class ClientSession(asyncio.BufferedProtocol):
         transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
         peer = transport.get_extra_info("peername")
         if peer is None:  # gone before it was accepted
-            self._closed = True
+            self._close(None)
             transport.abort()
             return
         self._transport = transport

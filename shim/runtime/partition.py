@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import commit_runs, encode_key, encode_value
-from protocol.own.history_log import encode_history, history_runs
+from protocol.own.history_log import encode_history, history_run
 from protocol.own.position import position_header
 from protocol.records.record_runs import Run
 from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
@@ -79,7 +79,7 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
         count += of_topic.size
         offsets += commit_runs(group, topic, of_topic, now)
         if who is not None:
-            history += history_runs(group, topic, of_topic, now, who)
+            history.append(history_run(group, topic, of_topic, now, who))
     batch: Runs = _new(Runs, (offsets, count))
     made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers))
     return made

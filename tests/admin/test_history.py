@@ -158,11 +158,23 @@ def test_a_commit_of_many_offsets_is_shown_one_by_one(data_dir: Path) -> None:
         ("group", "topic", 1, 5),
     ]
     assert dumped(data_dir, "--group", "group", "--at", str(START - 1)) == []
+    in_json = log("dump", "--data-dir", data_dir, *HISTORY, "--group", "group", "--json").stdout.splitlines()
+    assert {(json.loads(each)["offset"], json.loads(each)["key"]["type"]) for each in in_json} == {(4, 1)}
     (_, line) = log("dump", "--data-dir", data_dir, *HISTORY, "--group", "group").stdout.splitlines()
     assert line.endswith(
         'group="group" topic="topic" partition=0 offset=7 leader_epoch=2 metadata="" generation_id=7 member_id="m" '
         'group_instance_id=null client_id="c" client_host="/10.0.0.4" principal="User:a"'
     )
+
+
+def test_where_a_group_was_is_in_doubt_where_the_history_cannot_be_read(data_dir: Path) -> None:
+    """It may be of a later version, and of a later commit."""
+    key, value = rows_record([(0, 5, -1)], Who(7, "m", None, "c", "/10.0.0.4"))
+    append(data_dir, b"\0\x09" + key[2:], value, number=partition_for("billing", PARTITIONS))
+    result = log("dump", "--data-dir", data_dir, "--group", "billing", "--at", at(99))
+    assert result.status == 1
+    assert len(result.stdout.splitlines()) == 2
+    assert f"{HISTORY_TOPIC}: 1 records cannot be read" in result.stderr
 
 
 def append(data_dir: Path, key: bytes, value: bytes | None, number: int = 0) -> Result:

@@ -17,7 +17,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from shim.api import ROUTES, Services, fetches_in_a_row
-from shim.coordinator import Caller, GroupCoordinator
+from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator
 from tests.api.driving import Client, call, services
 from tests.api.test_authorization import GROUP, answered
 from tests.following.believed import Brokers, topics_of
@@ -29,6 +29,11 @@ MANY = 8  # groups, from this version on
 GROUPS = ("group-0", "other-0", "nobody-0")
 TOPICS = ("t", "u")
 CALLER = Caller("me", "/127.0.0.1", "")
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_before() -> None:
+    fetches_in_a_row._ASKED.clear()
 
 
 def committed(coordinator: GroupCoordinator, group: str, topic: str, offset: int, metadata: str | None = "m") -> None:
@@ -164,6 +169,27 @@ async def test_no_more_than_asked_for_and_a_bounded_number_of_bytes() -> None:
     assert taken < 100 * len(asked)
     assert fetches_in_a_row.MOST_BYTES <= len(sent) < fetches_in_a_row.MOST_BYTES + 8000
     assert sent == b"".join(one_by_one(to, 9, [asked] * (taken // len(asked))))
+
+
+async def test_what_is_kept_is_bounded() -> None:
+    group_coordinator = coordinator()
+    to = await services({0: group_coordinator})
+    for number in range(fetches_in_a_row.KEPT + 10):
+        assert several(to, Client(), frame(9, 1, ["group-0"], [("t", [number])]))
+    assert len(fetches_in_a_row._ASKED) <= fetches_in_a_row.KEPT
+    committed(group_coordinator, "group-0", "t", 5, "x" * fetches_in_a_row.KEPT_BYTES)
+    large, client = frame(9, 1, ["group-0"], [("t", [1])]), Client()
+    assert several(to, client, large) == len(large)
+    assert client.answered == one_by_one(to, 9, [large])
+    assert fetches_in_a_row._ASKED[9, large[12:]].found is None
+
+
+async def test_what_cannot_be_encoded_is_left_to_who_says_so() -> None:
+    """Metadata is as long as the setting says, and an older version's length of it has two bytes."""
+    group_coordinator = GroupCoordinator(CoordinatorSettings(offset_metadata_max_bytes=1 << 20))
+    committed(group_coordinator, "group-0", "t", 5, "x" * 40_000)
+    to = await services({0: group_coordinator})
+    assert several(to, Client(), frame(3, 1, ["group-0"], [("t", [0])]) * 2) == 0
 
 
 async def test_what_waits_for_something_is_left_alone() -> None:

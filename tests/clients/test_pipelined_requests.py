@@ -5,6 +5,7 @@ from itertools import permutations
 
 import pytest
 
+from protocol.messages import offset_commit, offset_fetch
 from protocol.messages.api_versions import API as API_VERSIONS
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
@@ -14,6 +15,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.metadata import MetadataRequest
 from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -56,3 +58,38 @@ def test_answered_in_their_order(through: str, shim: Shim, broker: Broker) -> No
                 except TimeoutError:
                     pytest.fail(f"{order}: no answer to the one at position {number}")
                 assert answered == number, order
+
+
+@pytest.mark.parametrize("through", ["shim", "broker"])
+def test_reads_are_of_the_commits_before_them(
+    through: str, shim: Shim, broker: Broker, make_topic: TopicFactory, group: str
+) -> None:
+    """Whatever is taken together of what was sent together."""
+    port = {"shim": shim.broker_port(broker.node_id), "broker": broker.port}[through]
+    topic = make_topic()
+
+    def commit(number: int) -> bytes:
+        partitions = (offset_commit.OffsetCommitRequestPartition(0, number),)
+        topics = (offset_commit.OffsetCommitRequestTopic(topic, partitions=partitions),)
+        return offset_commit.API.request_frame(
+            9, number, _CLIENT_ID, offset_commit.OffsetCommitRequest(group, topics=topics)
+        )
+
+    def read(number: int) -> bytes:
+        topics = (offset_fetch.OffsetFetchRequestTopics(topic, partition_indexes=(0,)),)
+        groups = (offset_fetch.OffsetFetchRequestGroup(group, topics=topics),)
+        return offset_fetch.API.request_frame(9, number, _CLIENT_ID, offset_fetch.OffsetFetchRequest(groups=groups))
+
+    with WireClient(port) as client:
+        for kinds in ("C", "CCRRRHRRCRRCCCRHR" * 5):  # the topic is looked up for the first one
+            sent, wanted = b"", list[int | None]()
+            for number, kind in enumerate(kinds):
+                sent += {"C": commit, "R": read, "H": _REQUESTS["served"]}[kind](number)
+                wanted.append(kinds.rindex("C", 0, number + 1) if kind == "R" else None)
+            client.socket.sendall(sent)
+            for number, due in enumerate(wanted):
+                answer = client.receive_frame()
+                assert int.from_bytes(answer[:4], "big") == number
+                if due is not None:
+                    _, response = offset_fetch.API.parse_response(9, answer)
+                    assert response.groups[0].topics[0].partitions[0].committed_offset == due

@@ -4,6 +4,7 @@ that is flooded would hold all of them until then.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -96,7 +97,7 @@ async def freed(shim: Bench, connect: Callable[[], Awaitable[Client]], state: St
     try:
         for _ in range(3):
             await come_and_go()
-        await settle(lambda: _kinds().total())
+        await settle(lambda: len(asyncio.all_tasks()))
         return _kinds() - before
     finally:
         gc.enable()
@@ -111,6 +112,29 @@ def _kinds() -> Counter[str]:
 async def test_of_a_plain_connection(state: State) -> None:
     async with bench() as shim:
         assert await freed(shim, shim.client, state) == Counter()
+
+
+async def test_of_one_that_is_gone_before_it_is_accepted() -> None:
+    """Its socket has no other end any more."""
+
+    class Gone(asyncio.Transport):
+        def get_extra_info(self, name: str, default: object = None) -> None:
+            return None
+
+        def abort(self) -> None:
+            asyncio.get_running_loop().call_soon(shim.made.pop().connection_lost, None)
+
+    async with bench() as shim:
+        gc.collect()
+        before = _kinds()
+        gc.disable()
+        try:
+            shim.session().connection_made(Gone())
+            await until(lambda: not shim.made)
+            await settle(lambda: len(asyncio.all_tasks()))
+            assert _kinds() - before == Counter()
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("state", [logged_in, in_tokens])

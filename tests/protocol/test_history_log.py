@@ -2,20 +2,28 @@
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.commit_rows import CommitRows
+from protocol.commit_rows import API, CommitRows
 from protocol.errors import DecodeError
+from protocol.messages import offset_commit
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.own.history_log import (
     OffsetHistoryKey,
     OffsetHistoryValue,
     Who,
     decode_history,
     encode_history,
-    history_runs,
+    history_run,
+    is_known,
 )
 from protocol.records.batches import decode_records
 from shim.log.batching import Runs, prepare_batches
@@ -68,7 +76,10 @@ def rows_record(rows: Sequence[tuple[int, int, int]], who: Who, *, stride: int =
     """Key and value of the record that these rows have."""
     rest = b"\x01\x00" if stride == 18 else b""
     raw = b"".join(struct.pack(">iqi", *row) + rest for row in rows)
-    (run,) = history_runs("group", "topic", CommitRows(raw, stride, len(rows), ""), START, who)
+    return record_of(history_run("group", "topic", CommitRows(raw, stride, len(rows), ""), START, who))
+
+
+def record_of(run: bytes) -> tuple[bytes, bytes]:
     (batch,) = prepare_batches(0, [Runs([run], 1)], START)
     (record,) = decode_records(batch.data)
     assert record.key is not None
@@ -105,6 +116,28 @@ def test_many_offsets_are_decoded_as_if_each_had_a_record(
     ]
 
 
+@pytest.mark.parametrize("metadata", ["", None])
+@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_plain_commits_of_every_version_are_remembered(version: int, metadata: str | None, count: int) -> None:
+    partitions = tuple(
+        OffsetCommitRequestPartition(number, 7 * number, 2 if version >= 6 else -1, committed_metadata=metadata)
+        for number in range(count)
+    )
+    request = OffsetCommitRequest("group", topics=(OffsetCommitRequestTopic("topic", partitions=partitions),))
+    frame = offset_commit.API.request_frame(version, 1, "client", request)
+    rows: Any = API.parse_request(version, frame, 4)[1].topics[0].partitions
+    assert isinstance(rows, CommitRows)
+    who = Who(-1, "", None, "client", "/h")
+    assert decode_history(*record_of(history_run("group", "topic", rows, START, who))) == [
+        (
+            OffsetHistoryKey("group", "topic", partition.partition_index, START),
+            OffsetHistoryValue(partition.committed_offset, partition.committed_leader_epoch, "", START, *who),
+        )
+        for partition in partitions
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [encode_history((KEY, VALUE)), rows_record([(0, 5, -1), (3, 7, 2)], Who(4, "m", None, "c", "/h", "User:a"))],
@@ -113,6 +146,8 @@ def test_what_is_no_history_is_refused_and_what_is_newer_left_alone(key: bytes, 
     assert decode_history(b"\0\2" + key[2:], value) is None
     assert decode_history(key, b"\0\1" + value[2:]) is None
     assert decode_history(key, None) is None
+    assert is_known(key, value)
+    assert not any((is_known(b"\0\2" + key[2:], value), is_known(key, b"\0\1" + value[2:]), is_known(key, None)))
     for size in range(len(key)):
         with pytest.raises(DecodeError):
             decode_history(key[:size], value)

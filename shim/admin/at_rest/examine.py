@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocol.offsets_log import UnknownKey, decode_key
-from protocol.own.history_log import HISTORY_TOPIC, decode_history
+from protocol.own.history_log import HISTORY_TOPIC, is_known
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
@@ -173,7 +173,7 @@ class _Examining:
                     self._groups.add(key.group)
                     self._check_place(key.group, located)
             elif examined.partition.topic == HISTORY_TOPIC and record.key is not None:
-                examined.unknown_keys += decode_history(record.key, record.value) is None
+                examined.unknown_keys += not is_known(record.key, record.value)
         size = batch.end - batch.position
         if path not in self._indexes:
             self._indexes[path] = IndexBuilder(base_offset_of(path))

@@ -17,7 +17,7 @@ from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
-from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, parts_of
+from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.admin.commands.times import time_option
 from shim.admin.named_files import NamedFiles
 from shim.log import OFFSETS_TOPIC
@@ -31,7 +31,7 @@ from shim.log.transactions import transaction_of
 @data_dir_option
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this one; may be given many times.")
 @click.option("--group", "groups", multiple=True, help="Only records of this group; may be given many times.")
-@click.option("--topic", show_default=OFFSETS_TOPIC, help="The log to read.")
+@click.option("--topic", show_default=OFFSETS_TOPIC, help=f"The log to read: that, or {HISTORY_TOPIC}.")
 @time_option("--from", "from_ms", text="Only what is not older than that.")
 @time_option("--to", "to_ms", text="Only what is not newer than that.")
 @click.option("--state", is_flag=True, help="Only the newest value of each key, and no tombstones: what is in force.")
@@ -53,10 +53,11 @@ def dump_command(
 
     Each line has the partition and offset, the timestamp, the segment and the byte at which the record's batch begins,
     the key and the value. With --json each line is a JSON object; bytes are in base64. Keys of a type that is not
-    known are shown raw.
+    known are shown raw. What ends a transaction is of no group, and not shown with --group; --state knows of it.
 
-    __offset_shim_history has every commit of the last offsets.history.retention.minutes: when, what and by whom. With
-    --at and --group it says where a group was at a time. It does not know of offsets that were deleted.
+    __offset_shim_history has every commit of the last offsets.history.retention.minutes: when, what and by whom, a line
+    for each offset, as one record may have many. With --at and --group it says where a group was at a time. It does not
+    know of offsets that were deleted.
 
     Times are in ISO 8601, in UTC where they name no zone, or in milliseconds since 1970.
 
@@ -86,21 +87,25 @@ def dump_command(
         read = _PartitionDump.newest if state else _PartitionDump.records
         if at_ms is not None:
             read = _PartitionDump.last_commits
-        damaged, shown = False, 0
+        damaged, shown, unread = False, 0, 0
         for partition in chosen:
             reader = _PartitionDump(files, held.partitions[partition], partition, held.known(partition), wanted)
             for logged in read(reader):
                 sys.stdout.write(f"{line(logged)}\n")
                 shown += 1
             damaged = damaged or reader.damaged
+            unread += reader.unread
         sys.stdout.flush()
     if groups and not shown:
         click.echo(f"{topic} has no such record of {', '.join(groups)}", err=True)
     if at_ms is not None:
         click.echo(
-            "not in the history: what was imported or repaired, and what was committed before it begins", err=True
+            "not in the history: what was imported, repaired or deleted, and what was committed while none was kept",
+            err=True,
         )
-    if damaged:
+    if unread:
+        click.echo(f"{HISTORY_TOPIC}: {unread} records cannot be read, perhaps of later commits than these", err=True)
+    if damaged or unread:
         sys.exit(SOMETHING_WRONG)
 
 
@@ -125,7 +130,7 @@ class _Wanted(NamedTuple):
     def has(self, logged: Logged) -> bool:
         at_ms = logged.record.timestamp
         if self.groups or logged.partition.topic == HISTORY_TOPIC:
-            key = key_of(logged.partition.topic, logged.record)
+            key = key_of(logged)
             if isinstance(key, OffsetHistoryKey):
                 at_ms = key.time
             group = key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey | OffsetHistoryKey) else None
@@ -156,6 +161,8 @@ class _PartitionDump:
 
     def __init__(self, files: Files, folder: Path, partition: TopicPartition, known: Known, wanted: _Wanted) -> None:
         self.damaged = False
+        self.unread = 0
+        """Records of the history that this version cannot read."""
         self._files = files
         self._folder = folder
         self._partition = partition
@@ -170,8 +177,7 @@ class _PartitionDump:
         for found in walk(self._files, self._folder, self._known, fault_of_batch):
             if isinstance(found, Located):
                 for record in found.batch.records:
-                    for part in parts_of(self._partition.topic, record):
-                        yield Logged(self._partition, found, part)
+                    yield from read_as(self._partition, found, record)
             elif not self._told:
                 self._tell(found)
         self._told = True
@@ -201,9 +207,11 @@ class _PartitionDump:
     def last_commits(self) -> Iterator[Logged]:
         """Of a partition of the history the last one of each group, topic and partition, in this order."""
         last: dict[tuple[str, str, int], Logged] = {}
-        for logged in self.records():
-            key = key_of(self._partition.topic, logged.record)
-            if isinstance(key, OffsetHistoryKey):
+        for logged in self._all():
+            if logged.told is None:
+                self.unread += 1
+            elif self._wanted.has(logged):
+                key, _ = logged.told
                 last[key.group, key.topic, key.partition] = logged
         for _, logged in sorted(last.items()):
             yield logged

@@ -31,7 +31,7 @@ from shim.admin.commands.console import (
     yes_option,
 )
 from shim.admin.commands.log_verify import damage_as_json
-from shim.admin.commands.records_shown import key_of
+from shim.admin.commands.records_shown import decoded_key
 from shim.admin.named_files import NamedFiles
 
 
@@ -157,7 +157,7 @@ def _as_json(plan: PartitionPlan) -> dict[str, Any]:
 
 def _doubt_as_json(plan: PartitionPlan, doubt: Doubt) -> dict[str, Any]:
     """``then`` and ``was``: the offset, null for none (or of a record that is no offset's); ``key``: in hex."""
-    key = key_of(plan.partition.topic, doubt.was)
+    key = decoded_key(plan.partition.topic, doubt.was)
     group = key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else None
     at = key if isinstance(key, OffsetCommitKey) else None
     return {

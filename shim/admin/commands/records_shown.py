@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from protocol.own.history_log import HISTORY_TOPIC, OFFSET_HISTORY, HistoryRecord, decode_history, encode_history
+from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, decode_history
 from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
@@ -30,18 +31,19 @@ from shim.log.transactions import transaction_of
 
 
 class Logged(NamedTuple):
-    """A record, and where it is."""
+    """A record, and where it is. ``told``: what it says, or a part of that, if it is of the history and can be read."""
 
     partition: TopicPartition
     located: Located
     record: Record
+    told: HistoryRecord | None = None
 
 
 def as_json(logged: Logged) -> dict[str, Any]:
     """Every field of key and value by its name in Kafka's own definitions; bytes, and what is not known, in base64."""
-    (topic, number), (path, batch), record = logged
+    (topic, number), (path, batch), record, _ = logged
     ended = end_of_transaction(batch)
-    key, value = _decoded(topic, record) if ended is None else (_marker(ended), None)
+    key, value = _decoded(logged) if ended is None else (_marker(ended), None)
     of_producer = {"producer_id": batch.header.producer_id, "producer_epoch": batch.header.producer_epoch}
     return {
         "topic": topic,
@@ -58,16 +60,16 @@ def as_json(logged: Logged) -> dict[str, Any]:
 
 def as_text(logged: Logged) -> str:
     """One line. Strings are in double quotes, with JSON's escapes. Of the history, who committed what, and when."""
-    (topic, number), (path, batch), record = logged
-    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
-        return _history_as_text(remembered)
+    (topic, number), (path, batch), record, told = logged
+    if told is not None:
+        return _history_as_text(told)
     place = f"{topic}-{number} offset {record.offset} {time_shown(record.timestamp)} {path.name}@{batch.position}"
     header = batch.header
     if header.is_transactional:
         place += f" producer_id={header.producer_id} producer_epoch={header.producer_epoch}"
     if (ended := end_of_transaction(batch)) is not None:
         return f"{place} {_fields(_marker(ended))}"
-    key, value = _decoded(topic, record)
+    key, value = _decoded(logged)
     what = "tombstone" if value is None else _fields(value)
     return f"{place} {_fields(key)} -> {what}"
 
@@ -102,10 +104,13 @@ def time_shown(timestamp_ms: int) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
 
 
-def key_of(topic: str, record: Record) -> object:
+def key_of(logged: Logged) -> object:
     """The decoded key; the raw one where it cannot be decoded, or is of a topic whose keys are not known here."""
-    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
-        return remembered[0]
+    return logged.told[0] if logged.told is not None else decoded_key(logged.partition.topic, logged.record)
+
+
+def decoded_key(topic: str, record: Record) -> object:
+    """Likewise, but not of the history."""
     if record.key is None or topic != OFFSETS_TOPIC:
         return record.key
     try:
@@ -114,35 +119,24 @@ def key_of(topic: str, record: Record) -> object:
         return record.key
 
 
-def history_of(record: Record) -> HistoryRecord | None:
-    """What one of the :func:`parts_of` a record of `__offset_shim_history` says; None where that cannot be decoded, or
-    is not known here."""
-    told = _history_in(record)
-    return told[0] if told is not None and len(told) == 1 else None
+def read_as(partition: TopicPartition, located: Located, record: Record) -> Iterator[Logged]:
+    """The record; of the history, where one may be of many offsets, once for each."""
+    told: Sequence[HistoryRecord | None] | None = None
+    if partition.topic == HISTORY_TOPIC:
+        with suppress(DecodeError):
+            told = decode_history(record.key or b"", record.value)
+    for each in told or (None,):
+        yield Logged(partition, located, record, each)
 
 
-def parts_of(topic: str, record: Record) -> Sequence[Record]:
-    """In the history, where one record may say of the offsets of many partitions, one for each; else the record."""
-    told = _history_in(record) if topic == HISTORY_TOPIC else None
-    if told is None or _int16(record.key or b"") == OFFSET_HISTORY:
-        return (record,)
-    return [record._replace(key=key, value=value) for key, value in map(encode_history, told)]
-
-
-def _history_in(record: Record) -> list[HistoryRecord] | None:
-    try:
-        return decode_history(record.key or b"", record.value)
-    except DecodeError:
-        return None
-
-
-def _decoded(topic: str, record: Record) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    if topic == HISTORY_TOPIC and (remembered := history_of(record)) is not None:
+def _decoded(logged: Logged) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    record = logged.record
+    if logged.told is not None:
         assert record.key is not None
         assert record.value is not None
-        committed, by = map(_plain_fields, remembered)
+        committed, by = map(_plain_fields, logged.told)
         return {"type": _int16(record.key), **committed}, {"version": _int16(record.value), **by}
-    key = key_of(topic, record)
+    key = key_of(logged)
     if isinstance(key, OffsetCommitKey | GroupMetadataKey):
         assert record.key is not None
         return {"type": _int16(record.key), **_plain_fields(key)}, _value(key, record.value)

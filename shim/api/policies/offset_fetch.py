@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from shim.api import offset_fetch
-from shim.api.authorization import AnyCall, Granted, Policy, fetch_needs
+from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.call import Services
 from shim.api.policies.refusals import (
     NO_GROUP,
@@ -31,19 +31,30 @@ from shim.coordinator import GroupCoordinator
 from shim.security.rights import Need, Right
 
 
-def _fetch_needs(call: AnyCall) -> list[Need]:
-    return fetch_needs(offset_fetch.groups_of(call))
+def needs_of(groups: Iterable[OffsetFetchRequestGroup]) -> list[Need]:
+    """DESCRIBE on each group, and on each topic that is named."""
+    needs: dict[Need, None] = {}
+    for group in groups:
+        needs[Need(Right.DESCRIBE_GROUP, group.group_id)] = None
+        for topic in group.topics or ():
+            needs[Need(Right.DESCRIBE_TOPIC, topic.name)] = None
+    return list(needs)
 
 
-def _fetches_all(call: AnyCall) -> bool:
-    return any(group.topics is None for group in offset_fetch.groups_of(call))
+def fetches_all(groups: Iterable[OffsetFetchRequestGroup]) -> bool:
+    """Whether all topics of a group are asked for: what rights that needs is to be found out."""
+    return any(group.topics is None for group in groups)
+
+
+def _groups_of(call: AnyCall) -> tuple[OffsetFetchRequestGroup, ...]:
+    return offset_fetch.groups_of(call.version, call.request)
 
 
 async def _topics_found(services: Services, call: AnyCall, granted: Granted) -> list[Need] | None:
     """Those that the groups have offsets for."""
     wanted = {
         group.group_id
-        for group in offset_fetch.groups_of(call)
+        for group in _groups_of(call)
         if group.topics is None and Need(Right.DESCRIBE_GROUP, group.group_id) in granted
     }
     needs: dict[Need, None] = {}
@@ -62,7 +73,7 @@ def _topics_of(group_id: str, coordinator: GroupCoordinator) -> list[str] | Erro
 
 
 def _admit_fetch(call: AnyCall, granted: Granted) -> bool:
-    groups = offset_fetch.groups_of(call)
+    groups = _groups_of(call)
     refused = {group.group_id for group in groups if Need(Right.DESCRIBE_GROUP, group.group_id) not in granted}
     many = call.version >= offset_fetch.FIRST_OF_MANY
     if refused and not many:
@@ -161,5 +172,10 @@ _FETCHED: Final[Mapping[type, tuple[Any, Any]]] = {
 }
 
 POLICIES: Final[Mapping[ApiKey, Policy]] = {
-    ApiKey.OFFSET_FETCH: Policy(_fetch_needs, _admit_fetch, _fetches_all, _topics_found),
+    ApiKey.OFFSET_FETCH: Policy(
+        lambda call: needs_of(_groups_of(call)),
+        _admit_fetch,
+        lambda call: fetches_all(_groups_of(call)),
+        _topics_found,
+    ),
 }

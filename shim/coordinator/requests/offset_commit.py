@@ -132,7 +132,7 @@ def _commit(
 
 def _records_size(request: OffsetCommitRequest, remembered: Caller | None) -> int:
     """At most so many bytes do the records of a commit take, in the larger of the two logs: each repeats the group and
-    its topic, and in the history who committed, so that a small request can make a large batch.
+    its topic, and in the history, unless the commit is plain, who committed. So a small request can make a large batch.
     """
     group_size = len(request.group_id.encode("utf-8", "surrogatepass"))
     if remembered is not None:
