@@ -26,6 +26,7 @@ from protocol.messages.offset_delete import (
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.conditional_commit import expecting
+from protocol.own.history_log import HistoryRecord, decode_history
 from protocol.own.position import Position
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
@@ -42,10 +43,10 @@ Operation = Callable[[GroupCoordinator, int], Outcome]
 
 
 class Carried(NamedTuple):
-    """What an outcome has left: two logs, and answers."""
+    """What an outcome has left: records, what the history says, whatever records it has for that, and answers."""
 
     offsets: list[tuple[bytes | None, bytes | None]]
-    history: list[tuple[bytes | None, bytes | None]]
+    history: list[HistoryRecord]
     answers: list[Any]
 
 
@@ -54,7 +55,8 @@ def carried(outcome: Outcome) -> Carried:
     partition.waiting[TICKET] = TICKET  # type: ignore[assignment]
     batches, history, answers = decided(partition, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
-    return Carried(list(_logged(batches)), list(_logged([history])), plain)
+    told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
+    return Carried(list(_logged(batches)), told, plain)
 
 
 def _logged(appended: list[Any]) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -163,7 +163,7 @@ async def test_what_waits_for_a_slow_client_is_not_written_over() -> None:
 
 
 async def test_what_waits_for_a_slow_broker_is_not_written_over() -> None:
-    size, large, rounds = 4_000_000, 20_000_000, 6
+    size, large, rounds = 4_000_000, 60_000_000, 6
     async with bench() as shim:
         shim.broker.reads = False
         slow = await shim.client()
