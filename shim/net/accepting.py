@@ -143,6 +143,8 @@ class Acceptor:
         if not self._closed:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # As a broker does, for clients that are gone without a word.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             transport, _ = await self._loop.connect_accepted_socket(partial(self._make, place), connection)
         if self._closed:
             # Only now: were this cancelled in the middle, uvloop would tell the protocol of a beginning and of no end.

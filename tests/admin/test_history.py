@@ -167,6 +167,19 @@ def test_a_commit_of_many_offsets_is_shown_one_by_one(data_dir: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [(HISTORY_TOPIC, "none is kept with offsets.history.retention.minutes=0"), ("orders", f"and {HISTORY_TOPIC}")],
+)
+def test_a_topic_that_is_not_there(tmp_path: Path, topic: str, why: str) -> None:
+    """Operators think of their own, and of a history that was switched off."""
+    OffsetsLog.open(tmp_path / "data", PARTITIONS).close()
+    result = log("dump", "--data-dir", tmp_path / "data", "--topic", topic)
+    assert (result.status, result.stdout) == (2, "")
+    assert f"holds no partition of {topic}: " in result.stderr
+    assert result.stderr.rstrip().endswith(why)
+
+
 def test_where_a_group_was_is_in_doubt_where_the_history_cannot_be_read(data_dir: Path) -> None:
     """It may be of a later version, and of a later commit."""
     key, value = rows_record([(0, 5, -1)], Who(7, "m", None, "c", "/10.0.0.4"))

@@ -105,6 +105,18 @@ async def test_clients_beyond_max_connections_wait_and_get_in_when_others_have_l
     assert caplog.messages[0].endswith("as there may be (max.connections, open files): new ones wait")
 
 
+async def test_connections_are_as_a_brokers() -> None:
+    async with port() as opened:
+        client = await Client(opened.number).connect()
+        assert await client.hears() == b"\0"
+        transport = opened.made[0].transport
+        assert transport is not None
+        taken = transport.get_extra_info("socket")
+        assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.socket.close()
+
+
 async def test_an_address_that_has_its_maximum_is_cut_off_and_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
     async with port(Settings(max_connections_per_ip=1), **{"127_0_0_5": 2}) as opened:
         heard = []

@@ -147,7 +147,10 @@ def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[
             raise Refused(f"{held.path} holds no partition {partition}")
     chosen = wanted or [partition for partition in held.partitions if partition.topic == topic]
     if not chosen:
-        raise Refused(f"{held.path} holds no partition of {topic}")
+        why = f"a log has {OFFSETS_TOPIC} and {HISTORY_TOPIC}"
+        if topic == HISTORY_TOPIC:
+            why = "none is kept with offsets.history.retention.minutes=0"
+        raise Refused(f"{held.path} holds no partition of {topic}: {why}")
     if not groups:
         return chosen
     if topic not in (OFFSETS_TOPIC, HISTORY_TOPIC):
