@@ -40,8 +40,7 @@ def committed(coordinator: GroupCoordinator, group: str, topic: str, offset: int
     """In partitions 0 to 2."""
     partitions = tuple(OffsetCommitRequestPartition(p, offset + p, 3, committed_metadata=metadata) for p in range(3))
     request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=partitions),))
-    (answer,) = coordinator.offset_commit(0, CALLER, 9, request, object()).answers
-    del answer
+    coordinator.offset_commit(0, CALLER, 9, request, object())
 
 
 def coordinator() -> GroupCoordinator:

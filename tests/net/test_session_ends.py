@@ -13,7 +13,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.net.bench import Bench, Client, bench, fetch, heartbeat, settle, until
-from tests.net.test_sasl_side import SASL, TOKEN, Talk, handshake, shaken
+from tests.net.test_sasl_side import SASL, TOKEN, Talk, authenticate, authenticated, handshake, shaken
 from tests.net.tls_bench import tls_bench
 
 ROOMS = ("shim.net", "shim.tls", "shim.upstream.link", "shim.api.call")
@@ -63,6 +63,17 @@ async def unconnected(shim: Bench, client: Client) -> None:
 async def logged_in(shim: Bench, client: Client) -> None:
     shim.broker.answers = False
     await Talk(shim, client).log_in(lifetime_ms=60_000)
+
+
+async def draining(shim: Bench, client: Client) -> None:
+    """The answer that logs it in is the last one that it is owed."""
+    shim.broker.answers = False
+    await Talk(shim, client).say(handshake(1), shaken(1))
+    client.writer.write(authenticate(2))
+    await shim.broker.requests(2)
+    shim.made[-1].drain()
+    shim.broker.connections[-1].transport.write(authenticated(2, 60_000))
+    assert await client.ended() == authenticated(2, 60_000)
 
 
 async def in_tokens(shim: Bench, client: Client) -> None:
@@ -137,7 +148,7 @@ async def test_of_one_that_is_gone_before_it_is_accepted() -> None:
             gc.enable()
 
 
-@pytest.mark.parametrize("state", [logged_in, in_tokens])
+@pytest.mark.parametrize("state", [logged_in, draining, in_tokens])
 async def test_of_one_that_authenticates(state: State) -> None:
     async with bench() as shim:
         shim.settings = SASL
