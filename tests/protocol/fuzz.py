@@ -399,6 +399,7 @@ class Watch:
         self._stuck = self._stuck + 1 if self.number == self._last else 0
         self._last = self.number
         if self._stuck > 2:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # a second one would be raised while the first is dealt with
             raise Hang(f"input {self.number} takes more than {2 * _TICK:.0f} s")
         faulthandler.dump_traceback_later(6 * _TICK, exit=True, file=_STDERR)
 
