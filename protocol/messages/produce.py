@@ -112,10 +112,10 @@ def produce_acks(data: bytes | memoryview, start: int, end: int, version: int) -
     """`acks` of the request whose frame, size included, begins at `start`, and where it ends; where it lies beyond
     `end`: None, and up to where the request has to be there for more to be said.
 
-    For who passes the request on before all of it is there, or ever is: nothing behind `acks` is looked at. It follows
-    the header's client id and, from version 3 on, the transactional id. Raises DecodeError for what no client sends,
-    and one server might read otherwise than the next: Kafka drops the bits of a varint that an int32 has no room for,
-    takes lengths below -1 for null and negative counts for none.
+    For who passes the request on before all of it is there, or ever is, in version 3 and newer: nothing behind `acks`
+    is looked at. It follows the header's client id and the transactional id. Raises DecodeError for what no client
+    sends, and one server might read otherwise than the next: Kafka drops the bits of a varint that an int32 has no room
+    for, takes lengths below -1 for null and negative counts for none.
     """
     try:
         position = _behind_string(data, start + _BEFORE_CLIENT_ID, end, "client_id")
@@ -131,7 +131,7 @@ def produce_acks(data: bytes | memoryview, start: int, end: int, version: int) -
             if length - 1 > _LONGEST_STRING:
                 raise DecodeError(f"a string of {length - 1} bytes", position, "transactional_id")
             position += max(0, length - 1)
-        elif version >= 3:
+        else:
             position = _behind_string(data, position, end, "transactional_id")
         if position + 2 > end:
             return None, position + 2

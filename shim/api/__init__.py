@@ -1,5 +1,6 @@
 """One handler module for each API, and the table that says what is done with each version."""
 
+from compat.translation import Context
 from shim.api.call import Call, Services
 from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served
 
@@ -8,6 +9,7 @@ __all__ = [
     "ROUTES",
     "Authenticates",
     "Call",
+    "Context",
     "Forwarded",
     "Refused",
     "Rewritten",

@@ -1,5 +1,6 @@
 """ApiVersions (key 18): the broker is asked, and its answer cut down to what the shim's table has too.
 
+To that come the old versions that a broker dropped and the shim translates (``compat``), or answers itself.
 An empty range is dropped, and so is an API that is not in the table: a client that does not see it does not use it.
 To the broker's supported features comes one of the shim's own (v3 and newer), conditional commits.
 v5 (Kafka 4.3) may be answered REBOOTSTRAP_REQUIRED and carries node ids: v4 is the newest that is offered. To newer
@@ -11,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
+from compat.table import TRANSLATIONS
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.own import conditional_commit
-from shim.api import offset_commit
+from shim.api import offset_commit, offset_fetch
 from shim.api.call import SIZE_FIELD, Call, Services
 
 VERSIONS = (0, 4)
+
+# What the shim answers without the broker, it does in versions that brokers do not have any more.
+SERVED_SINCE: dict[int, int] = {module.API.key: module.VERSIONS[0] for module in (offset_commit, offset_fetch)}
 
 _Call = Call[ApiVersionsRequest, ApiVersionsResponse]
 
@@ -32,12 +37,22 @@ async def _ask(services: Services, call: _Call, asked: Awaitable[bytes]) -> None
     features = answer.supported_features
     for theirs in answer.api_keys:
         first, last = services.offered.get(theirs.api_key, (0, -1))
-        first, last = max(first, theirs.min_version), min(last, theirs.max_version)
+        first, last = max(first, _oldest(theirs)), min(last, theirs.max_version)
         if first <= last:
             offered.append(ApiVersion(theirs.api_key, first, last))
         if theirs.api_key == offset_commit.API.key and last >= conditional_commit.FIRST_VERSION:
             features = (*features, conditional_commit.FEATURE)
     call.answer(answer._replace(api_keys=tuple(offered), supported_features=features))
+
+
+def _oldest(theirs: ApiVersion) -> int:
+    """Of those that the broker has, and those that are translated to one that it has."""
+    if theirs.api_key in SERVED_SINCE:
+        return SERVED_SINCE[theirs.api_key]
+    translation = TRANSLATIONS.get(theirs.api_key)
+    if translation is not None and theirs.min_version <= translation.to <= theirs.max_version:
+        return min(translation.first, theirs.min_version)
+    return theirs.min_version
 
 
 def failure(call: _Call, error: ErrorCode) -> ApiVersionsResponse:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from compat.translation import Context
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
@@ -60,19 +62,27 @@ class Connection(Protocol):
     def rights(self) -> Rights:
         """What the cluster has said that this client may do."""
 
-    def ask(self, frame: bytes) -> Awaitable[bytes]:
+    @property
+    def context(self) -> Context:
+        """What is remembered of an old client, from one of its requests to the next."""
+
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         """Send a request to the broker behind this connection, as this client; gives the response's frame.
+        ``prompt``: the broker has no reason to keep it back.
 
         Raises :class:`ConnectionError` when the broker goes away; the client's connection is closed then.
         """
+
+    def tell(self, frame: bytes) -> None:
+        """Likewise, a request that has no response."""
 
     def pause_requests(self) -> None:
         """Take no further request of this connection until :meth:`resume_requests`: this one is not decided yet."""
 
     def resume_requests(self) -> None: ...
 
-    def give_up(self, reason: str) -> None:
-        """Close the connection: one of its requests cannot be answered."""
+    def give_up(self, reason: str, *, level: int = logging.ERROR) -> None:
+        """Close the connection: one of its requests cannot be answered. ``level`` is that of the log line."""
 
 
 class OrderedConnection(Connection, Protocol):
@@ -148,6 +158,10 @@ class Call(Generic[Request, Response]):
         """
         correlation_id, client_id = self._header.correlation_id, self._header.client_id
         return self.connection.ask(api.request_frame(version, correlation_id, client_id, request))
+
+    def broker_frame(self, version: int, request: Any) -> bytes:
+        """Another request of this API, as this client, for the broker."""
+        return self._api.request_frame(version, self._header.correlation_id, self._header.client_id, request)
 
     def amend(self, amended: Callable[[Response], Response]) -> None:
         """Have the response changed before it is sent: a part of the request was answered elsewhere."""

@@ -1,7 +1,7 @@
 """OffsetCommit (key 8), served: answered once every offset of the request is durable.
 
 Partitions that do not exist are refused first, as a broker does, and the coordinator decides on the others.
-v0 and v1 belong to clients that Kafka 4 does not speak to either; v10 names topics by id only.
+v0, which meant ZooKeeper to brokers, and v1 are what clients of 0.8 send; v10 names topics by id only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
 
-VERSIONS = (2, 9)
+VERSIONS = (0, 9)
 
 
 _Call = Call[OffsetCommitRequest, OffsetCommitResponse | AllCommitted]

@@ -1,6 +1,6 @@
 """OffsetFetch (key 9), served. The coordinator answers one group at a time; v8 and newer ask for many (KIP-709).
 
-v0 meant ZooKeeper; v10 names topics by id only.
+v0 meant ZooKeeper, and has an error for an offset that is not there; v10 names topics by id only.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import GroupCoordinator
 
 API = Repeated(offset_fetch.API)
-VERSIONS = (1, 9)
+VERSIONS = (0, 9)
 
 # From here on the request and the response hold many groups, and an error of a group stands beside it.
 FIRST_OF_MANY = 8
 # From here on there is an error for the request; older ones repeat it in every partition.
 FIRST_WITH_ERROR = 2
+# Up to here an offset that is not there is UNKNOWN_TOPIC_OR_PARTITION.
+LAST_WITH_MISSING = 0
 
 # What each takes in a response, beside the topic's name and the metadata.
 _TOPIC_BYTES = 3
@@ -182,6 +184,7 @@ def response_of(
                 for t in request.topics or ()
             )
         )
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version <= LAST_WITH_MISSING else ErrorCode.NONE
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=tuple(
@@ -189,7 +192,11 @@ def response_of(
                 t.name,
                 tuple(
                     OffsetFetchResponsePartition(
-                        p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                        p.partition_index,
+                        p.committed_offset,
+                        p.committed_leader_epoch,
+                        p.metadata,
+                        missing if p.committed_offset == -1 and not p.error_code else p.error_code,
                     )
                     for p in t.partitions
                 ),

@@ -1,8 +1,8 @@
 """What the shim does with each version of each API. What is not here is not advertised, and refused when it comes.
 
 ``Forwarded`` passes request and response as they are. ``Rewritten`` passes the request and changes the response.
-``Served`` answers by itself (or by asking the broker as that client). ``Refused`` answers with an error.
-``Authenticates`` is between client and broker, and the connection reads along.
+``Served`` answers by itself, or by asking the broker as that client: so are versions that brokers dropped (``compat``).
+``Refused`` answers with an error. ``Authenticates`` is between client and broker, and the connection reads along.
 
 The newest version of a forwarded API is the newest of Kafka 4.3: in one that is newer a broker's address might hide.
 Fetch ends at v15 for that reason (v16 names new leaders by address, KIP-951), and so does DescribeQuorum at v1.
@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
+from compat.table import TRANSLATIONS
 from protocol.api import Api
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
@@ -37,6 +38,7 @@ from shim.api import (
     offset_fetch,
     produce,
     sync_group,
+    translated,
     txn_offset_commit,
 )
 from shim.api.authorization import Handle, authorized
@@ -125,16 +127,24 @@ def _answered(module: ModuleType, handle: Handle | None = None, **more: Any) -> 
     return Route(ApiKey(module.API.key), oldest, newest, served, **more)
 
 
+def _translated(key: ApiKey) -> Route:
+    """For clients older than the broker: it is asked in a version that it has."""
+    translation = TRANSLATIONS[key]
+    served = Served(translation.api, translated.handler(translation), translated.failure)
+    return Route(key, translation.first, translation.last, served)
+
+
 def _produce_answered(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[bool | None, int]:
     acks, said = produce_acks(data, start, end, version)
     return None if acks is None else acks != 0, said
 
 
 TABLE: tuple[Route, ...] = (
-    _forwarded(ApiKey.PRODUCE, 0, produce.VERSIONS[0] - 1, _produce_answered),
+    *map(_translated, map(ApiKey, TRANSLATIONS)),
+    _forwarded(ApiKey.PRODUCE, 3, produce.VERSIONS[0] - 1, _produce_answered),
     _rewritten(produce, _produce_answered),
-    _forwarded(ApiKey.FETCH, 0, 15),
-    _forwarded(ApiKey.LIST_OFFSETS, 0, 11),
+    _forwarded(ApiKey.FETCH, 4, 15),
+    _forwarded(ApiKey.LIST_OFFSETS, 1, 11),
     _rewritten(metadata),
     _served(offset_commit, several=offset_commit.several),
     _served(offset_fetch, several=fetches_in_a_row.several),
@@ -152,18 +162,18 @@ TABLE: tuple[Route, ...] = (
     Route(ApiKey.API_VERSIONS, api_versions.VERSIONS[1] + 1, 127, Refused(api_versions.too_new)),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, AUTHENTICATES),
     Route(ApiKey.SASL_AUTHENTICATE, 0, 2, AUTHENTICATES),
-    _forwarded(ApiKey.CREATE_TOPICS, 0, 7),
-    _forwarded(ApiKey.DELETE_TOPICS, 0, 6),
+    _forwarded(ApiKey.CREATE_TOPICS, 2, 7),
+    _forwarded(ApiKey.DELETE_TOPICS, 1, 6),
     _forwarded(ApiKey.DELETE_RECORDS, 0, 2),
     _forwarded(ApiKey.INIT_PRODUCER_ID, 0, 5),
-    _forwarded(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4),
+    _forwarded(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
     _forwarded(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3),
     _forwarded(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
     _forwarded(ApiKey.END_TXN, 0, 5),
-    _forwarded(ApiKey.DESCRIBE_ACLS, 0, 3),
+    _forwarded(ApiKey.DESCRIBE_ACLS, 1, 3),
     _forwarded(ApiKey.CREATE_ACLS, 0, 3),
     _forwarded(ApiKey.DELETE_ACLS, 0, 3),
-    _forwarded(ApiKey.DESCRIBE_CONFIGS, 0, 4),
+    _forwarded(ApiKey.DESCRIBE_CONFIGS, 1, 4),
     _forwarded(ApiKey.ALTER_CONFIGS, 0, 2),
     _forwarded(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2),
     _forwarded(ApiKey.DESCRIBE_LOG_DIRS, 0, 5),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from shim.api import ROUTES, Served
+from shim.api import ROUTES, Refused, Served
 from shim.config import INT32_MAX, SettingError
 
 log = logging.getLogger(__name__)
@@ -118,4 +118,6 @@ def _error(name: str) -> ErrorCode:
 
 
 def _is_served(api: int | None) -> bool:
-    return any(route.key == api and isinstance(route.disposition, Served) for route in ROUTES.values())
+    """In all versions: those that are translated a broker answers."""
+    found = [route.disposition for route in ROUTES.values() if route.key == api]
+    return bool(found) and all(isinstance(disposition, Served | Refused) for disposition in found)

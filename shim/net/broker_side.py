@@ -119,8 +119,8 @@ class BrokerSide:
         if self._link is not None:
             self._link.write(data)
 
-    def exchange(self, frame: bytes, collect: Callable[[bytes], None]) -> None:
-        """Send a whole request; ``collect`` is given the response's frame, which the broker has no reason to keep back.
+    def exchange(self, frame: bytes, collect: Callable[[bytes], None], *, prompt: bool = True) -> None:
+        """Send a whole request; ``collect`` is given the response's frame. ``prompt`` as in :meth:`expect_whole`.
 
         It goes under a correlation id that no client can know: what an answer decides must be the answer to this
         question, and a client that had the two sides count its requests differently could put another in its place.
@@ -132,10 +132,10 @@ class BrokerSide:
         def answered(answer: bytes) -> None:
             collect(answer[: _RESPONSE_ID.start] + theirs + answer[_RESPONSE_ID.stop :])
 
-        self.expect_whole(int.from_bytes(own, "big", signed=True), answered, prompt=True)
+        self.expect_whole(int.from_bytes(own, "big", signed=True), answered, prompt=prompt)
         self.forward(frame[:begins] + own + frame[ends:])
 
-    def ask(self, frame: bytes) -> Awaitable[bytes]:
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         """As :meth:`exchange`; gives the response's frame. Awaiting it raises :class:`ConnectionError`, also where the
         broker does not answer in time: nobody knows then what comes next on the link."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -144,7 +144,7 @@ class BrokerSide:
             return future
         self._asked.add(future)
         future.add_done_callback(self._asked.discard)
-        self.exchange(frame, partial(_resolve, future))
+        self.exchange(frame, partial(_resolve, future), prompt=prompt)
         return future
 
     def client_full(self, full: bool) -> None:

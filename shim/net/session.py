@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from protocol.errors import DecodeError
-from shim.api import ROUTES, Authenticates, Call, Forwarded, Refused, Rewritten, Route, Served, Services
+from shim.api import ROUTES, Authenticates, Call, Context, Forwarded, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
 from shim.net.broker_side import BrokerSide
 from shim.net.budget import SMALL
@@ -52,8 +52,8 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_broker", "_closed", "_draining", "_ended", "_heard", "_intake", "_linger", "_newest",
-        "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions", "_silence",
+        "_active", "_address", "_broker", "_closed", "_context", "_draining", "_ended", "_heard", "_intake", "_linger",
+        "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions", "_silence",
         "_tasks", "_transport", "client_host", "node_id", "principal", "rights",
     )  # fmt: skip
 
@@ -108,6 +108,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._draining = False
         self._closed = False
         self._linger: asyncio.TimerHandle | None = None
+        self._context: Context | None = None
         self._address: HostPort | None = None
         self._peer = ""
 
@@ -225,8 +226,18 @@ class ClientSession(asyncio.BufferedProtocol):
         self._newest = self._reserve(count)
         return partial(self._fill, self._newest)
 
-    def ask(self, frame: bytes) -> Awaitable[bytes]:
-        return self._broker.ask(frame)
+    @property
+    def context(self) -> Context:
+        if self._context is None:
+            self._context = Context()
+        return self._context
+
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
+        return self._broker.ask(frame, prompt=prompt)
+
+    def tell(self, frame: bytes) -> None:
+        self._broker.expect_nothing()
+        self._broker.forward(frame)
 
     def pause_requests(self) -> None:
         self._intake.stop(Stop.UNDECIDED)
@@ -234,8 +245,8 @@ class ClientSession(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self._intake.resume(Stop.UNDECIDED)
 
-    def give_up(self, reason: str) -> None:
-        self._close(reason, level=logging.ERROR)
+    def give_up(self, reason: str, *, level: int = logging.ERROR) -> None:
+        self._close(reason, level=level)
 
     # What the authentication asks and tells.
 

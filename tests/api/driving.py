@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from shim.api import OFFERED, ROUTES, Call, Served, Services
+from shim.api import OFFERED, ROUTES, Call, Context, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Topics, TransactionFollower
@@ -78,14 +78,16 @@ class Client:
         self.principal = "User:alice"
         self.rights = Rights(keep_seconds=10)
         self.node_id = node_id
+        self.context = Context()
         self.asked: list[bytes] = []
+        self.told: list[bytes] = []
         self.given_up: list[str] = []
         self.paused = False
         self.places: list[int] = []
         self.answered: list[bytes] = []
         self._broker = broker
 
-    def ask(self, frame: bytes) -> Awaitable[bytes]:
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         assert self._broker is not None, "nobody expected the broker to be asked"
         self.asked.append(frame)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -104,7 +106,10 @@ class Client:
         assert self.paused
         self.paused = False
 
-    def give_up(self, reason: str) -> None:
+    def tell(self, frame: bytes) -> None:
+        self.told.append(frame)
+
+    def give_up(self, reason: str, *, level: int = 0) -> None:
         self.given_up.append(reason)
 
 

@@ -538,7 +538,20 @@ async def test_api_versions_offers_what_both_have(version: int) -> None:
     response = module.ApiVersionsResponse(E.NONE, tuple(module.ApiVersion(*api) for api in theirs))
     client = Client(broker=lambda _: module.API.response_frame(version, 7, response))
     told = await answer(module.API, version, module.ApiVersionsRequest(), await services(), client)
-    assert [api[:3] for api in told.api_keys] == [(0, 3, 13), (9, 1, 5), (18, 0, 3)]
+    assert [api[:3] for api in told.api_keys] == [(0, 0, 13), (9, 0, 5), (18, 0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [((4, 18), (0, 15)), ((0, 17), (0, 15)), ((0, 3), (0, 3)), ((11, 18), (11, 15))]
+)
+async def test_what_a_broker_dropped_is_offered_where_it_has_what_that_is_translated_to(
+    theirs: tuple[int, int], ours: tuple[int, int]
+) -> None:
+    module = api_versions
+    response = module.ApiVersionsResponse(E.NONE, (module.ApiVersion(1, *theirs),))
+    client = Client(broker=lambda _: module.API.response_frame(0, 7, response))
+    told = await answer(module.API, 0, module.ApiVersionsRequest(), await services(), client)
+    assert [api[:3] for api in told.api_keys] == [(1, *ours)]
 
 
 @pytest.mark.parametrize("version", range(5))

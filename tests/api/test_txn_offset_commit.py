@@ -22,7 +22,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from protocol.own.position import Position
-from shim.api import Call, Services, txn_offset_commit
+from shim.api import Call, Context, Services, txn_offset_commit
 from shim.config import Settings
 from shim.security.rights import Rights
 from tests.following.believed import any_topic
@@ -42,15 +42,19 @@ class Client:
     principal = "User:alice"
     rights = Rights(keep_seconds=10)
     node_id = 1
+    context = Context()
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
         self.broker: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def ask(self, frame: bytes) -> asyncio.Future[bytes]:
+    def ask(self, frame: bytes, *, prompt: bool = True) -> asyncio.Future[bytes]:
         self.asked.append(frame)
         return self.broker
+
+    def tell(self, frame: bytes) -> None:
+        raise AssertionError(frame)
 
     paused: bool | None = None
 
@@ -60,7 +64,7 @@ class Client:
     def resume_requests(self) -> None:
         self.paused = False
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, *, level: int = 0) -> None:
         raise AssertionError(reason)
 
     def broker_says(self, error: ErrorCode) -> None:

@@ -88,7 +88,6 @@ def test_what_a_broker_might_read_otherwise_is_not_passed_on(version: int, begin
 
 
 GOOD = {
-    "nothing but acks": (2, NULL),
     "both null": (3, NULL + NULL),
     "empty ones": (8, b"\x00\x00\x00\x00"),
     "both": (3, b"\x00\x03app\x00\x01t"),

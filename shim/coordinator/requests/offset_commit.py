@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2-9, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
+"""OffsetCommit, versions 0-9, of classic and simple groups (Kafka 4.3). Topics are known to exist by then."""
 
 from typing import Any, Final, cast
 

@@ -1,0 +1,194 @@
+"""Message sets (magic 0 and 1) into record batches (magic 2), and back.
+
+On the way up a set becomes one batch, as in a broker's log: keys, values and timestamps stay, and so does the codec;
+its offsets are the broker's to give. On the way down each batch becomes a message set of its own, or one message where
+it is compressed: absolute offsets stay, gaps too; headers go, and in magic 0 timestamps; control records are left out.
+zstd, which old clients do not know, becomes gzip.
+
+Source: KIP-31, KIP-32, KIP-98; Kafka 3.9 for what is refused and with which error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.records.batches import (
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    Compression,
+    CorruptBatch,
+    DecompressedTooLarge,
+    Record,
+    TruncatedBatch,
+    UnsupportedBatch,
+    check_crc,
+    encode_records,
+    read_header,
+    records_of,
+)
+from protocol.records.message_sets import PREFIX_SIZE, decode_message_set, encode_message_set
+
+MAX_DECOMPRESSED: Final = 128 << 20
+"""Bytes of what is converted at once, decompressed; a record counts for 64 at least."""
+
+_SIZE: Final = struct.Struct(">i").unpack_from
+_SIZE_AT: Final = 8
+_ATTRIBUTES_AT: Final = 17
+_CODEC: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_ZSTD: Final = 4
+_NO_TIMESTAMP: Final = -1
+
+_new: Final[Any] = tuple.__new__
+
+
+class Refused(ValueError):
+    """A message set that a broker does not take; ``code`` is what it answers."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+# --- up --------------------------------------------------------------------------------------------------------------
+
+
+def to_batch(message_set: bytes) -> bytes:
+    """The set as one record batch from offset 0 on; what has no message stays as it is. A message that is cut off at
+    the end is left out, as a broker does. Raises :class:`Refused`.
+    """
+    if len(message_set) > MAGIC_POSITION and message_set[MAGIC_POSITION] == MAGIC:
+        return message_set  # the broker says what is to be said of that
+    try:
+        records, end, _ = decode_message_set(message_set, 0, MAX_DECOMPRESSED)
+        codec = _codec(message_set, end)
+    except DecompressedTooLarge as error:
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except UnsupportedBatch as error:
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    except CorruptBatch as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if not records:
+        return b""
+    numbered = [
+        _new(Record, (key, value, (), timestamp, offset))
+        for offset, (key, value, _, timestamp, _) in enumerate(records)
+    ]
+    return encode_records(numbered, compression=codec)
+
+
+def _codec(message_set: bytes, end: int) -> Compression:
+    """That of the last message of the set that has one. Raises Refused where a producer has set the log's time."""
+    found = Compression.NONE
+    pos = 0
+    while pos < end:
+        attributes = message_set[pos + _ATTRIBUTES_AT]
+        if attributes & _LOG_APPEND_TIME and message_set[pos + MAGIC_POSITION]:
+            raise Refused(ErrorCode.INVALID_TIMESTAMP, "a producer's message with log append time")
+        if attributes & _CODEC:
+            found = Compression(attributes & _CODEC)
+        pos += PREFIX_SIZE + _SIZE(message_set, pos + _SIZE_AT)[0]
+    return found
+
+
+# --- down ------------------------------------------------------------------------------------------------------------
+
+
+class Fetched(NamedTuple):
+    """What an old client is given. ``next_offset``: where it goes on behind all that was looked at; it matters where
+    ``data`` is empty, as the client does not learn of it then."""
+
+    data: bytes
+    next_offset: int
+
+
+def to_message_sets(fetched: bytes, magic: int, offset: int, max_bytes: int, *, whole: bool) -> Fetched:
+    """What a broker has fetched from ``offset`` on, in messages of magic 0 or 1, as much as fits into ``max_bytes``.
+
+    The first message is given even if it does not fit: ``whole``, or else cut off, by which old clients know that they
+    have to ask for more (before KIP-74). Raises BatchError for what is no batch.
+    """
+    data = _Output(max_bytes, whole=whole)
+    next_offset = offset
+    pos, end = 0, len(fetched)
+    while pos < end and not data.is_full:
+        if end - pos <= MAGIC_POSITION:
+            break
+        if fetched[pos + MAGIC_POSITION] != MAGIC:
+            records, stop, cut_off = decode_message_set(fetched, pos, MAX_DECOMPRESSED)
+            data.add([each for each in records if each.offset >= offset], _encoder(magic, Compression.NONE, None))
+            next_offset = records[-1].offset + 1 if records else next_offset
+            if cut_off:
+                break
+            pos = stop
+            continue
+        try:
+            header = read_header(fetched, pos)
+        except TruncatedBatch:
+            break
+        check_crc(fetched, pos, header)
+        if not header.is_control and header.record_count:
+            records = records_of(fetched, pos, header, MAX_DECOMPRESSED)
+            data.add([each for each in records if each.offset >= offset], _encoder_of(header, magic))
+        next_offset = max(next_offset, header.next_offset)
+        pos += header.size
+    return Fetched(data.joined(), next_offset)
+
+
+_Encode = Callable[[Sequence[Record]], bytes]
+
+
+def _encoder_of(header: BatchHeader, magic: int) -> _Encode:
+    codec = header.compression
+    return _encoder(
+        magic,
+        Compression.GZIP if codec == _ZSTD else Compression(codec),
+        header.max_timestamp if magic and header.is_log_append_time else None,
+    )
+
+
+def _encoder(magic: int, codec: Compression, log_append_time: int | None) -> _Encode:
+    def encode(records: Sequence[Record]) -> bytes:
+        if magic:
+            plain = [_new(Record, (key, value, (), time, offset)) for key, value, _, time, offset in records]
+        else:
+            plain = [_new(Record, (key, value, (), _NO_TIMESTAMP, offset)) for key, value, _, _, offset in records]
+        return encode_message_set(plain, magic, compression=codec, log_append_time=log_append_time)
+
+    return encode
+
+
+class _Output:
+    """Message sets, until no more fit."""
+
+    def __init__(self, max_bytes: int, *, whole: bool) -> None:
+        self._left = max_bytes
+        self._whole = whole
+        self._parts: list[bytes] = []
+        self.is_full = False
+
+    def add(self, records: Sequence[Record], encode: _Encode) -> None:
+        """As many of them as fit, from the first one on."""
+        if not records:
+            return
+        data = encode(records)
+        count = len(records)
+        while len(data) > self._left:
+            self.is_full = True
+            if count == 1:
+                if self._parts:
+                    return
+                data = data if self._whole else data[: max(0, self._left)]
+                break
+            # A little less than would fit if all were of one size.
+            count = max(1, min(count - 1, count * max(0, self._left) * 15 // (len(data) * 16)))
+            data = encode(records[:count])
+        self._parts.append(data)
+        self._left -= len(data)
+
+    def joined(self) -> bytes:
+        return b"".join(self._parts)

@@ -1,0 +1,52 @@
+"""How a request of a version that brokers dropped is answered with the help of one that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from protocol.api import Api
+
+Exchange: TypeAlias = Generator[Sequence[Any], Sequence[Any], Any]
+"""Yields requests for the broker, of the version that it has, is sent its responses to them in that order, and returns
+the response to the old request. All of that is messages of the API's schema: the caller reads and writes the bytes."""
+
+
+class Unanswerable(ValueError):
+    """The request has no response (acks=0), and failed: a broker ends the connection, as nothing else can tell the
+    client. The message says why, in one line."""
+
+
+class Context:
+    """What is remembered of one connection from one request to the next."""
+
+    __slots__ = ("first", "skipped")
+
+    def __init__(self) -> None:
+        self.skipped: dict[tuple[str, int], tuple[int, int]] = {}
+        """By topic and partition: an offset that was fetched from, and the next one at which an old client may find
+        anything."""
+        self.first: tuple[str, int] | None = None
+        """The topic and partition that got nothing the last time, though there was something to fetch."""
+
+
+class Translation(NamedTuple):
+    """Of one API: clients' versions ``first`` to ``last`` by way of the broker's version ``to``.
+
+    ``exchange`` is called with the version, the request and the connection's context. ``records``: bytes of records
+    that a message carries, which is what converting it costs. ``answered``: whether a response comes.
+    """
+
+    api: Api[Any, Any]
+    first: int
+    last: int
+    to: int
+    exchange: Callable[[int, Any, Context], Exchange]
+    records: Callable[[Any], int] = lambda _: 0
+    answered: Callable[[Any], bool] = lambda _: True
+
+
+def renumbered(_: int, request: Any, __: Context) -> Exchange:
+    """For versions that differ in nothing but what the schema leaves out by itself."""
+    (response,) = yield (request,)
+    return response
