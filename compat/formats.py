@@ -10,7 +10,6 @@ Source: KIP-31, KIP-32, KIP-98; Kafka 3.9 for what is refused and with which err
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,30 +17,36 @@ from protocol.errors import ErrorCode
 from protocol.records.batches import (
     MAGIC,
     MAGIC_POSITION,
+    BatchError,
     BatchHeader,
     Compression,
     CorruptBatch,
     DecompressedTooLarge,
     Record,
     TruncatedBatch,
-    UnsupportedBatch,
     check_crc,
-    encode_records,
+    encode_framed,
     read_header,
+    record_parts,
     records_of,
 )
-from protocol.records.message_sets import PREFIX_SIZE, decode_message_set, encode_message_set
+from protocol.records.message_sets import (
+    Message,
+    MessageScan,
+    decode_message_set,
+    encode_message_set,
+    unwrapped,
+)
 
-MAX_DECOMPRESSED: Final = 128 << 20
+MAX_DECOMPRESSED: Final = 64 << 20
 """Bytes of what is converted at once, decompressed; a record counts for 64 at least."""
 
-_SIZE: Final = struct.Struct(">i").unpack_from
-_SIZE_AT: Final = 8
-_ATTRIBUTES_AT: Final = 17
 _CODEC: Final = 0x07
-_LOG_APPEND_TIME: Final = 0x08
 _ZSTD: Final = 4
 _NO_TIMESTAMP: Final = -1
+_LARGEST: Final = 2**31 - 1
+_AT_ONCE: Final = 4096
+"""Records that there are objects of at one time."""
 
 _new: Final[Any] = tuple.__new__
 
@@ -57,42 +62,77 @@ class Refused(ValueError):
 # --- up --------------------------------------------------------------------------------------------------------------
 
 
-def to_batch(message_set: bytes) -> bytes:
-    """The set as one record batch from offset 0 on; what has no message stays as it is. A message that is cut off at
-    the end is left out, as a broker does. Raises :class:`Refused`.
+def to_batch(message_set: bytes) -> bytes | None:
+    """The set as one record batch from offset 0 on; None where there is no message. One that is cut off at the end is
+    left out, as a broker does. Raises :class:`Refused`.
     """
     if len(message_set) > MAGIC_POSITION and message_set[MAGIC_POSITION] == MAGIC:
         return message_set  # the broker says what is to be said of that
+    outer = MessageScan(message_set)
     try:
-        records, end, _ = decode_message_set(message_set, 0, MAX_DECOMPRESSED)
-        codec = _codec(message_set, end)
-    except DecompressedTooLarge as error:
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except UnsupportedBatch as error:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        messages = iter(outer)
+        first = next(messages, None)
+        if first is None:
+            if outer.needed > _LARGEST:
+                raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"a message of {outer.needed} bytes")
+            return None
+        if not first.compression:
+            return _batch(outer, message_set, first.magic)
+        if next(messages, None) is not None or (outer.at != len(message_set) and not outer.needed):
+            raise Refused(ErrorCode.INVALID_RECORD, "more than one message, the first one of them compressed")
     except CorruptBatch as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if not records:
-        return b""
-    numbered = [
-        _new(Record, (key, value, (), timestamp, offset))
-        for offset, (key, value, _, timestamp, _) in enumerate(records)
-    ]
-    return encode_records(numbered, compression=codec)
+    return _batch_of_wrapped(first)
 
 
-def _codec(message_set: bytes, end: int) -> Compression:
-    """That of the last message of the set that has one. Raises Refused where a producer has set the log's time."""
-    found = Compression.NONE
-    pos = 0
-    while pos < end:
-        attributes = message_set[pos + _ATTRIBUTES_AT]
-        if attributes & _LOG_APPEND_TIME and message_set[pos + MAGIC_POSITION]:
-            raise Refused(ErrorCode.INVALID_TIMESTAMP, "a producer's message with log append time")
-        if attributes & _CODEC:
-            found = Compression(attributes & _CODEC)
-        pos += PREFIX_SIZE + _SIZE(message_set, pos + _SIZE_AT)[0]
-    return found
+def _batch_of_wrapped(wrapper: Message) -> bytes:
+    if wrapper.compression == _ZSTD or wrapper.value is None:
+        raise Refused(ErrorCode.INVALID_RECORD, "zstd, or nothing, in a message")
+    try:
+        content = unwrapped(wrapper, max_size=MAX_DECOMPRESSED)
+    except DecompressedTooLarge as error:
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except BatchError as error:  # no codec, or not its bytes
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    try:
+        return _batch(MessageScan(content), content, wrapper.magic, wrapper)
+    except CorruptBatch as error:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _batch(scan: MessageScan, content: bytes, magic: int, wrapper: Message | None = None) -> bytes:
+    """Of the messages in ``content``, none of which is compressed. ``wrapper``: what they were in."""
+    append_time = wrapper.timestamp if wrapper is not None and wrapper.is_log_append_time else None
+    base_timestamp: int | None = None
+    newest = _NO_TIMESTAMP
+    parts: list[bytes | bytearray] = []
+    rows: list[Record] = []
+    count = 0
+    last = -1
+    for offset, message_magic, attributes, timestamp, key, value in scan:
+        last = offset
+        if message_magic != magic or attributes & _CODEC:
+            raise Refused(ErrorCode.INVALID_RECORD, f"magic {message_magic}, attributes {attributes} in magic {magic}")
+        if append_time is not None:
+            timestamp = append_time
+        if timestamp > newest:
+            newest = timestamp
+        elif timestamp < _NO_TIMESTAMP:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"timestamp {timestamp}")
+        if base_timestamp is None:
+            base_timestamp = timestamp
+        rows.append(_new(Record, (key, value, (), timestamp, count)))
+        count += 1
+        if len(rows) == _AT_ONCE:
+            parts.append(b"".join(record_parts(rows, 0, count, base_timestamp)))
+            rows.clear()
+    if scan.at != len(content) and not scan.needed:
+        raise Refused(ErrorCode.INVALID_RECORD, f"magic {MAGIC} behind magic {magic}")
+    if base_timestamp is None or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
+        raise Refused(ErrorCode.INVALID_RECORD, "a wrapper of nothing, or an offset below those in it")
+    parts += record_parts(rows, 0, count, base_timestamp)
+    codec = Compression.NONE if wrapper is None else Compression(wrapper.compression)
+    return encode_framed(0, count, parts, base_timestamp, max_timestamp=newest, compression=codec)
 
 
 # --- down ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ Source: KIP-98, KIP-32; what a broker answers to bad bytes: Kafka 3.9, the last 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compat.formats import Refused, to_batch
 from compat.translation import Context, Exchange, Translation, Unanswerable
 from protocol.errors import ErrorCode
@@ -22,7 +24,8 @@ _Partition = tuple[str, int]
 
 
 def exchange(version: int, request: ProduceRequest, _: Context) -> Exchange:
-    refused: dict[_Partition, ErrorCode] = {}
+    settled: dict[_Partition, ErrorCode] = {}
+    bad: Refused | None = None
     converted: list[TopicProduceData] = []
     for topic in request.topic_data:
         partitions: list[PartitionProduceData] = []
@@ -30,37 +33,42 @@ def exchange(version: int, request: ProduceRequest, _: Context) -> Exchange:
             try:
                 batch = to_batch(partition.records or b"")
             except Refused as error:
-                refused[topic.name, partition.index] = error.code
-                if not request.acks:
-                    raise Unanswerable(f"produce to {topic.name}-{partition.index} with acks=0: {error}") from error
+                bad, settled[topic.name, partition.index] = error, error.code
+                continue
+            if batch is None:
+                settled[topic.name, partition.index] = ErrorCode.NONE
             else:
                 partitions.append(partition._replace(records=batch))
         if partitions:
             converted.append(topic._replace(partition_data=tuple(partitions)))
-    answered: dict[_Partition, PartitionProduceResponse] = {}
-    throttle_time_ms = 0
-    if converted or not refused:
-        (response,) = yield (request._replace(topic_data=tuple(converted)),)
-        throttle_time_ms = response.throttle_time_ms
-        answered = {
-            (topic.name, each.index): each for topic in response.responses for each in topic.partition_responses
-        }
+    answers: Sequence[ProduceResponse] = ()
+    if converted:
+        answers = yield (request._replace(topic_data=tuple(converted)),)
+    if not request.acks:
+        if bad is not None:
+            raise Unanswerable(f"produce with acks=0: {bad}")
+        return None
+    answer = answers[0] if answers else ProduceResponse(())
+    answered = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
     return ProduceResponse(
         tuple(
             TopicProduceResponse(
                 topic.name,
                 partition_responses=tuple(
                     answered.get((topic.name, each.index))
-                    or PartitionProduceResponse(
-                        each.index, refused.get((topic.name, each.index), ErrorCode.UNKNOWN_SERVER_ERROR), -1
-                    )
+                    or _settled(each.index, settled.get((topic.name, each.index)))
                     for each in topic.partition_data
                 ),
             )
             for topic in request.topic_data
         ),
-        throttle_time_ms,
+        answer.throttle_time_ms,
     )
+
+
+def _settled(index: int, error: ErrorCode | None) -> PartitionProduceResponse:
+    """Without the broker; None: it said nothing of this one, though it was asked."""
+    return PartitionProduceResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR if error is None else error, -1)
 
 
 def _records(message: ProduceRequest | ProduceResponse) -> int:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 from protocol.api import Api
 
 Exchange: TypeAlias = Generator[Sequence[Any], Sequence[Any], Any]
-"""Yields requests for the broker, of the version that it has, is sent its responses to them in that order, and returns
-the response to the old request. All of that is messages of the API's schema: the caller reads and writes the bytes."""
+"""Yields requests for the broker, of the version that it has, is sent its responses to them in that order (none to what
+has none), and returns the response to the old request. All of that is messages of the API's schema: the caller reads
+and writes the bytes."""
 
 
 class Unanswerable(ValueError):

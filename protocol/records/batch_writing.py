@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import google_crc32c
@@ -101,10 +101,22 @@ def frame_records(
         parts += (length, _NO_DELTA, offset_delta, key_length, key, value_length, value, b"\x00")
 
 
-def encode_framed(base_offset: int, count: int, parts: list[bytes | bytearray], timestamp_ms: int) -> bytes:
-    """As :func:`encode_batch`, of so many records that are framed already. `parts` is changed."""
+def encode_framed(
+    base_offset: int,
+    count: int,
+    parts: list[bytes | bytearray],
+    timestamp_ms: int,
+    *,
+    max_timestamp: int | None = None,
+    compression: Compression = Compression.NONE,
+) -> bytes:
+    """As :func:`encode_batch`, of so many records that are framed already. `parts` is changed.
+
+    ``max_timestamp``, where it is not that of all: ``timestamp_ms`` is what the records' deltas are relative to then.
+    """
     producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-    return _finish(base_offset, 0, 0, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+    newest = timestamp_ms if max_timestamp is None else max_timestamp
+    return _finish(base_offset, 0, compression, count - 1, timestamp_ms, newest, producer, count, parts)
 
 
 def encode_records(
@@ -145,7 +157,7 @@ def encode_records(
         max_timestamp,
         (producer_id, producer_epoch, base_sequence),
         len(records),
-        _record_parts(records, first.offset, span, first.timestamp),
+        record_parts(records, first.offset, span, first.timestamp),
     )
 
 
@@ -196,13 +208,15 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
         header.max_timestamp,
         (header.producer_id, header.producer_epoch, header.base_sequence),
         len(records),
-        _record_parts(records, header.base_offset, header.last_offset_delta, header.base_timestamp),
+        record_parts(records, header.base_offset, header.last_offset_delta, header.base_timestamp),
     )
 
 
-def _record_parts(
-    records: Sequence[Record], base_offset: int, last_offset_delta: int, base_timestamp: int
+def record_parts(
+    records: Iterable[Record], base_offset: int, last_offset_delta: int, base_timestamp: int
 ) -> list[bytes | bytearray]:
+    """The records as they stand in a batch. Raises ValueError for offsets that do not rise or are beyond
+    ``last_offset_delta``, and for timestamps beyond 64 bits."""
     parts: list[bytes | bytearray] = []
     small = _ZIGZAG
     near = min(_SMALL, MAX_INT64 - base_timestamp + 1)

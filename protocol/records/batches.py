@@ -69,6 +69,7 @@ from protocol.records.batch_writing import (
     encode_records,
     encoded_size,
     frame_records,
+    record_parts,
     rewrite_batch,
 )
 from protocol.records.compression import MAX_DECOMPRESSED_SIZE, Compression
@@ -107,6 +108,7 @@ __all__ = [
     "end_transaction_marker",
     "frame_records",
     "read_header",
+    "record_parts",
     "records_of",
     "rewrite_batch",
 ]

@@ -114,7 +114,7 @@ class Messages(NamedTuple):
 def read_messages(buf: bytes, pos: int = 0) -> Messages:
     """The messages from ``pos`` to the end of ``buf`` or to the first record batch, CRCs checked; nothing is
     decompressed. Raises CorruptBatch."""
-    scan = _Scan(buf, pos)
+    scan = MessageScan(buf, pos)
     return Messages(_all(lambda: iter(scan)), scan.at, scan.needed)
 
 
@@ -127,7 +127,7 @@ def decode_message_set(buf: bytes, pos: int = 0, max_size: int = MAX_DECOMPRESSE
     message sets do not have. Errors inside of a wrapper have the wrapper's position. Of a large set, wrappers are
     decompressed twice, the first ones three times, one at a time.
     """
-    scan = _Scan(buf, pos)
+    scan = MessageScan(buf, pos)
     return MessageSet(_all(lambda: _records(scan, max_size)), scan.at, scan.needed)
 
 
@@ -143,14 +143,15 @@ def _all(make: Callable[[], Iterator[T]]) -> list[T]:
     return list(make())
 
 
-class _Scan:
-    """The messages from ``start`` on, one at a time; each time it is gone through, from there anew.
+class MessageScan:
+    """The messages from ``start`` on, one at a time; each time it is gone through, from there anew. CRCs are checked;
+    going through it raises CorruptBatch.
 
     ``at``: the position of the message that was given last; in the end, that after the last whole message, and
     ``needed`` is as in :class:`MessageSet`.
     """
 
-    def __init__(self, buf: bytes, start: int) -> None:
+    def __init__(self, buf: bytes, start: int = 0) -> None:
         if start < 0:
             raise CorruptBatch("negative position", start)
         self._buf = buf
@@ -212,7 +213,7 @@ class _Scan:
         self.at = pos
 
 
-def _records(scan: _Scan, max_size: int) -> Iterator[Record]:
+def _records(scan: MessageScan, max_size: int) -> Iterator[Record]:
     for message in scan:
         offset, _, attributes, timestamp, key, value = message
         if attributes & _COMPRESSION:
@@ -230,7 +231,9 @@ class _Wrapped:
         self._wrapper = wrapper
         self._at = at
         with self._errors():
-            self._content = _decompressed(wrapper, at, max_size)
+            self._content = unwrapped(wrapper, at, max_size)
+            if not self._content:
+                raise CorruptBatch("no message", 0)
             count, self._last = _count_and_last_offset(self._content)
             self.size = max(len(self._content), count * MIN_OBJECT_SIZE)
             if self.size > max_size:
@@ -257,7 +260,7 @@ class _Wrapped:
                 shift = wrapper.offset - self._last
             if shift < 0:
                 raise CorruptBatch(f"last offset {self._last}", 0)
-            scan = _Scan(self._content, 0)
+            scan = MessageScan(self._content, 0)
             for offset, magic, attributes, timestamp, key, value in scan:
                 if attributes & _COMPRESSION:
                     raise CorruptBatch("a wrapper", scan.at)
@@ -272,7 +275,9 @@ class _Wrapped:
                 raise CorruptBatch(f"magic {MAGIC}", scan.at + MAGIC_POSITION)
 
 
-def _decompressed(wrapper: Message, at: int, max_size: int) -> bytes:
+def unwrapped(wrapper: Message, at: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> bytes:
+    """The message set in ``wrapper``, which stands at byte ``at``, decompressed. Raises as
+    :func:`decode_message_set` does."""
     codec = wrapper.attributes & _COMPRESSION
     if codec not in _CODECS:
         raise UnsupportedBatch(f"a message set compressed with codec {codec}", at)
@@ -281,10 +286,7 @@ def _decompressed(wrapper: Message, at: int, max_size: int) -> bytes:
         raise CorruptBatch("null", 0)
     if codec == Compression.LZ4 and wrapper.magic == 0:
         data = with_right_checksum(data)
-    content = decompress(codec, data, max_size)
-    if not content:
-        raise CorruptBatch("no message", 0)
-    return content
+    return decompress(codec, data, max_size)
 
 
 def _count_and_last_offset(content: bytes) -> tuple[int, int | None]:

@@ -42,13 +42,15 @@ def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[A
         exchange = translation.exchange(call.version, call.request, call.connection.context)
         try:
             step = await _advanced(exchange, None, translation.records(call.request))
+            if not translation.answered(call.request):
+                for request in step.asked:
+                    call.connection.tell(call.broker_frame(translation.to, request))
+                if not step.is_over:
+                    _advance(exchange, [])
+                call.answer_frame(b"")
+                return
         except Unanswerable as error:
             call.connection.give_up(str(error), level=logging.WARNING)
-            return
-        if not translation.answered(call.request):
-            for request in step.asked:
-                call.connection.tell(call.broker_frame(translation.to, request))
-            call.answer_frame(b"")
             return
         while not step.is_over:
             # All of them are sent before the first answer is waited for.
