@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from protocol.errors import ErrorCode
 from protocol.messages import fetch, list_offsets, produce
@@ -21,8 +19,9 @@ from protocol.records.fetched import decode_fetched
 from protocol.records.message_sets import encode_message_set
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_3, LegacyBroker
+from tests.old_clients.places import make_topics
 from tests.shim_process import Shim
-from tests.wire import TIMEOUT_SECONDS, WireClient
+from tests.wire import WireClient
 
 NOW: Final = 1_795_000_000_000
 
@@ -161,23 +160,15 @@ UNANSWERED: Final = {name: f"unanswered-{number}" for number, name in enumerate(
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with LegacyBroker(tmp_path_factory.mktemp("reference"), KAFKA_3) as running:
-        make_topics(running.bootstrap_servers)
+        make_topics(running.port, (*TOPICS.values(), *UNANSWERED.values()))
         yield Place(running.pid, running.port)
 
 
 @pytest.fixture(scope="module")
 def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    make_topics(broker.bootstrap_servers)
+    make_topics(broker.port, (*TOPICS.values(), *UNANSWERED.values()))
     with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
         yield Place(running.pid, running.broker_port(broker.node_id))
-
-
-def make_topics(bootstrap_servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    topics = [NewTopic(name, 1, 1) for name in (*TOPICS.values(), *UNANSWERED.values())]
-    for made in admin.create_topics(topics).values():
-        made.result(TIMEOUT_SECONDS)
-    admin.list_topics(timeout=TIMEOUT_SECONDS)
 
 
 def request(topic: str, records: bytes, acks: int) -> produce.ProduceRequest:
