@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compat import describe_configs, fetch, list_offsets, produce
+from compat import acls, describe_configs, fetch, list_offsets, produce, same_bytes
 from compat.translation import Translation, renumbered
 from protocol.messages import create_topics, delete_topics, describe_acls, offset_for_leader_epoch
 
@@ -22,5 +22,7 @@ TRANSLATIONS: Mapping[int, Translation] = {
         Translation(offset_for_leader_epoch.API, 0, 1, 2, renumbered),
         Translation(describe_acls.API, 0, 0, 1, renumbered),
         describe_configs.TRANSLATION,
+        *acls.TRANSLATIONS,
+        *same_bytes.TRANSLATIONS,
     )
 }
