@@ -22,8 +22,8 @@ def make_topics(port: int, names: Iterable[str], config: Mapping[str, Mapping[st
     """Of one partition each, and wait until the broker leads all of them."""
     names, config = list(names), config or {}
     with WireClient(port) as client:
-        _until(lambda: _made(client, names, config))
-        _until(lambda: not any(error for error, _ in _ends(client, names)))
+        until(lambda: _made(client, names, config))
+        until(lambda: not any(error for error, _ in _ends(client, names)))
 
 
 def end_offset(port: int, topic: str) -> int:
@@ -34,7 +34,7 @@ def end_offset(port: int, topic: str) -> int:
     return offset
 
 
-def _until(is_so: Callable[[], bool]) -> None:
+def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         if time.monotonic() > deadline:

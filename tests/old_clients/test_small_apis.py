@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from protocol.messages import (
     delete_topics,
     describe_acls,
     describe_configs,
+    find_coordinator,
     list_offsets,
     offset_commit,
     offset_fetch,
@@ -24,7 +26,7 @@ from protocol.records.batches import Record
 from protocol.records.message_sets import encode_message_set
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_3, LegacyBroker
-from tests.old_clients.places import make_topics
+from tests.old_clients.places import make_topics, until
 from tests.shim_process import Shim
 from tests.wire import WireClient
 
@@ -99,6 +101,7 @@ def test_offsets_in_version_0_and_1(two: Two) -> None:
         partition = offset_commit.OffsetCommitRequestPartition(0, 3, committed_metadata=metadata)
         topics = (offset_commit.OffsetCommitRequestTopic(TOPIC, partitions=(partition,)),)
         group = f"group-{version}"
+        until(partial(_have_coordinators, two, group))
         answers = []
         for client in two:
             request = offset_fetch.OffsetFetchRequest(group, asked)
@@ -106,6 +109,17 @@ def test_offsets_in_version_0_and_1(two: Two) -> None:
             committed = client.ask(offset_commit.API, version, offset_commit.OffsetCommitRequest(group, topics=topics))
             answers.append((before, committed, client.ask(offset_fetch.API, version, request)))
         assert answers[0] == answers[1]
+
+
+def _have_coordinators(two: Two, group: str) -> bool:
+    """The first to ask has the offsets topic made, which takes a moment."""
+    errors = set()
+    for client in two:
+        errors.add(client.ask(find_coordinator.API, 0, find_coordinator.FindCoordinatorRequest(group)).error_code)
+        asked = offset_fetch.OffsetFetchRequest(group, (offset_fetch.OffsetFetchRequestTopic(TOPIC, (0,)),))
+        (topic,) = client.ask(offset_fetch.API, 1, asked).topics
+        errors.add(topic.partitions[0].error_code)
+    return errors == {ErrorCode.NONE}
 
 
 @pytest.mark.parametrize("resource", [(2, TOPIC), (4, "1")])
