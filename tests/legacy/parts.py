@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +46,7 @@ class LegacyBroker(Server):
     """One Kafka broker of `release` (one of the four above), its ZooKeeper included.
 
     `folder` keeps everything of it: `server.properties`, `server.log`, `data/` and `zookeeper/`. `properties` are
-    server.properties of its own, before all others. `stop` and `kill` go to its ZooKeeper too.
+    server.properties of its own, before all others; `jvm_options` come last on its command line. `stop` and `kill` go to its ZooKeeper too.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class LegacyBroker(Server):
         node_id: int = 1,
         host: str = "127.0.0.1",
         properties: Mapping[str, str | int] | None = None,
+        jvm_options: Sequence[str] = (),
         heap_mb: int = 128,
         start_timeout: float = 60.0,
         stop_timeout: float = 15.0,
@@ -66,6 +67,7 @@ class LegacyBroker(Server):
         self.node_id = node_id
         self.zookeeper = ZooKeeper(folder / "zookeeper", host=host)
         self._properties = dict(properties or {})
+        self._jvm_options = tuple(jvm_options)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -83,7 +85,11 @@ class LegacyBroker(Server):
         self.zookeeper.start()
         try:
             self._wait_forgotten()
-            command = java_command(jars, "kafka.Kafka", str(self._write_properties()), heap_mb=self.heap_mb)
+            command = java_command(
+                *(jars, "kafka.Kafka", str(self._write_properties())),
+                heap_mb=self.heap_mb,
+                jvm_options=self._jvm_options,
+            )
             return Child(command, ready=_STARTED, log=self.log, cwd=self.folder)
         except BaseException:
             self.zookeeper.kill()

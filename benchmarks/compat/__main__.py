@@ -1,0 +1,152 @@
+"""`python -m benchmarks.compat [--rounds N] [--seconds S]`: old clients at the shim, and at the last broker to take them.
+
+A Kafka 3.9 broker converts on the way down; on the way up it validates what it takes and writes it into its log, and
+the shim converts it, while the broker behind it does the rest. So the two columns that compare are MB of records for a
+processor second of the process that converts; what the broker behind the shim takes besides is beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+import psutil
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.commit.sides import HEAP_MB, JVM_OPTIONS
+from benchmarks.compat.load import Fetching, Producing, ask, batches, carry, produce_frame, produced
+from protocol.records.batches import Compression
+from shim.demo.parts import Broker
+from shim.demo.parts.jars import KAFKA
+from shim.demo.processes import ShimProcess
+from tests.legacy.parts import KAFKA_3, LegacyBroker
+from tests.old_clients.places import make_topics
+from tests.wire import WireClient
+
+CODECS: Final = (Compression.NONE, Compression.SNAPPY, Compression.LZ4)
+CONNECTIONS: Final = 2
+_MB: Final = 1e6
+_BATCHES: Final = 3  # the Produce version that takes them
+GOAL: Final = 0.5
+_SETTINGS: Final = {"log.retention.bytes": 400_000_000, "log.segment.bytes": 100_000_000}
+
+
+class Side(NamedTuple):
+    """``converts``: the process that does; ``behind``: the broker behind it, if that is another one."""
+
+    name: str
+    port: int
+    converts: psutil.Process
+    behind: psutil.Process | None
+
+
+class Numbers(NamedTuple):
+    """``mb_per_core``: MB of records for each processor second of who converts."""
+
+    mb_per_second: float
+    mb_per_core: float
+    behind_seconds_per_gb: float
+
+
+@contextmanager
+def sides(folder: Path) -> Iterator[list[Side]]:
+    with ExitStack() as running:
+        broker = running.enter_context(
+            Broker(folder / "kafka", heap_mb=HEAP_MB, jvm_options=JVM_OPTIONS, properties=_SETTINGS)
+        )
+        old = running.enter_context(
+            LegacyBroker(folder / "old", KAFKA_3, heap_mb=HEAP_MB, jvm_options=JVM_OPTIONS, properties=_SETTINGS)
+        )
+        shim = running.enter_context(ShimProcess(folder / "shim", broker.bootstrap_servers, broker.node_id, ()))
+        for port in (broker.port, old.port):
+            fill(port)
+        yield [
+            Side("shim", shim.broker_port, psutil.Process(shim.pid), psutil.Process(broker.pid)),
+            Side(KAFKA_3, old.port, psutil.Process(old.pid), None),
+        ]
+
+
+def fill(port: int) -> None:
+    """A topic to write to for each codec, and one that has batches in it."""
+    make_topics(port, [f"{kind}-{codec.name}" for codec in CODECS for kind in ("up", "down")])
+    for codec in CODECS:
+        with WireClient(port) as client:
+            for data in batches(codec):
+                frame = produce_frame(_BATCHES, f"down-{codec.name}", data)
+                produced(_BATCHES, ask(client.socket, frame))
+
+
+def measured(side: Side, work: Producing | Fetching, seconds: float) -> Numbers:
+    before = [_cpu_seconds(process) for process in (side.converts, side.behind)]
+    carried = carry(side.port, work, CONNECTIONS, seconds)
+    after = [_cpu_seconds(process) for process in (side.converts, side.behind)]
+    spent, behind = (now - then for now, then in zip(after, before, strict=True))
+    megabytes = carried.bytes / _MB
+    return Numbers(megabytes / carried.seconds, megabytes / spent, behind / megabytes * 1000)
+
+
+def _cpu_seconds(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+@click.command()
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Of each line.")
+@click.option("--seconds", default=3.0, show_default=True, help="Of each side in each round.")
+def main(rounds: int, seconds: float) -> None:
+    """Records of 1 KB in sets of 1 MB, written by Produce v2, read by Fetch v2, on two connections, a request each."""
+    table = Table(
+        *("", "", "MB/s", "MB a processor second", "ratio", "goal", "processor s a GB of the broker behind"),
+        box=MARKDOWN,
+    )
+    for column in table.columns[2:]:
+        column.justify = "right"
+    with tempfile.TemporaryDirectory(prefix="benchmarks-compat-") as folder, sides(Path(folder)) as both:
+        for codec in CODECS:
+            for name, work in (
+                (f"up, {codec.name.lower()}", Producing(f"up-{codec.name}", codec)),
+                (f"down, {codec.name.lower()}", Fetching(f"down-{codec.name}")),
+            ):
+                for side in both:
+                    measured(side, work, seconds)
+                found: list[list[Numbers]] = [[] for _ in both]
+                for turn in range(rounds):
+                    order = list(zip(both, found, strict=True))
+                    for side, kept in order if turn % 2 else reversed(order):
+                        kept.append(measured(side, work, seconds))
+                medians = [Numbers(*map(statistics.median, zip(*kept, strict=True))) for kept in found]
+                ratio = medians[0].mb_per_core / medians[1].mb_per_core
+                for side, numbers in zip(both, medians, strict=True):
+                    first = side is both[0]
+                    table.add_row(
+                        name if first else "",
+                        side.name,
+                        f"{numbers.mb_per_second:,.0f}",
+                        f"{numbers.mb_per_core:,.0f}",
+                        f"{ratio:.2f}" if first else "",
+                        f"{GOAL}" if first else "",
+                        f"{numbers.behind_seconds_per_gb:.2f}" if first else "",
+                    )
+    console = Console(width=140)
+    console.print(table)
+    console.print(
+        f"{datetime.now(UTC).date().isoformat()}, {platform.python_implementation()} {platform.python_version()}, "
+        f"{KAFKA} behind the shim, {len(os.sched_getaffinity(0))} cores shared with the load, medians of {rounds} "
+        f"rounds of {seconds:g} s a side, taking turns"
+    )
+
+
+if __name__ == "__main__":
+    main()
