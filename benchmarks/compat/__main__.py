@@ -1,4 +1,4 @@
-"""`python -m benchmarks.compat [--rounds N] [--seconds S]`: old clients at the shim, and at the last broker to take them.
+"""`python -m benchmarks.compat [--rounds N] [--seconds S]`: old clients at the shim, and at the last broker they had.
 
 A Kafka 3.9 broker converts on the way down; on the way up it validates what it takes and writes it into its log, and
 the shim converts it, while the broker behind it does the rest. So the two columns that compare are MB of records for a

@@ -46,7 +46,8 @@ class LegacyBroker(Server):
     """One Kafka broker of `release` (one of the four above), its ZooKeeper included.
 
     `folder` keeps everything of it: `server.properties`, `server.log`, `data/` and `zookeeper/`. `properties` are
-    server.properties of its own, before all others; `jvm_options` come last on its command line. `stop` and `kill` go to its ZooKeeper too.
+    server.properties of its own, before all others; `jvm_options` come last on its command line. `stop` and `kill` go
+    to its ZooKeeper too.
     """
 
     def __init__(

@@ -29,3 +29,7 @@ class OldClient(NamedTuple):
     consumes: bool = True
     needs_zookeeper: bool = False
     """To find brokers and partitions, as the high-level consumer does; its offsets are in Kafka all the same."""
+    tells_offsets: bool = True
+    """To whoever produces with it."""
+    has_timestamps: bool = True
+    """In what it writes, and in what it gives of a record (message format 1, and an API that shows it)."""

@@ -1,0 +1,94 @@
+"""Real Java and Scala clients from 0.8.2 on: at the last broker that takes all their versions, at a new one,
+and at the new one through the shim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from shim.demo.parts import Broker, ZooKeeper
+from shim.demo.parts.metadata import cluster_view
+from tests.legacy.parts import KAFKA_3, LegacyBroker
+from tests.old_clients import matrix, scenario
+from tests.old_clients.client import OldClient
+from tests.old_clients.clients import JAVA_CLIENTS
+from tests.old_clients.registrar import register
+from tests.old_clients.scenario import Target
+from tests.shim_process import Shim
+
+# In the short form each client has one codec, and each codec some client.
+_SHORT = [(client, client.codecs[i % len(client.codecs)]) for i, client in enumerate(JAVA_CLIENTS)]
+
+_DROPPED = (" 0.8.2.2", " 0.9.0.1", " 0.10.2.2")
+"""Releases whose versions of Produce, Fetch and ListOffsets brokers no longer have."""
+
+
+@pytest.fixture(scope="module")
+def old_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with LegacyBroker(tmp_path_factory.mktemp("old-broker"), KAFKA_3) as running:
+        yield Target("3.9.2", running.bootstrap_servers, lambda _: running.zookeeper.connect_string)
+
+
+@pytest.fixture(scope="module")
+def new_broker(broker: Broker, request: pytest.FixtureRequest) -> Target:
+    return Target("4.3.1", broker.bootstrap_servers, _registered(request, broker, "new-broker", broker.port))
+
+
+@pytest.fixture(scope="module")
+def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Target]:
+    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
+        port = running.broker_port(broker.node_id)
+        yield Target("4.3.1 behind the shim", running.bootstrap, _registered(request, broker, "shim", port))
+
+
+def _registered(request: pytest.FixtureRequest, broker: Broker, root: str, port: int) -> Callable[[str], str]:
+    """Where a client finds this broker, at this port, in the session's ZooKeeper; the first that asks starts it."""
+
+    def registered(topic: str) -> str:
+        ensemble = request.getfixturevalue("zookeeper")
+        assert isinstance(ensemble, ZooKeeper)
+        address = f"{ensemble.connect_string}/{root}"
+        leaders = cluster_view(broker.host, broker.port, (topic,)).leaders
+        by_partition = {at.partition: leader for at, leader in leaders.items()}
+        register(address, {broker.node_id: (broker.host, port)}, topic, by_partition)
+        return address
+
+    return registered
+
+
+@pytest.mark.parametrize(("client", "codec"), _SHORT, ids=[client.name for client, _ in _SHORT])
+def test_writes_and_comes_back_through_the_shim(
+    client: OldClient, codec: str, shim: Target, fresh_name: Callable[[], str]
+) -> None:
+    assert not _failures(client, shim, [codec], fresh_name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", ["old_broker", "shim"])
+@pytest.mark.parametrize("client", JAVA_CLIENTS, ids=lambda client: client.name)
+def test_writes_and_comes_back_with_each_codec(
+    client: OldClient, target: str, request: pytest.FixtureRequest, fresh_name: Callable[[], str]
+) -> None:
+    assert not _failures(client, request.getfixturevalue(target), client.codecs, fresh_name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("client", JAVA_CLIENTS, ids=lambda client: client.name)
+def test_without_the_shim_the_oldest_fail(client: OldClient, new_broker: Target, fresh_name: Callable[[], str]) -> None:
+    failures = _failures(client, new_broker, client.codecs, fresh_name)
+    assert len(failures) == (len(client.codecs) if client.name.endswith(_DROPPED) else 0), failures
+
+
+def _failures(client: OldClient, target: Target, codecs: Sequence[str], fresh_name: Callable[[], str]) -> list[str]:
+    """Each codec has its turn, whatever became of those before it."""
+    failures = []
+    for codec in codecs:
+        failure = None
+        try:
+            scenario.run(client, target, codec, fresh_name())
+        except scenario.Failed as error:
+            failure = f"{codec}: {error}"
+            failures.append(failure)
+        matrix.record(client.name, target.name, codec, passed=failure is None)
+    return failures
