@@ -5,8 +5,7 @@ from __future__ import annotations
 from compat.translation import Context, Exchange, Translation
 from protocol.messages.describe_configs import API, DescribeConfigsRequest
 
-_DEFAULT = 5
-"""Of the sources that a value may have. In v0 it is all that a value is that nobody has set for the resource itself."""
+# Of the sources that a value may have. In v0 the default is all that nobody has set for the resource itself.
 _SET_FOR_THE_TOPIC = 1
 _SET_FOR_THE_BROKER = (2, 4)  # dynamic, static
 _TOPIC = 2
@@ -18,11 +17,7 @@ def exchange(_: int, request: DescribeConfigsRequest, __: Context) -> Exchange:
         results=tuple(
             result._replace(
                 configs=tuple(
-                    each._replace(
-                        is_default=_is_default(result.resource_type, each.config_source),
-                        config_source=-1,
-                        synonyms=(),
-                    )
+                    each._replace(is_default=_is_default(result.resource_type, each.config_source))
                     for each in result.configs
                 )
             )

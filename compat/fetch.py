@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from compat.formats import to_message_sets
+from compat.formats import cost, to_message_sets
 from compat.translation import Context, Exchange, Translation
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
@@ -39,16 +39,17 @@ _Partition = tuple[str, int]
 def exchange(version: int, request: FetchRequest, context: Context) -> Exchange:
     asked = {(topic.topic, each.partition): each for topic in request.topics for each in topic.partitions}
     positions = {name: _position(context, name, each.fetch_offset) for name, each in asked.items()}
+    in_turn = _in_turn(asked, context.first)
     (response,) = yield (
         request._replace(
             max_bytes=min(request.max_bytes, MAX_FETCH_BYTES),
-            topics=_topics(
-                (name, asked[name]._replace(fetch_offset=positions[name])) for name in _in_turn(asked, context.first)
-            ),
+            topics=_topics((name, asked[name]._replace(fetch_offset=positions[name])) for name in in_turn),
         ),
     )
     found = {(topic.topic, each.partition_index): each for topic in response.responses for each in topic.partitions}
-    context.first = next((name for name in asked if name in found and _got_nothing(found[name], positions[name])), None)
+    context.first = next(
+        (name for name in in_turn if name in found and _got_nothing(found[name], positions[name])), None
+    )
     converted: dict[_Partition, PartitionData] = {}
     for name in asked:
         if name in found:
@@ -122,10 +123,10 @@ def _topics(partitions: Iterable[tuple[_Partition, FetchPartition]]) -> tuple[Fe
     return tuple(FetchTopic(topic, partitions=tuple(each)) for topic, each in topics.items())
 
 
-def _records(message: FetchRequest | FetchResponse) -> int:
+def _cost(message: FetchRequest | FetchResponse) -> int:
     if isinstance(message, FetchRequest):
         return 0
-    return sum(len(each.records or b"") for topic in message.responses for each in topic.partitions)
+    return sum(cost(each.records) for topic in message.responses for each in topic.partitions)
 
 
-TRANSLATION = Translation(API, 0, 3, 10, exchange, _records)
+TRANSLATION = Translation(API, 0, 3, 10, exchange, _cost)

@@ -10,6 +10,7 @@ Source: KIP-31, KIP-32, KIP-98; Kafka 3.9 for what is refused and with which err
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,7 @@ from protocol.records.batches import (
     records_of,
 )
 from protocol.records.message_sets import (
+    PREFIX_SIZE,
     Message,
     MessageScan,
     decode_message_set,
@@ -41,8 +43,16 @@ from protocol.records.message_sets import (
 MAX_DECOMPRESSED: Final = 64 << 20
 """Bytes of what is converted at once, decompressed; a record counts for 64 at least."""
 
+_LOOKED_INTO: Final = 16 << 10
+_COMPRESSED: Final = 1000
+_SIZE: Final = struct.Struct(">i").unpack_from
+_SIZE_AT: Final = 8
+_ATTRIBUTES_AT: Final = 17
+_BATCH_ATTRIBUTES_AT: Final = 22
 _CODEC: Final = 0x07
 _ZSTD: Final = 4
+_GZIP_LEVEL: Final = 1
+"""Of what goes to an old client: three times as fast as what producers have by default, and a fifth larger."""
 _NO_TIMESTAMP: Final = -1
 _LARGEST: Final = 2**31 - 1
 _AT_ONCE: Final = 4096
@@ -57,6 +67,21 @@ class Refused(ValueError):
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+def cost(records: bytes | None) -> int:
+    """What converting them takes, in bytes as if none were compressed. Of a few KiB that are, nobody knows before what
+    they become: they count for the most that gzip makes of them. Many bytes take long anyway, and are not looked into.
+    """
+    if records is None:
+        return 0
+    pos, end = 0, len(records) if len(records) <= _LOOKED_INTO else 0
+    while pos + _BATCH_ATTRIBUTES_AT < end:
+        at = _BATCH_ATTRIBUTES_AT if records[pos + MAGIC_POSITION] == MAGIC else _ATTRIBUTES_AT
+        if records[pos + at] & _CODEC:
+            return _COMPRESSED * len(records)
+        pos += PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
+    return len(records)
 
 
 # --- up --------------------------------------------------------------------------------------------------------------
@@ -124,23 +149,30 @@ def _batch(scan: MessageScan, content: bytes, magic: int, wrapper: Message | Non
         rows.append(_new(Record, (key, value, (), timestamp, count)))
         count += 1
         if len(rows) == _AT_ONCE:
-            parts.append(b"".join(record_parts(rows, 0, count, base_timestamp)))
+            parts.append(b"".join(_record_parts(rows, count, base_timestamp)))
             rows.clear()
     if scan.at != len(content) and not scan.needed:
         raise Refused(ErrorCode.INVALID_RECORD, f"magic {MAGIC} behind magic {magic}")
     if base_timestamp is None or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
         raise Refused(ErrorCode.INVALID_RECORD, "a wrapper of nothing, or an offset below those in it")
-    parts += record_parts(rows, 0, count, base_timestamp)
+    parts += _record_parts(rows, count, base_timestamp)
     codec = Compression.NONE if wrapper is None else Compression(wrapper.compression)
     return encode_framed(0, count, parts, base_timestamp, max_timestamp=newest, compression=codec)
+
+
+def _record_parts(rows: Sequence[Record], count: int, base_timestamp: int) -> list[bytes | bytearray]:
+    try:
+        return record_parts(rows, 0, count, base_timestamp)
+    except ValueError as error:  # timestamps: in a batch they are differences, of 64 bits too
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, str(error)) from error
 
 
 # --- down ------------------------------------------------------------------------------------------------------------
 
 
 class Fetched(NamedTuple):
-    """What an old client is given. ``next_offset``: where it goes on behind all that was looked at; it matters where
-    ``data`` is empty, as the client does not learn of it then."""
+    """What an old client is given. ``next_offset``: where ``data`` is empty, the client goes on from there, behind all
+    that was looked at, as it learns of nothing by itself."""
 
     data: bytes
     next_offset: int
@@ -176,7 +208,8 @@ def to_message_sets(fetched: bytes, magic: int, offset: int, max_bytes: int, *, 
             data.add([each for each in records if each.offset >= offset], _encoder_of(header, magic))
         next_offset = max(next_offset, header.next_offset)
         pos += header.size
-    return Fetched(data.joined(), next_offset)
+    # Where the first message has no room, not even a byte of it, it is still to be fetched.
+    return Fetched(data.joined(), offset if data.is_full else next_offset)
 
 
 _Encode = Callable[[Sequence[Record]], bytes]
@@ -192,12 +225,17 @@ def _encoder_of(header: BatchHeader, magic: int) -> _Encode:
 
 
 def _encoder(magic: int, codec: Compression, log_append_time: int | None) -> _Encode:
+    level = _GZIP_LEVEL if codec == Compression.GZIP else None
+
     def encode(records: Sequence[Record]) -> bytes:
         if magic:
             plain = [_new(Record, (key, value, (), time, offset)) for key, value, _, time, offset in records]
         else:
             plain = [_new(Record, (key, value, (), _NO_TIMESTAMP, offset)) for key, value, _, _, offset in records]
-        return encode_message_set(plain, magic, compression=codec, log_append_time=log_append_time)
+        try:
+            return encode_message_set(plain, magic, compression=codec, level=level, log_append_time=log_append_time)
+        except ValueError as error:  # offsets that do not rise: brokers take them from producers
+            raise CorruptBatch(str(error), 0) from None
 
     return encode
 

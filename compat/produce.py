@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compat.formats import Refused, to_batch
+from compat.formats import Refused, cost, to_batch
 from compat.translation import Context, Exchange, Translation, Unanswerable
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
@@ -71,10 +71,10 @@ def _settled(index: int, error: ErrorCode | None) -> PartitionProduceResponse:
     return PartitionProduceResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR if error is None else error, -1)
 
 
-def _records(message: ProduceRequest | ProduceResponse) -> int:
+def _cost(message: ProduceRequest | ProduceResponse) -> int:
     if isinstance(message, ProduceResponse):
         return 0
-    return sum(len(each.records or b"") for topic in message.topic_data for each in topic.partition_data)
+    return sum(cost(each.records) for topic in message.topic_data for each in topic.partition_data)
 
 
-TRANSLATION = Translation(API, 0, 2, 3, exchange, _records, lambda request: request.acks != 0)
+TRANSLATION = Translation(API, 0, 2, 3, exchange, _cost, lambda request: request.acks != 0)

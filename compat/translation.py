@@ -21,7 +21,7 @@ class Unanswerable(ValueError):
 class Context:
     """What is remembered of one connection from one request to the next."""
 
-    __slots__ = ("first", "skipped")
+    __slots__ = ("first", "lacking", "skipped")
 
     def __init__(self) -> None:
         self.skipped: dict[tuple[str, int], tuple[int, int]] = {}
@@ -29,13 +29,16 @@ class Context:
         anything."""
         self.first: tuple[str, int] | None = None
         """The topic and partition that got nothing the last time, though there was something to fetch."""
+        self.lacking: frozenset[int] | None = None
+        """The APIs of which the broker does not have the version that is translated to; None: it was not asked yet."""
 
 
 class Translation(NamedTuple):
     """Of one API: clients' versions ``first`` to ``last`` by way of the broker's version ``to``.
 
-    ``exchange`` is called with the version, the request and the connection's context. ``records``: bytes of records
-    that a message carries, which is what converting it costs. ``answered``: whether a response comes.
+    ``exchange`` is called with the version, the request and the connection's context. ``cost``: what converting a
+    message takes, in bytes of records that it carries, or may once they are decompressed. ``answered``: whether a
+    response comes.
     """
 
     api: Api[Any, Any]
@@ -43,8 +46,12 @@ class Translation(NamedTuple):
     last: int
     to: int
     exchange: Callable[[int, Any, Context], Exchange]
-    records: Callable[[Any], int] = lambda _: 0
+    cost: Callable[[Any], int] = lambda _: 0
     answered: Callable[[Any], bool] = lambda _: True
+
+    def fits(self, oldest: int, newest: int) -> bool:
+        """Whether a broker with these versions can be asked. One that cannot has the old ones itself."""
+        return oldest <= self.to <= newest
 
 
 def renumbered(_: int, request: Any, __: Context) -> Exchange:

@@ -312,9 +312,10 @@ def encode_message_set(
     magic: int,
     *,
     compression: Compression = Compression.NONE,
+    level: int | None = None,
     log_append_time: int | None = None,
 ) -> bytes:
-    """The records as a message set of magic 0 or 1; compressed, in one wrapper.
+    """The records as a message set of magic 0 or 1; compressed, in one wrapper, at the codec's ``level``.
 
     ``log_append_time``, milliseconds since the epoch (magic 1): the time of all records for those who read the set
     (KIP-32). Raises ValueError for what the format does not have (headers; in magic 0 timestamps other than -1), for
@@ -344,7 +345,7 @@ def encode_message_set(
         return inner_set
     if compression not in _CODECS:
         raise ValueError(f"message sets with {compression!r}")
-    data = compress(compression, inner_set)
+    data = compress(compression, inner_set, level)
     if compression == Compression.LZ4 and not magic:
         data = with_kafka_checksum(data)
     attributes = compression | (0 if log_append_time is None else _LOG_APPEND_TIME)

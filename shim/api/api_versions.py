@@ -50,7 +50,7 @@ def _oldest(theirs: ApiVersion) -> int:
     if theirs.api_key in SERVED_SINCE:
         return SERVED_SINCE[theirs.api_key]
     translation = TRANSLATIONS.get(theirs.api_key)
-    if translation is not None and theirs.min_version <= translation.to <= theirs.max_version:
+    if translation is not None and translation.fits(theirs.min_version, theirs.max_version):
         return min(translation.first, theirs.min_version)
     return theirs.min_version
 

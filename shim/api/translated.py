@@ -1,5 +1,8 @@
 """Versions that brokers dropped: the broker is asked in one that it has, and its answer told in the client's (compat).
 
+A broker that does not have that one is so old that it has the client's: then the request is passed on as it is. Which
+broker it is, the connection's own answers to ApiVersions: clients before 0.10 do not ask for it.
+
 Further requests of the connection wait until this one is answered, as they do in a broker. What takes long to convert
 is converted in a thread, so that nobody else waits for it.
 """
@@ -12,13 +15,15 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, NoReturn
 
+from compat.table import TRANSLATIONS
 from compat.translation import Exchange, Translation, Unanswerable
 from protocol.errors import ErrorCode
+from protocol.messages import api_versions
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.api.waiting import while_requests_are_paused
 
 AT_ONCE: Final = 16 << 10
-"""Bytes of records that are converted in the loop: it takes less than the way to a thread and back."""
+"""What is converted in the loop, in bytes of records: it takes less than the way to a thread and back."""
 
 THREADS: Final = 2
 """So many are converted at once; what else waits for its turn."""
@@ -39,9 +44,12 @@ class _Step(NamedTuple):
 def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[Any, Any, None]]:
     @while_requests_are_paused
     async def translate(_: Services, call: _Call) -> None:
+        if translation.api.key in await _lacking(call):
+            await _pass_on(translation, call)
+            return
         exchange = translation.exchange(call.version, call.request, call.connection.context)
         try:
-            step = await _advanced(exchange, None, translation.records(call.request))
+            step = await _advanced(exchange, None, translation.cost(call.request))
             if not translation.answered(call.request):
                 for request in step.asked:
                     call.connection.tell(call.broker_frame(translation.to, request))
@@ -59,14 +67,36 @@ def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[A
             ]
             frames = [await answer for answer in asked]
             responses = [translation.api.parse_response(translation.to, frame, SIZE_FIELD)[1] for frame in frames]
-            step = await _advanced(exchange, responses, sum(map(translation.records, responses)))
+            step = await _advanced(exchange, responses, sum(map(translation.cost, responses)))
         call.answer(step.response)
 
     return translate
 
 
-async def _advanced(exchange: Exchange, responses: list[Any] | None, records: int) -> _Step:
-    if records <= AT_ONCE:
+async def _lacking(call: _Call) -> frozenset[int]:
+    """The APIs that cannot be translated for the broker behind this connection."""
+    context = call.connection.context
+    if context.lacking is None:
+        frame = await call.ask_as_client(api_versions.API, 0, api_versions.ApiVersionsRequest())
+        _, answer = api_versions.API.parse_response(0, frame, SIZE_FIELD)
+        has = {theirs.api_key: (theirs.min_version, theirs.max_version) for theirs in answer.api_keys}
+        context.lacking = frozenset(
+            key for key, translation in TRANSLATIONS.items() if key in has and not translation.fits(*has[key])
+        )
+    return context.lacking
+
+
+async def _pass_on(translation: Translation, call: _Call) -> None:
+    frame = call.broker_frame(call.version, call.request)
+    if translation.answered(call.request):
+        call.answer_frame(await call.connection.ask(frame, prompt=False))
+    else:
+        call.connection.tell(frame)
+        call.answer_frame(b"")
+
+
+async def _advanced(exchange: Exchange, responses: list[Any] | None, cost: int) -> _Step:
+    if cost <= AT_ONCE:
         return _advance(exchange, responses)
     return await asyncio.get_running_loop().run_in_executor(_threads, _advance, exchange, responses)
 

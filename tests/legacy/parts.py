@@ -15,6 +15,7 @@ from shim.demo.parts.server import Server
 KAFKA_0_8: Final = "kafka-0.8.2.2"
 KAFKA_0_10: Final = "kafka-0.10.2.2"
 KAFKA_1: Final = "kafka-1.1.1"
+KAFKA_2: Final = "kafka-2.8.2"
 KAFKA_3: Final = "kafka-3.9.2"  # the last with ZooKeeper mode
 
 POM_FOLDERS.append(Path(__file__).with_name("poms"))
@@ -43,7 +44,7 @@ _SMALL: Mapping[str, str | int] = {
 
 
 class LegacyBroker(Server):
-    """One Kafka broker of `release` (one of the four above), its ZooKeeper included.
+    """One Kafka broker of `release` (one of the five above), its ZooKeeper included.
 
     `folder` keeps everything of it: `server.properties`, `server.log`, `data/` and `zookeeper/`. `properties` are
     server.properties of its own, before all others; `jvm_options` come last on its command line. `stop` and `kill` go

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
@@ -50,6 +50,11 @@ class Target(NamedTuple):
     zookeeper: Callable[[str], str]
 
 
+def no_zookeeper(topic: str) -> str:
+    """For clients that need none."""
+    raise Failed(f"nobody registers {topic}")
+
+
 class Read(NamedTuple):
     offset: int
     key: str | None
@@ -69,7 +74,7 @@ def run(client: OldClient, target: Target, codec: str, name: str) -> None:
         _write(target, name, codec)
     end = _now_ms()
 
-    wanted = [Read(i, f"{name}-key-{i}", f"{name}-value-{i}-{'x' * 200}", None) for i in range(WRITTEN)]
+    wanted = _records(name, 0)
     _check(
         "in the topic", _written(target, name), wanted, begin, end, timed=client.has_timestamps or not client.produces
     )
@@ -81,6 +86,37 @@ def run(client: OldClient, target: Target, codec: str, name: str) -> None:
         lines = _told(client, "consume", target.bootstrap, name, name, str(len(part)), zookeeper)
         _check(which, [Read(**line) for line in lines], part, begin, end, timed=client.has_timestamps)
         _same(f"committed, {which}", _committed(target, name), part[-1].offset + 1)
+
+
+def mixed(writers: Sequence[tuple[OldClient, str]], readers: Sequence[OldClient], target: Target, name: str) -> None:
+    """All of them write into one topic, each with a codec, and a modern one too; then each reads all of it. What a
+    modern client finds there is what they have to find, as far as they know of it. Raises Failed."""
+    make_topic(target, name)
+    wanted: list[Read] = []
+    for number, (client, codec) in enumerate(writers):
+        prefix = f"{name}-{number}"
+        _told(client, "produce", target.bootstrap, name, codec, prefix, str(WRITTEN))
+        wanted += _records(prefix, len(wanted))
+    _write(target, name, "gzip")
+    wanted += _records(name, len(wanted))
+    found = _written(target, name, len(wanted))
+    _same("in the topic", [each._replace(timestamp=None) for each in found], wanted)
+    for client in readers:
+        zookeeper = target.zookeeper(name) if client.needs_zookeeper else "-"
+        group = f"{name}-{client.name.replace(' ', '-')}"
+        lines = _told(client, "consume", target.bootstrap, name, group, str(len(found)), zookeeper)
+        expected = found if client.has_timestamps else wanted
+        _same(f"read by {client.name}", [_known(Read(**line)) for line in lines], expected)
+
+
+def _records(prefix: str, first: int) -> list[Read]:
+    """Of one writer, whose first one has that offset."""
+    return [Read(first + i, f"{prefix}-key-{i}", f"{prefix}-value-{i}-{'x' * 200}", None) for i in range(WRITTEN)]
+
+
+def _known(read: Read) -> Read:
+    """Some give -1 for a timestamp that there is not."""
+    return read._replace(timestamp=None) if read.timestamp == -1 else read
 
 
 def make_topic(target: Target, name: str) -> None:
@@ -162,14 +198,14 @@ def _write(target: Target, name: str, codec: str) -> None:
     _same("records that a modern producer could not write", producer.flush(_TOPIC_TIMEOUT_S), 0)
 
 
-def _written(target: Target, name: str) -> list[Read]:
+def _written(target: Target, name: str, count: int = WRITTEN) -> list[Read]:
     consumer = _consumer(target, f"{name}-looks-on")
     found: list[Read] = []
     try:
         consumer.assign([TopicPartition(name, 0, 0)])
         deadline = time.monotonic() + _TOPIC_TIMEOUT_S
-        while len(found) < WRITTEN and time.monotonic() < deadline:
-            for record in consumer.consume(WRITTEN, 0.2):
+        while len(found) < count and time.monotonic() < deadline:
+            for record in consumer.consume(count - len(found), 0.2):
                 if record.error() is not None:
                     raise Failed(f"a modern consumer: {record.error()}")
                 kind, timestamp = record.timestamp()

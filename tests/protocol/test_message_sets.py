@@ -167,6 +167,15 @@ def test_round_trip(magic: int, codec: Compression, data: st.DataObject) -> None
         assert messages == [Message(r.offset, magic, 0, r.timestamp, r.key, r.value) for r in records]
 
 
+def test_levels() -> None:
+    records = [Record(b"%d" % i, b"%x" % (i * i), (), NOW, i) for i in range(1000)]
+    fast, normal, small = (
+        encode_message_set(records, 1, compression=Compression.GZIP, level=level) for level in (1, None, 9)
+    )
+    assert len(fast) > len(normal) > len(small)
+    assert decode_message_set(fast).records == decode_message_set(small).records == records
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_log_append_time_is_that_of_the_broker(codec: Compression) -> None:
     records = [Record(b"k", b"v", (), NOW + i, 40 + i) for i in range(3)]

@@ -1,8 +1,9 @@
-"""Real Java and Scala clients from 0.8.2 on: at the last broker that takes all their versions, at a new one,
-and at the new one through the shim."""
+"""Real clients from 0.8.2 on: at the last broker that takes all their versions, at a new one, and at the new one
+through the shim."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -12,15 +13,18 @@ from shim.demo.parts.metadata import cluster_view
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.old_clients import matrix, scenario
 from tests.old_clients.client import OldClient
-from tests.old_clients.clients import JAVA_CLIENTS
+from tests.old_clients.go_and_python import GO_AND_PYTHON_CLIENTS
+from tests.old_clients.java_clients import JAVA_CLIENTS
 from tests.old_clients.registrar import register
 from tests.old_clients.scenario import Target
 from tests.shim_process import Shim
 
-# In the short form each client has one codec, and each codec some client.
-_SHORT = [(client, client.codecs[i % len(client.codecs)]) for i, client in enumerate(JAVA_CLIENTS)]
+CLIENTS = (*JAVA_CLIENTS, *GO_AND_PYTHON_CLIENTS)
 
-_DROPPED = (" 0.8.2.2", " 0.9.0.1", " 0.10.2.2")
+# In the short form each client has one codec, and each codec some client.
+_SHORT = [(client, client.codecs[i % len(client.codecs)]) for i, client in enumerate(CLIENTS)]
+
+_DROPPED = re.compile(r" 0\.(8|9|10)\b")
 """Releases whose versions of Produce, Fetch and ListOffsets brokers no longer have."""
 
 
@@ -66,7 +70,7 @@ def test_writes_and_comes_back_through_the_shim(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("target", ["old_broker", "shim"])
-@pytest.mark.parametrize("client", JAVA_CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_writes_and_comes_back_with_each_codec(
     client: OldClient, target: str, request: pytest.FixtureRequest, fresh_name: Callable[[], str]
 ) -> None:
@@ -74,10 +78,33 @@ def test_writes_and_comes_back_with_each_codec(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("client", JAVA_CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_without_the_shim_the_oldest_fail(client: OldClient, new_broker: Target, fresh_name: Callable[[], str]) -> None:
     failures = _failures(client, new_broker, client.codecs, fresh_name)
-    assert len(failures) == (len(client.codecs) if client.name.endswith(_DROPPED) else 0), failures
+    assert len(failures) == (len(client.codecs) if _DROPPED.search(client.name) else 0), failures
+
+
+# One of each message format, and of each library.
+_FEW = [client for client in CLIENTS if client.name in ("Scala producer 0.8.2.2", "Java client 0.10.2.2")] + [
+    *GO_AND_PYTHON_CLIENTS[1:2],
+    *GO_AND_PYTHON_CLIENTS[-1:],
+]
+
+
+def test_a_mixed_topic_is_read_by_all(shim: Target, fresh_name: Callable[[], str]) -> None:
+    writers = [(client, client.codecs[i % len(client.codecs)]) for i, client in enumerate(_FEW)]
+    scenario.mixed(writers, [client for client in _FEW if client.consumes], shim, fresh_name())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", ["old_broker", "shim"])
+def test_a_topic_of_all_is_read_by_all(
+    target: str, request: pytest.FixtureRequest, fresh_name: Callable[[], str]
+) -> None:
+    """A target that passes has given each of them the same as the other one that does."""
+    writers = [(client, codec) for client in CLIENTS if client.produces for codec in client.codecs]
+    readers = [client for client in CLIENTS if client.consumes]
+    scenario.mixed(writers, readers, request.getfixturevalue(target), fresh_name())
 
 
 def _failures(client: OldClient, target: Target, codecs: Sequence[str], fresh_name: Callable[[], str]) -> list[str]:
