@@ -92,19 +92,25 @@ _FEW = [client for client in CLIENTS if client.name in ("Scala producer 0.8.2.2"
 
 
 def test_a_mixed_topic_is_read_by_all(shim: Target, fresh_name: Callable[[], str]) -> None:
-    writers = [(client, client.codecs[i % len(client.codecs)]) for i, client in enumerate(_FEW)]
-    scenario.mixed(writers, [client for client in _FEW if client.consumes], shim, fresh_name())
+    writers = [(client, client.codecs[i % 3]) for i, client in enumerate(_FEW)]
+    scenario.mixed(writers, [each for each in _readers(writers) if each in _FEW], shim, fresh_name())
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("target", ["old_broker", "shim"])
+@pytest.mark.parametrize("without", ["", "lz4"], ids=["all codecs", "without lz4"])
 def test_a_topic_of_all_is_read_by_all(
-    target: str, request: pytest.FixtureRequest, fresh_name: Callable[[], str]
+    target: str, without: str, request: pytest.FixtureRequest, fresh_name: Callable[[], str]
 ) -> None:
     """A target that passes has given each of them the same as the other one that does."""
-    writers = [(client, codec) for client in CLIENTS if client.produces for codec in client.codecs]
-    readers = [client for client in CLIENTS if client.consumes]
-    scenario.mixed(writers, readers, request.getfixturevalue(target), fresh_name())
+    writers = [(client, codec) for client in CLIENTS if client.produces for codec in client.codecs if codec != without]
+    scenario.mixed(writers, _readers(writers), request.getfixturevalue(target), fresh_name())
+
+
+def _readers(writers: Sequence[tuple[OldClient, str]]) -> list[OldClient]:
+    """Those that know the codecs: before 0.10, sarama does not read what Kafka's clients took for lz4 then (KIP-57)."""
+    codecs = {codec for _, codec in writers}
+    return [client for client in CLIENTS if client.consumes and codecs <= {*client.codecs}]
 
 
 def _failures(client: OldClient, target: Target, codecs: Sequence[str], fresh_name: Callable[[], str]) -> list[str]:
