@@ -1,4 +1,4 @@
-"""Which old clients have passed where: kept in build/compatibility.json, and written from there to
+"""Which old clients have passed where: kept in build/compatibility.json, and written from there into
 docs/compatibility.md by `python -m tests.old_clients.matrix`."""
 
 from __future__ import annotations
@@ -20,14 +20,8 @@ _CODECS: Final = ("none", "gzip", "snappy", "lz4")
 Results = dict[str, dict[str, dict[str, bool]]]
 """By client, target and codec: whether it passed."""
 
-_TEXT: Final = """# Old clients through the shim
-
-Real clients of each release, each in a process of its own: 20 records written, 12 of them read by a group, committed,
-and the other 8 read by the group when it comes back. Keys, values, offsets, timestamps and the committed offset are
-compared with what has to be there. A cell has the codecs that passed; of a consumer, those that it read. Half of the
-work of a client that only produces or only consumes is done by confluent-kafka.
-
-"""
+_BEGIN: Final = "<!-- written by tests/old_clients/matrix.py -->\n"
+_END: Final = "<!-- until here -->\n"
 
 
 def record(client: str, target: str, codec: str, *, passed: bool) -> None:
@@ -76,7 +70,9 @@ def main() -> int:
     if not (results := _known()):
         print(f"no {RESULTS}: the tests in tests/old_clients write it", file=sys.stderr)
         return 1
-    TABLE.write_text(_TEXT + table(results))
+    before, _, rest = TABLE.read_text().partition(_BEGIN)
+    after = rest.partition(_END)[2]
+    TABLE.write_text(f"{before}{_BEGIN}{table(results)}{_END}{after}")
     return 0
 
 
