@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
+from protocol.records.batch_messages import BatchMessages, batch_messages
 from protocol.records.batches import (
     MAGIC,
     MAGIC_POSITION,
     BatchError,
-    BatchHeader,
     Compression,
     CorruptBatch,
     DecompressedTooLarge,
@@ -29,7 +30,6 @@ from protocol.records.batches import (
     encode_framed,
     read_header,
     record_parts,
-    records_of,
 )
 from protocol.records.message_sets import (
     PREFIX_SIZE,
@@ -192,7 +192,8 @@ def to_message_sets(fetched: bytes, magic: int, offset: int, max_bytes: int, *, 
             break
         if fetched[pos + MAGIC_POSITION] != MAGIC:
             records, stop, cut_off = decode_message_set(fetched, pos, MAX_DECOMPRESSED)
-            data.add([each for each in records if each.offset >= offset], _encoder(magic, Compression.NONE, None))
+            kept = [each for each in records if each.offset >= offset]
+            data.add(len(kept), partial(_rewritten, kept, magic))
             next_offset = records[-1].offset + 1 if records else next_offset
             if cut_off:
                 break
@@ -204,40 +205,33 @@ def to_message_sets(fetched: bytes, magic: int, offset: int, max_bytes: int, *, 
             break
         check_crc(fetched, pos, header)
         if not header.is_control and header.record_count:
-            records = records_of(fetched, pos, header, MAX_DECOMPRESSED)
-            data.add([each for each in records if each.offset >= offset], _encoder_of(header, magic))
+            messages = batch_messages(fetched, pos, header, magic, offset, MAX_DECOMPRESSED)
+            data.add(len(messages.each), partial(_converted, messages))
         next_offset = max(next_offset, header.next_offset)
         pos += header.size
     # Where the first message has no room, not even a byte of it, it is still to be fetched.
     return Fetched(data.joined(), offset if data.is_full else next_offset)
 
 
-_Encode = Callable[[Sequence[Record]], bytes]
+_Encode = Callable[[int], bytes]
+"""Gives so many messages, the first ones, as a set."""
 
 
-def _encoder_of(header: BatchHeader, magic: int) -> _Encode:
-    codec = header.compression
-    return _encoder(
-        magic,
-        Compression.GZIP if codec == _ZSTD else Compression(codec),
-        header.max_timestamp if magic and header.is_log_append_time else None,
-    )
+def _converted(messages: BatchMessages, count: int) -> bytes:
+    codec = Compression.GZIP if messages.codec == _ZSTD else messages.codec
+    return messages.joined(count, codec, _GZIP_LEVEL if codec == Compression.GZIP else None)
 
 
-def _encoder(magic: int, codec: Compression, log_append_time: int | None) -> _Encode:
-    level = _GZIP_LEVEL if codec == Compression.GZIP else None
-
-    def encode(records: Sequence[Record]) -> bytes:
-        if magic:
-            plain = [_new(Record, (key, value, (), time, offset)) for key, value, _, time, offset in records]
-        else:
-            plain = [_new(Record, (key, value, (), _NO_TIMESTAMP, offset)) for key, value, _, _, offset in records]
-        try:
-            return encode_message_set(plain, magic, compression=codec, level=level, log_append_time=log_append_time)
-        except ValueError as error:  # offsets that do not rise: brokers take them from producers
-            raise CorruptBatch(str(error), 0) from None
-
-    return encode
+def _rewritten(records: Sequence[Record], magic: int, count: int) -> bytes:
+    """Of messages of another magic."""
+    plain = [
+        _new(Record, (key, value, (), time if magic else _NO_TIMESTAMP, offset))
+        for key, value, _, time, offset in records[:count]
+    ]
+    try:
+        return encode_message_set(plain, magic)
+    except ValueError as error:  # offsets that do not rise: brokers take them from producers
+        raise CorruptBatch(str(error), 0) from None
 
 
 class _Output:
@@ -249,12 +243,11 @@ class _Output:
         self._parts: list[bytes] = []
         self.is_full = False
 
-    def add(self, records: Sequence[Record], encode: _Encode) -> None:
-        """As many of them as fit, from the first one on."""
-        if not records:
+    def add(self, count: int, encode: _Encode) -> None:
+        """As many of so many messages as fit, from the first one on."""
+        if not count:
             return
-        data = encode(records)
-        count = len(records)
+        data = encode(count)
         while len(data) > self._left:
             self.is_full = True
             if count == 1:
@@ -264,7 +257,7 @@ class _Output:
                 break
             # A little less than would fit if all were of one size.
             count = max(1, min(count - 1, count * max(0, self._left) * 15 // (len(data) * 16)))
-            data = encode(records[:count])
+            data = encode(count)
         self._parts.append(data)
         self._left -= len(data)
 

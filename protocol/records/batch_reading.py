@@ -171,7 +171,7 @@ def _read_records(
                 n += (high << 7) - 0x80
                 pos += 1
             else:
-                n, pos = _varint(buf, start)
+                n, pos = varint(buf, start)
         if n & 1:
             raise CorruptBatch("negative record length", start)
         record_end = pos + (n >> 1)
@@ -188,7 +188,7 @@ def _read_records(
                     n += (high << 7) - 0x80
                     pos += 1
                 else:
-                    n, pos = _varlong(buf, pos - 1)
+                    n, pos = varlong(buf, pos - 1)
             timestamp += (n >> 1) ^ -(n & 1)
             if not -MAX_INT64 - 1 <= timestamp <= MAX_INT64:
                 raise CorruptBatch("timestamp beyond 64 bits", pos)
@@ -200,7 +200,7 @@ def _read_records(
                 n += (high << 7) - 0x80
                 pos += 1
             else:
-                n, pos = _varint(buf, pos - 1)
+                n, pos = varint(buf, pos - 1)
         offset = base_offset + ((n >> 1) ^ -(n & 1))
 
         n = buf[pos]
@@ -210,7 +210,7 @@ def _read_records(
                 n += (high << 7) - 0x80
                 pos += 1
             else:
-                n, pos = _varint(buf, pos - 1)
+                n, pos = varint(buf, pos - 1)
         key: bytes | None
         if n & 1:
             if n != 1:
@@ -230,7 +230,7 @@ def _read_records(
                 n += (high << 7) - 0x80
                 pos += 1
             else:
-                n, pos = _varint(buf, pos - 1)
+                n, pos = varint(buf, pos - 1)
         value: bytes | None
         if n & 1:
             if n != 1:
@@ -248,7 +248,7 @@ def _read_records(
         pos += 1
         if n:
             if n >= 0x80:
-                n, pos = _varint(buf, pos - 1)
+                n, pos = varint(buf, pos - 1)
             header_count = n >> 1
             if n & 1 or header_count * _MIN_RECORD_HEADER_SIZE > record_end - pos:
                 raise CorruptBatch(f"{header_count ^ -(n & 1)} headers in {record_end - pos} bytes", pos)
@@ -278,7 +278,7 @@ def _read_headers(
         n = buf[pos]
         pos += 1
         if n >= 0x80:
-            n, pos = _varint(buf, pos - 1)
+            n, pos = varint(buf, pos - 1)
         key_start = pos
         key_end = pos + (n >> 1)
         if n & 1 or key_end > record_end:
@@ -286,7 +286,7 @@ def _read_headers(
         n = buf[key_end]
         pos = key_end + 1
         if n >= 0x80:
-            n, pos = _varint(buf, key_end)
+            n, pos = varint(buf, key_end)
         value: bytes | None = None
         if n != 1:
             end = pos + (n >> 1)
@@ -304,7 +304,7 @@ def _read_headers(
     return tuple(headers), pos
 
 
-def _varint(buf: bytes, pos: int) -> tuple[int, int]:
+def varint(buf: bytes, pos: int) -> tuple[int, int]:
     """The 32 bits at ``pos``, still zigzag-coded (the lowest bit is the sign), and the position after them."""
     n = 0
     for shift in (0, 7, 14, 21, 28):
@@ -318,7 +318,8 @@ def _varint(buf: bytes, pos: int) -> tuple[int, int]:
     raise CorruptBatch("varint beyond 32 bits", pos)
 
 
-def _varlong(buf: bytes, pos: int) -> tuple[int, int]:
+def varlong(buf: bytes, pos: int) -> tuple[int, int]:
+    """Likewise, of 64 bits."""
     n = 0
     for shift in (0, 7, 14, 21, 28, 35, 42, 49, 56, 63):
         byte = buf[pos]

@@ -345,12 +345,28 @@ def encode_message_set(
         return inner_set
     if compression not in _CODECS:
         raise ValueError(f"message sets with {compression!r}")
+    time = max(record.timestamp for record in records) if log_append_time is None else log_append_time
+    has_append_time = log_append_time is not None
+    return wrapped(inner_set, last, magic, compression, time, level=level, log_append_time=has_append_time)
+
+
+def wrapped(
+    inner_set: bytes,
+    last_offset: int,
+    magic: int,
+    compression: Compression,
+    timestamp: int | None,
+    *,
+    level: int | None = None,
+    log_append_time: bool = False,
+) -> bytes:
+    """A message set in one message, whose offset is that of the last one in there. ``timestamp`` is for magic 1."""
     data = compress(compression, inner_set, level)
     if compression == Compression.LZ4 and not magic:
         data = with_kafka_checksum(data)
-    attributes = compression | (0 if log_append_time is None else _LOG_APPEND_TIME)
-    time = max(record.timestamp for record in records) if log_append_time is None else log_append_time
-    return b"".join(_message(last, magic, attributes, time, None, data))
+    attributes = compression | (_LOG_APPEND_TIME if log_append_time else 0)
+    time = timestamp if magic and timestamp is not None else NO_TIMESTAMP
+    return b"".join(_message(last_offset, magic, attributes, time, None, data))
 
 
 def _message(
