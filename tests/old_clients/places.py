@@ -38,7 +38,7 @@ def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         if time.monotonic() > deadline:
-            raise TimeoutError("the broker does not lead all topics")
+            raise TimeoutError("the broker is not ready")
         time.sleep(_POLL_SECONDS)  # a broker tells nobody
 
 

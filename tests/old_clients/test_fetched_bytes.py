@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Final, NamedTuple
 
 import pytest
@@ -11,10 +12,11 @@ from confluent_kafka import Producer
 from protocol.errors import ErrorCode
 from protocol.messages import fetch, produce
 from protocol.records.batches import MAGIC_POSITION, Compression, Record, encode_records
+from protocol.records.fetched import decode_fetched
 from protocol.records.message_sets import decode_message_set
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_3, LegacyBroker
-from tests.old_clients.places import end_offset, make_topics
+from tests.old_clients.places import end_offset, make_topics, until
 from tests.shim_process import Shim
 from tests.wire import TIMEOUT_SECONDS, WireClient
 
@@ -26,12 +28,11 @@ CONFIG: Final = {
     COMPACTED: {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.0",
-        "segment.bytes": "14000000",
-        "segment.ms": "1000",
-        "max.compaction.lag.ms": "1000",
+        "segment.ms": "100",
     },
     APPEND_TIME: {"message.timestamp.type": "LogAppendTime"},
 }
+CLEANS_SOON: Final = {"log.cleaner.backoff.ms": 100}
 LARGE: Final = 10_000_000
 
 
@@ -44,15 +45,19 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with LegacyBroker(tmp_path_factory.mktemp("reference"), KAFKA_3) as running:
+    with LegacyBroker(tmp_path_factory.mktemp("reference"), KAFKA_3, properties=CLEANS_SOON) as running:
         place = Place(running.port, running.port)
         fill(place)
         yield place
 
 
 @pytest.fixture(scope="module")
-def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("shim")
+    with (
+        Broker(folder / "broker", properties=CLEANS_SOON) as broker,
+        Shim(broker.bootstrap_servers, folder / "data") as running,
+    ):
         place = Place(broker.port, running.broker_port(broker.node_id))
         fill(place)
         yield place
@@ -84,12 +89,37 @@ def fill(place: Place) -> None:
         headers = (("h", b"1"), ("i", None))
         number = 0
         for codec in (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4):
-            for count in (1, 7):
+            for each in (1, 7):
                 for topic in (MIXED, APPEND_TIME):
-                    write(topic, 3, encode_records(records(number, count, headers), compression=codec))
-                number += count
+                    write(topic, 3, encode_records(records(number, each, headers), compression=codec))
+                number += each
+        for number, codec in enumerate([Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]):
+            write(COMPACTED, 3, encode_records(keyed(number), compression=codec))
+        wait_until_compacted(client, write)
         write(ZSTD, 7, encode_records(records(0, 5), compression=Compression.ZSTD))
     transactions(place)
+
+
+def keyed(number: int) -> list[Record]:
+    """The first and the third one stay for good, the second one until the next of these."""
+    keys = (b"stays-%d" % number, b"again", b"stays-too-%d" % number)
+    return [Record(key, b"value-%d" % number, (), NOW + number, offset) for offset, key in enumerate(keys)]
+
+
+def wait_until_compacted(client: WireClient, write: Callable[[str, int, bytes], None]) -> None:
+    """Something more is written each time, by its time much later: that begins a new segment, and only those that have
+    ended are compacted."""
+    times = count(NOW + 10_000, 1_000)
+
+    def is_compacted() -> bool:
+        write(COMPACTED, 3, encode_records([Record(b"last", b"", (), next(times), 0)]))
+        partition = fetch.FetchPartition(0, fetch_offset=0, partition_max_bytes=LARGE)
+        request = fetch.FetchRequest(max_bytes=LARGE, topics=(fetch.FetchTopic(COMPACTED, partitions=(partition,)),))
+        (answer,) = client.ask(fetch.API, 4, request).responses
+        kept = [record.key for _, records in decode_fetched(answer.partitions[0].records or b"") for record in records]
+        return kept.count(b"again") == 1
+
+    until(is_compacted)
 
 
 def transactions(place: Place) -> None:
@@ -161,6 +191,20 @@ def test_from_every_offset_it_is_the_same(topic: str, version: int, reference: P
             expected_records, records = ([each for step in half for each in step.records] for half in steps)
             assert records == expected_records, offset
             assert len(steps[1]) <= len(steps[0])
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_what_compaction_has_left(version: int, reference: Place, shim: Place) -> None:
+    """Where it was last at work depends on the broker: "again" and "last" are compared with nothing."""
+    lives = (b"again", b"last")
+    with WireClient(reference.port) as there, WireClient(shim.port) as here:
+        for offset in range(12):
+            expected, given = (
+                [each for step in read_through(client, version, COMPACTED, offset, 12) for each in step.records]
+                for client in (there, here)
+            )
+            assert [r for r in given if r[0] not in lives] == [r for r in expected if r[0] not in lives], offset
+            assert all(r[3] > 9 for r in given if r[0] in lives)
 
 
 @pytest.mark.parametrize("version", range(4))
