@@ -2,11 +2,13 @@
 
 The offsets of v0 were where log segments began, with their file's time, which no version tells any more. For the end
 (-1) the list is the log's end and, where more than one offset is wanted, its start, as of a log of one segment; for the
-start (-2) that alone. For a time it is the first offset whose record is not older, where 3.9 names the beginning of a
-segment that is.
+start (-2) that alone. For a time it is the first offset whose record is not older, or the end where all are, and the
+start; 3.9 names the beginning of the last segment that is older, and none where there is no such.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from compat.translation import Context, Exchange, Translation
 from protocol.errors import ErrorCode
@@ -16,6 +18,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopicResponse,
 )
 
 LATEST = -1
@@ -30,8 +33,8 @@ def exchange(_: int, request: ListOffsetsRequest, __: Context) -> Exchange:
             for topic in request.topics
         )
     )
-    found, starts = yield (asked, _of_all(asked, EARLIEST))
-    return _listed(request, found, starts)
+    answers = yield (asked, _of_all(asked, EARLIEST), _of_all(asked, LATEST))
+    return _listed(request, *answers)
 
 
 def _of_all(request: ListOffsetsRequest, timestamp: int) -> ListOffsetsRequest:
@@ -44,31 +47,41 @@ def _of_all(request: ListOffsetsRequest, timestamp: int) -> ListOffsetsRequest:
 
 
 def _listed(
-    request: ListOffsetsRequest, found: ListOffsetsResponse, starts: ListOffsetsResponse
+    request: ListOffsetsRequest, found: ListOffsetsResponse, starts: ListOffsetsResponse, ends: ListOffsetsResponse
 ) -> ListOffsetsResponse:
-    wanted = {(topic.name, each.partition_index): each for topic in request.topics for each in topic.partitions}
-    start_of = {(topic.name, each.partition_index): each for topic in starts.topics for each in topic.partitions}
+    answers = [_by_partition(response) for response in (found, starts, ends)]
     return ListOffsetsResponse(
         topics=tuple(
-            topic._replace(
-                partitions=tuple(
-                    _list(wanted[topic.name, each.partition_index], each, start_of[topic.name, each.partition_index])
+            ListOffsetsTopicResponse(
+                topic.name,
+                tuple(
+                    _list(each, [answer.get((topic.name, each.partition_index)) for answer in answers])
                     for each in topic.partitions
-                )
+                ),
             )
-            for topic in found.topics
+            for topic in request.topics
         )
     )
 
 
+def _by_partition(response: ListOffsetsResponse) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+    return {(topic.name, each.partition_index): each for topic in response.topics for each in topic.partitions}
+
+
 def _list(
-    wanted: ListOffsetsPartition, found: ListOffsetsPartitionResponse, start: ListOffsetsPartitionResponse
+    wanted: ListOffsetsPartition, answers: Sequence[ListOffsetsPartitionResponse | None]
 ) -> ListOffsetsPartitionResponse:
-    error = found.error_code or start.error_code
+    """From what there is for the time asked, the start and the end."""
+    error: int = ErrorCode.NONE
     offsets: list[int] = []
-    if error == ErrorCode.NONE:
-        offsets = [offset for offset in dict.fromkeys((found.offset, start.offset)) if offset != _NONE]
-    return ListOffsetsPartitionResponse(found.partition_index, error, tuple(offsets[: max(0, wanted.max_num_offsets)]))
+    for answer in answers:
+        error = error or (ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else answer.error_code)
+        offsets.append(_NONE if answer is None else answer.offset)
+    found, start, end = offsets
+    if found == _NONE:
+        found = end
+    listed = tuple(dict.fromkeys((found, start)))[: max(0, wanted.max_num_offsets)]
+    return ListOffsetsPartitionResponse(wanted.partition_index, error, () if error else listed)
 
 
 TRANSLATION = Translation(API, 0, 0, 1, exchange)
