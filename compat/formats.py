@@ -11,7 +11,7 @@ Source: KIP-31, KIP-32, KIP-98; Kafka 3.9 for what is refused and with which err
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -170,6 +170,10 @@ def _record_parts(rows: Sequence[Record], count: int, base_timestamp: int) -> li
 # --- down ------------------------------------------------------------------------------------------------------------
 
 
+_Encode = Callable[[int], bytes]
+"""Gives so many messages, the first ones, as a set."""
+
+
 class Fetched(NamedTuple):
     """What an old client is given. ``next_offset``: where ``data`` is empty, the client goes on from there, behind all
     that was looked at, as it learns of nothing by itself."""
@@ -182,39 +186,58 @@ def to_message_sets(fetched: bytes, magic: int, offset: int, max_bytes: int, *, 
     """What a broker has fetched from ``offset`` on, in messages of magic 0 or 1, as much as fits into ``max_bytes``.
 
     The first message is given even if it does not fit: ``whole``, or else cut off, by which old clients know that they
-    have to ask for more (before KIP-74). Raises BatchError for what is no batch.
+    have to ask for more (before KIP-74). Raises BatchError for what is no batch, or too large to be converted, where
+    that comes first; what is before it is given first.
     """
     data = _Output(max_bytes, whole=whole)
     next_offset = offset
-    pos, end = 0, len(fetched)
-    while pos < end and not data.is_full:
-        if end - pos <= MAGIC_POSITION:
-            break
-        if fetched[pos + MAGIC_POSITION] != MAGIC:
-            records, stop, cut_off = decode_message_set(fetched, pos, MAX_DECOMPRESSED)
-            kept = [each for each in records if each.offset >= offset]
-            data.add(len(kept), partial(_rewritten, kept, magic))
-            next_offset = records[-1].offset + 1 if records else next_offset
-            if cut_off:
+    try:
+        for last, count, encode in _pieces(fetched, magic, offset):
+            data.add(count, encode)
+            if data.is_full:
                 break
-            pos = stop
-            continue
-        try:
-            header = read_header(fetched, pos)
-        except TruncatedBatch:
-            break
-        check_crc(fetched, pos, header)
-        if not header.is_control and header.record_count:
-            messages = batch_messages(fetched, pos, header, magic, offset, MAX_DECOMPRESSED)
-            data.add(len(messages.each), partial(_converted, messages))
-        next_offset = max(next_offset, header.next_offset)
-        pos += header.size
+            next_offset = max(next_offset, last + 1)
+    except BatchError:
+        if data.is_empty:
+            raise
     # Where the first message has no room, not even a byte of it, it is still to be fetched.
     return Fetched(data.joined(), offset if data.is_full else next_offset)
 
 
-_Encode = Callable[[int], bytes]
-"""Gives so many messages, the first ones, as a set."""
+def _pieces(fetched: bytes, magic: int, offset: int) -> Iterator[tuple[int, int, _Encode]]:
+    """Of each batch, and of each message of the formats before, the last offset, how many messages it is from
+    ``offset`` on, and what makes them."""
+    pos, end = 0, len(fetched)
+    while end - pos > MAGIC_POSITION:
+        if fetched[pos + MAGIC_POSITION] != MAGIC:
+            scan = MessageScan(fetched, pos)
+            for message in scan:
+                pos = scan.at + PREFIX_SIZE + _SIZE(fetched, scan.at + _SIZE_AT)[0]
+                if message.offset >= offset:  # of a wrapper it is the last one's
+                    yield message.offset, *_piece(fetched[scan.at : pos], message, magic, offset)
+            if scan.needed:
+                return
+            continue
+        try:
+            header = read_header(fetched, pos)
+        except TruncatedBatch:
+            return
+        check_crc(fetched, pos, header)
+        if header.is_control or not header.record_count:
+            yield header.last_offset, 0, _nothing
+        else:
+            messages = batch_messages(fetched, pos, header, magic, offset, MAX_DECOMPRESSED)
+            yield header.last_offset, len(messages.each), partial(_converted, messages)
+        pos += header.size
+
+
+def _piece(raw: bytes, message: Message, magic: int, offset: int) -> tuple[int, _Encode]:
+    """A message as it is; rewritten where it is a wrapper, as some of that may be before ``offset`` or not fit, or of a
+    newer format than the client's."""
+    if message.magic <= magic and not message.compression:
+        return 1, lambda _: raw
+    records = [each for each in decode_message_set(raw, 0, MAX_DECOMPRESSED).records if each.offset >= offset]
+    return len(records), partial(_rewritten, records, message, min(message.magic, magic))
 
 
 def _converted(messages: BatchMessages, count: int) -> bytes:
@@ -222,16 +245,26 @@ def _converted(messages: BatchMessages, count: int) -> bytes:
     return messages.joined(count, codec, _GZIP_LEVEL if codec == Compression.GZIP else None)
 
 
-def _rewritten(records: Sequence[Record], magic: int, count: int) -> bytes:
-    """Of messages of another magic."""
+def _rewritten(records: Sequence[Record], message: Message, magic: int, count: int) -> bytes:
     plain = [
         _new(Record, (key, value, (), time if magic else _NO_TIMESTAMP, offset))
         for key, value, _, time, offset in records[:count]
     ]
+    codec = Compression(message.compression)
     try:
-        return encode_message_set(plain, magic)
+        return encode_message_set(
+            plain,
+            magic,
+            compression=codec,
+            level=_GZIP_LEVEL if codec == Compression.GZIP else None,
+            log_append_time=message.timestamp if magic and message.is_log_append_time else None,
+        )
     except ValueError as error:  # offsets that do not rise: brokers take them from producers
         raise CorruptBatch(str(error), 0) from None
+
+
+def _nothing(_: int) -> bytes:
+    return b""
 
 
 class _Output:
@@ -260,6 +293,10 @@ class _Output:
             data = encode(count)
         self._parts.append(data)
         self._left -= len(data)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts and not self.is_full
 
     def joined(self) -> bytes:
         return b"".join(self._parts)

@@ -8,7 +8,7 @@ start; 3.9 names the beginning of the last segment that is older, and none where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compat.translation import Context, Exchange, Translation
 from protocol.errors import ErrorCode
@@ -18,6 +18,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -25,46 +26,46 @@ LATEST = -1
 EARLIEST = -2
 _NONE = -1
 
+_Partition = tuple[str, int]
+
 
 def exchange(_: int, request: ListOffsetsRequest, __: Context) -> Exchange:
-    asked = request._replace(
-        topics=tuple(
-            topic._replace(partitions=tuple(each._replace(max_num_offsets=1) for each in topic.partitions))
-            for topic in request.topics
-        )
-    )
-    answers = yield (asked, _of_all(asked, EARLIEST), _of_all(asked, LATEST))
-    return _listed(request, *answers)
-
-
-def _of_all(request: ListOffsetsRequest, timestamp: int) -> ListOffsetsRequest:
-    return request._replace(
-        topics=tuple(
-            topic._replace(partitions=tuple(each._replace(timestamp=timestamp) for each in topic.partitions))
-            for topic in request.topics
-        )
-    )
-
-
-def _listed(
-    request: ListOffsetsRequest, found: ListOffsetsResponse, starts: ListOffsetsResponse, ends: ListOffsetsResponse
-) -> ListOffsetsResponse:
-    answers = [_by_partition(response) for response in (found, starts, ends)]
+    wanted = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    # Newer versions take each partition once: the second question about one goes into a second request.
+    rounds: list[dict[_Partition, int]] = []
+    places: list[int] = []
+    for name, each in wanted:
+        key = name, each.partition_index
+        place = next((number for number, asked in enumerate(rounds) if key not in asked), len(rounds))
+        if place == len(rounds):
+            rounds.append({})
+        rounds[place][key] = each.timestamp
+        places.append(place)
+    everything = dict.fromkeys(((name, each.partition_index) for name, each in wanted))
+    requests = [
+        *(_asked(request, asked) for asked in rounds),
+        *(_asked(request, dict.fromkeys(everything, timestamp)) for timestamp in (EARLIEST, LATEST)),
+    ]
+    responses = yield requests
+    *found, starts, ends = map(_by_partition, responses)
+    topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
+    for (name, each), place in zip(wanted, places, strict=True):
+        key = name, each.partition_index
+        listed = _list(each, [answers.get(key) for answers in (found[place], starts, ends)])
+        topics.setdefault(name, []).append(listed)
     return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                topic.name,
-                tuple(
-                    _list(each, [answer.get((topic.name, each.partition_index)) for answer in answers])
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+        topics=tuple(ListOffsetsTopicResponse(name, tuple(each)) for name, each in topics.items())
     )
 
 
-def _by_partition(response: ListOffsetsResponse) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+def _asked(request: ListOffsetsRequest, timestamps: Mapping[_Partition, int]) -> ListOffsetsRequest:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for (name, index), timestamp in timestamps.items():
+        topics.setdefault(name, []).append(ListOffsetsPartition(index, timestamp=timestamp))
+    return request._replace(topics=tuple(ListOffsetsTopic(name, tuple(each)) for name, each in topics.items()))
+
+
+def _by_partition(response: ListOffsetsResponse) -> dict[_Partition, ListOffsetsPartitionResponse]:
     return {(topic.name, each.partition_index): each for topic in response.topics for each in topic.partitions}
 
 

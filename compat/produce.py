@@ -23,47 +23,40 @@ from protocol.messages.produce import (
 _Partition = tuple[str, int]
 
 
-def exchange(version: int, request: ProduceRequest, _: Context) -> Exchange:
+def exchange(_: int, request: ProduceRequest, __: Context) -> Exchange:
+    # Of a partition that comes twice a broker takes the last set, and answers once.
+    sets = {
+        (topic.name, each.index): each.records or b"" for topic in request.topic_data for each in topic.partition_data
+    }
     settled: dict[_Partition, ErrorCode] = {}
     bad: Refused | None = None
-    converted: list[TopicProduceData] = []
-    for topic in request.topic_data:
-        partitions: list[PartitionProduceData] = []
-        for partition in topic.partition_data:
-            try:
-                batch = to_batch(partition.records or b"")
-            except Refused as error:
-                bad, settled[topic.name, partition.index] = error, error.code
-                continue
-            if batch is None:
-                settled[topic.name, partition.index] = ErrorCode.NONE
-            else:
-                partitions.append(partition._replace(records=batch))
-        if partitions:
-            converted.append(topic._replace(partition_data=tuple(partitions)))
+    converted: dict[str, list[PartitionProduceData]] = {}
+    for (topic, index), message_set in sets.items():
+        try:
+            batch = to_batch(message_set)
+        except Refused as error:
+            bad, settled[topic, index] = error, error.code
+            continue
+        if batch is None:
+            settled[topic, index] = ErrorCode.NONE
+        else:
+            converted.setdefault(topic, []).append(PartitionProduceData(index, batch))
     answers: Sequence[ProduceResponse] = ()
     if converted:
-        answers = yield (request._replace(topic_data=tuple(converted)),)
+        topics = tuple(TopicProduceData(name, partition_data=tuple(each)) for name, each in converted.items())
+        answers = yield (request._replace(topic_data=topics),)
     if not request.acks:
         if bad is not None:
             raise Unanswerable(f"produce with acks=0: {bad}")
         return None
     answer = answers[0] if answers else ProduceResponse(())
     answered = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
-    return ProduceResponse(
-        tuple(
-            TopicProduceResponse(
-                topic.name,
-                partition_responses=tuple(
-                    answered.get((topic.name, each.index))
-                    or _settled(each.index, settled.get((topic.name, each.index)))
-                    for each in topic.partition_data
-                ),
-            )
-            for topic in request.topic_data
-        ),
-        answer.throttle_time_ms,
-    )
+    told: dict[str, list[PartitionProduceResponse]] = {}
+    for name in sets:
+        response = answered.get(name) or _settled(name[1], settled.get(name))
+        told.setdefault(name[0], []).append(response)
+    responses = tuple(TopicProduceResponse(name, partition_responses=tuple(each)) for name, each in told.items())
+    return ProduceResponse(responses, answer.throttle_time_ms)
 
 
 def _settled(index: int, error: ErrorCode | None) -> PartitionProduceResponse:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from protocol.api import Api
+
+MOST_FETCH_BYTES: Final = 16 << 20
 
 Exchange: TypeAlias = Generator[Sequence[Any], Sequence[Any], Any]
 """Yields requests for the broker, of the version that it has, is sent its responses to them in that order (none to what
@@ -21,12 +23,12 @@ class Unanswerable(ValueError):
 class Context:
     """What is remembered of one connection from one request to the next."""
 
-    __slots__ = ("first", "lacking", "skipped")
+    __slots__ = ("fetch_bytes", "first", "lacking")
 
     def __init__(self) -> None:
-        self.skipped: dict[tuple[str, int], tuple[int, int]] = {}
-        """By topic and partition: an offset that was fetched from, and the next one at which an old client may find
-        anything."""
+        self.fetch_bytes = MOST_FETCH_BYTES
+        """Of records that may be fetched and converted at once, whatever was asked for, unless one batch alone has
+        more."""
         self.first: tuple[str, int] | None = None
         """The topic and partition that got nothing the last time, though there was something to fetch."""
         self.lacking: frozenset[int] | None = None

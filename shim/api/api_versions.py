@@ -16,13 +16,15 @@ from compat.table import TRANSLATIONS
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import API, ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.own import conditional_commit
-from shim.api import offset_commit, offset_fetch
+from shim.api import join_group, offset_commit, offset_fetch
 from shim.api.call import SIZE_FIELD, Call, Services
 
 VERSIONS = (0, 4)
 
 # What the shim answers without the broker, it does in versions that brokers do not have any more.
-SERVED_SINCE: dict[int, int] = {module.API.key: module.VERSIONS[0] for module in (offset_commit, offset_fetch)}
+SERVED_SINCE: dict[int, int] = {
+    module.API.key: module.VERSIONS[0] for module in (join_group, offset_commit, offset_fetch)
+}
 
 _Call = Call[ApiVersionsRequest, ApiVersionsResponse]
 
@@ -51,7 +53,7 @@ def _oldest(theirs: ApiVersion) -> int:
         return SERVED_SINCE[theirs.api_key]
     translation = TRANSLATIONS.get(theirs.api_key)
     if translation is not None and translation.fits(theirs.min_version, theirs.max_version):
-        return min(translation.first, theirs.min_version)
+        return translation.first
     return theirs.min_version
 
 

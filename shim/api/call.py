@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -81,8 +80,11 @@ class Connection(Protocol):
 
     def resume_requests(self) -> None: ...
 
-    def give_up(self, reason: str, *, level: int = logging.ERROR) -> None:
-        """Close the connection: one of its requests cannot be answered. ``level`` is that of the log line."""
+    def give_up(self, reason: str) -> None:
+        """Close the connection: one of its requests cannot be answered."""
+
+    def refuse(self, reason: str) -> None:
+        """Take no more requests, and close when those before are answered: the client is at fault."""
 
 
 class OrderedConnection(Connection, Protocol):

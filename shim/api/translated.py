@@ -10,13 +10,13 @@ is converted in a thread, so that nobody else waits for it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, NoReturn
+from weakref import WeakKeyDictionary
 
 from compat.table import TRANSLATIONS
-from compat.translation import Exchange, Translation, Unanswerable
+from compat.translation import MOST_FETCH_BYTES, Exchange, Translation, Unanswerable
 from protocol.errors import ErrorCode
 from protocol.messages import api_versions
 from shim.api.call import SIZE_FIELD, Call, Services
@@ -28,7 +28,13 @@ AT_ONCE: Final = 16 << 10
 THREADS: Final = 2
 """So many are converted at once; what else waits for its turn."""
 
+FETCH_BYTES: Final = 64 << 20
+LEAST_FETCH_BYTES: Final = 1 << 20
+"""Of records that are fetched at once to be converted, by all connections together, and by each all the same. What is
+kept of one is some two and a half times that until its client has read it."""
+
 _threads: Final = ThreadPoolExecutor(THREADS, "compat")
+_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]] = WeakKeyDictionary()
 
 _Call = Call[Any, Any]
 
@@ -42,35 +48,46 @@ class _Step(NamedTuple):
 
 
 def handler(translation: Translation) -> Callable[[Services, _Call], Coroutine[Any, Any, None]]:
+    running = 0
+
     @while_requests_are_paused
     async def translate(_: Services, call: _Call) -> None:
+        nonlocal running
         if translation.api.key in await _lacking(call):
             await _pass_on(translation, call)
             return
-        exchange = translation.exchange(call.version, call.request, call.connection.context)
+        running += 1
+        call.connection.context.fetch_bytes = max(LEAST_FETCH_BYTES, min(MOST_FETCH_BYTES, FETCH_BYTES // running))
         try:
-            step = await _advanced(exchange, None, translation.cost(call.request))
-            if not translation.answered(call.request):
-                for request in step.asked:
-                    call.connection.tell(call.broker_frame(translation.to, request))
-                if not step.is_over:
-                    _advance(exchange, [])
-                call.answer_frame(b"")
-                return
+            await _translate(translation, call)
         except Unanswerable as error:
-            call.connection.give_up(str(error), level=logging.WARNING)
-            return
-        while not step.is_over:
-            # All of them are sent before the first answer is waited for.
-            asked = [
-                call.connection.ask(call.broker_frame(translation.to, request), prompt=False) for request in step.asked
-            ]
-            frames = [await answer for answer in asked]
-            responses = [translation.api.parse_response(translation.to, frame, SIZE_FIELD)[1] for frame in frames]
-            step = await _advanced(exchange, responses, sum(map(translation.cost, responses)))
-        call.answer(step.response)
+            call.connection.refuse(str(error))
+            call.answer_frame(b"")
+        finally:
+            running -= 1
 
     return translate
+
+
+async def _translate(translation: Translation, call: _Call) -> None:
+    exchange = translation.exchange(call.version, call.request, call.connection.context)
+    step = await _advanced(exchange, None, translation.cost(call.request))
+    if not translation.answered(call.request):
+        for request in step.asked:
+            call.connection.tell(call.broker_frame(translation.to, request))
+        if not step.is_over:
+            _advance(exchange, [])
+        call.answer_frame(b"")
+        return
+    while not step.is_over:
+        # All of them are sent before the first answer is waited for.
+        asked = [
+            call.connection.ask(call.broker_frame(translation.to, request), prompt=False) for request in step.asked
+        ]
+        frames = [await answer for answer in asked]
+        responses = [translation.api.parse_response(translation.to, frame, SIZE_FIELD)[1] for frame in frames]
+        step = await _advanced(exchange, responses, sum(map(translation.cost, responses)))
+    call.answer(step.response)
 
 
 async def _lacking(call: _Call) -> frozenset[int]:
@@ -98,7 +115,10 @@ async def _pass_on(translation: Translation, call: _Call) -> None:
 async def _advanced(exchange: Exchange, responses: list[Any] | None, cost: int) -> _Step:
     if cost <= AT_ONCE:
         return _advance(exchange, responses)
-    return await asyncio.get_running_loop().run_in_executor(_threads, _advance, exchange, responses)
+    loop = asyncio.get_running_loop()
+    # Who waits for a thread waits here: what stands in the executor's own queue stays there when its client is gone.
+    async with _turns.setdefault(loop, asyncio.Semaphore(THREADS)):
+        return await loop.run_in_executor(_threads, _advance, exchange, responses)
 
 
 def _advance(exchange: Exchange, responses: list[Any] | None) -> _Step:

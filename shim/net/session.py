@@ -245,8 +245,8 @@ class ClientSession(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self._intake.resume(Stop.UNDECIDED)
 
-    def give_up(self, reason: str, *, level: int = logging.ERROR) -> None:
-        self._close(reason, level=level)
+    def give_up(self, reason: str) -> None:
+        self._close(reason, level=logging.ERROR)
 
     # What the authentication asks and tells.
 

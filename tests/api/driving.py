@@ -82,6 +82,7 @@ class Client:
         self.asked: list[bytes] = []
         self.told: list[bytes] = []
         self.given_up: list[str] = []
+        self.refused: list[str] = []
         self.paused = False
         self.places: list[int] = []
         self.answered: list[bytes] = []
@@ -109,8 +110,11 @@ class Client:
     def tell(self, frame: bytes) -> None:
         self.told.append(frame)
 
-    def give_up(self, reason: str, *, level: int = 0) -> None:
+    def give_up(self, reason: str) -> None:
         self.given_up.append(reason)
+
+    def refuse(self, reason: str) -> None:
+        self.refused.append(reason)
 
 
 async def services(

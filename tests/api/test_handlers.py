@@ -548,10 +548,11 @@ async def test_what_a_broker_dropped_is_offered_where_it_has_what_that_is_transl
     theirs: tuple[int, int], ours: tuple[int, int]
 ) -> None:
     module = api_versions
-    response = module.ApiVersionsResponse(E.NONE, (module.ApiVersion(1, *theirs),))
+    keys = (module.ApiVersion(1, *theirs), module.ApiVersion(11, 2, 9))  # JoinGroup as of 4.0, which the shim answers
+    response = module.ApiVersionsResponse(E.NONE, keys)
     client = Client(broker=lambda _: module.API.response_frame(0, 7, response))
     told = await answer(module.API, 0, module.ApiVersionsRequest(), await services(), client)
-    assert [api[:3] for api in told.api_keys] == [(1, *ours)]
+    assert [api[:3] for api in told.api_keys] == [(1, *ours), (11, 0, 9)]
 
 
 @pytest.mark.parametrize("version", range(5))

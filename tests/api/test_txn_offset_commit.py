@@ -64,7 +64,10 @@ class Client:
     def resume_requests(self) -> None:
         self.paused = False
 
-    def give_up(self, reason: str, *, level: int = 0) -> None:
+    def refuse(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def give_up(self, reason: str) -> None:
         raise AssertionError(reason)
 
     def broker_says(self, error: ErrorCode) -> None:

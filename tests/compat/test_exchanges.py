@@ -15,7 +15,7 @@ from compat import list_offsets as list_offsets_compat
 from compat import produce as produce_compat
 from compat import same_bytes
 from compat.table import TRANSLATIONS
-from compat.translation import Context, Translation, Unanswerable, renumbered
+from compat.translation import MOST_FETCH_BYTES, Context, Translation, Unanswerable, renumbered
 from protocol.apis import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages import describe_acls, describe_configs, fetch, list_offsets, produce
@@ -260,9 +260,9 @@ def test_fetch(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "asked", "passed"), [
-    (0, 1 << 30, fetch_compat.MAX_FETCH_BYTES),
-    (2, 5, fetch_compat.MAX_FETCH_BYTES),
-    (3, 1 << 30, fetch_compat.MAX_FETCH_BYTES),
+    (0, 1 << 30, MOST_FETCH_BYTES),
+    (2, 5, MOST_FETCH_BYTES),
+    (3, 1 << 30, MOST_FETCH_BYTES),
     (3, 5, 5),
 ])  # fmt: skip
 def test_no_more_is_fetched_than_is_converted_at_once(version: int, asked: int, passed: int) -> None:
@@ -323,11 +323,19 @@ def test_partitions_that_are_missing_come_twice_or_were_not_asked_for() -> None:
     context = Context()
     request = fetching({("t", 0): 0, ("u", 1): 0})
     response = translated(fetch_compat.TRANSLATION, 3, request, broker, context)
-    assert [topic.topic for topic in response.responses] == ["t", "u"]
-    (there,), (missing,) = (topic.partitions for topic in response.responses)
+    assert [topic.topic for topic in response.responses] == ["t"]
+    (there,) = response.responses[0].partitions
     assert len(decode_message_set(there.records).records) == 1
-    assert missing[:3] == (1, E.UNKNOWN_TOPIC_OR_PARTITION, -1)
-    assert (context.first, context.skipped) == (None, {})
+    assert context.first is None
+
+
+def test_who_is_throttled_is_named_no_partition() -> None:
+    """As by a 3.9 broker: any error would be taken for one of the topic's."""
+    response = translated(fetch_compat.TRANSLATION, 1, fetching({("t", 0): 0}), lambda _: fetch.FetchResponse(1991))
+    assert (response.throttle_time_ms, response.responses) == (1991, ())
+    refused = fetch.FetchResponse(0, E.UNKNOWN_SERVER_ERROR)
+    response = translated(fetch_compat.TRANSLATION, 1, fetching({("t", 0): 0}), lambda _: refused)
+    assert response.responses[0].partitions[0].error_code == E.UNKNOWN_SERVER_ERROR
 
 
 def test_a_partition_that_is_asked_for_twice() -> None:
@@ -341,73 +349,82 @@ def test_a_partition_that_is_asked_for_twice() -> None:
 
     response = translated(fetch_compat.TRANSLATION, 1, request, broker)
     assert asked_for(leader.requests[0]) == [(("t", 0), 3)]
-    assert [len(topic.partitions) for topic in response.responses] == [1, 2]
+    assert [len(topic.partitions) for topic in response.responses] == [1]
     assert {each.records for topic in response.responses for each in topic.partitions} == {
         encode_message_set([Record(b"k", b"v3", (), -1, 3)], 0)
     }
 
 
 class Marked:
-    """A broker of a partition that ends in markers of transactions, which are all that it gives."""
+    """A broker of partitions that have nothing but markers of transactions up to an offset, and then ``behind``."""
 
-    def __init__(self) -> None:
-        self.offsets: list[int] = []
-        self.next: list[fetch.PartitionData] = []
+    def __init__(self, until: Mapping[Partition, int], behind: Mapping[Partition, fetch.PartitionData]) -> None:
+        self.asked: list[tuple[int, dict[Partition, int]]] = []
+        self._until = until
+        self._behind = behind
 
     def __call__(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
-        ((_, offset),) = asked_for(request)
-        self.offsets.append(offset)
-        data = self.next.pop(0) if self.next else fetch.PartitionData(0, E.NONE, 50, records=marker(offset))
-        return found({("t", 0): data})
+        offsets = dict(asked_for(request))
+        self.asked.append((request.max_wait_ms, offsets))
+        empty = fetch.PartitionData(0, E.NONE, 50, records=b"")
+        return found(
+            {
+                name: (
+                    fetch.PartitionData(name[1], E.NONE, 50, records=marker(offset))
+                    if offset < self._until[name]
+                    else self._behind.get(name, empty)._replace(partition_index=name[1])
+                )
+                for name, offset in offsets.items()
+            }
+        )
 
 
-def test_markers_alone_lead_the_next_request_behind_them() -> None:
-    broker, context = Marked(), Context()
-
-    def fetched(offset: int) -> fetch.PartitionData:
-        answer = translated(fetch_compat.TRANSLATION, 2, fetching({("t", 0): offset}), broker, context)
-        data: fetch.PartitionData = answer.responses[0].partitions[0]
-        return data
-
-    for _ in range(3):
-        assert fetched(7).records == b""
-    assert broker.offsets == [7, 8, 9]
-    # Of an offset of its own choice the client gets what is there, and is led from there.
-    fetched(30)
-    fetched(30)
-    assert broker.offsets[3:] == [30, 31]
-    fetched(7)
-    assert broker.offsets[5:] == [7], "one place a partition"
-
-    broker.next = [fetch.PartitionData(0, E.NONE, 50, records=batch(8, 9))]
-    assert len(decode_message_set(fetched(7).records or b"").records) == 2
-    assert broker.offsets[6:] == [8]
-    assert fetched(10).records == b""
-    assert broker.offsets[7:] == [10]
+def records_of_each(request: fetch.FetchRequest, broker: Marked) -> list[tuple[int, int]]:
+    """Error and number of records of each partition."""
+    answer = translated(fetch_compat.TRANSLATION, 2, request, broker)
+    return [
+        (each.error_code, len(decode_message_set(each.records or b"").records))
+        for topic in answer.responses
+        for each in topic.partitions
+    ]
 
 
-def test_an_error_forgets_where_markers_led() -> None:
-    broker, context = Marked(), Context()
-    request = fetching({("t", 0): 7})
-    translated(fetch_compat.TRANSLATION, 0, request, broker, context)
-    broker.next = [fetch.PartitionData(0, E.OFFSET_OUT_OF_RANGE, -1)]
-    for _ in range(2):
-        translated(fetch_compat.TRANSLATION, 0, request, broker, context)
-    assert broker.offsets == [7, 8, 7]
+T, U = ("t", 0), ("u", 0)
+DATA = fetch.PartitionData(0, E.NONE, 50, records=batch(20, 21))
 
 
-def test_a_connection_remembers_so_many_partitions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_compat, "_MAX_SKIPPED", 3)
+def test_behind_markers_alone_the_broker_is_asked_again_and_waits_there() -> None:
+    """Nobody waits longer than the client wants, and for a second time."""
+    broker = Marked({T: 9}, {T: DATA})
+    assert records_of_each(fetching({T: 7}), broker) == [(E.NONE, 2)]
+    assert broker.asked == [(500, {T: 7}), (500, {T: 8}), (0, {T: 9})]
+    broker = Marked({T: 8}, {})
+    assert records_of_each(fetching({T: 7}), broker) == [(E.NONE, 0)]
+    assert broker.asked == [(500, {T: 7}), (500, {T: 8})]
 
-    def broker(request: fetch.FetchRequest) -> fetch.FetchResponse:
-        ((name, _),) = asked_for(request)
-        return found({name: fetch.PartitionData(name[1], E.NONE, 9, records=marker(0))})
 
-    context = Context()
-    for number in range(10):
-        translated(fetch_compat.TRANSLATION, 0, fetching({("t", number): 0}), broker, context)
-        assert 1 <= len(context.skipped) <= 3
-        assert context.skipped["t", number] == (0, 1)
+def test_who_waits_behind_markers_waits_for_all_partitions() -> None:
+    broker = Marked({T: 8, U: 0}, {})
+    assert records_of_each(fetching({T: 7, U: 3}), broker) == [(E.NONE, 0), (E.NONE, 0)]
+    assert broker.asked == [(500, {T: 7, U: 3}), (500, {T: 8, U: 3})]
+
+
+def test_nobody_waits_for_what_is_behind_markers_while_others_have_something() -> None:
+    broker = Marked({T: 9, U: 0}, {T: DATA, U: DATA})
+    assert records_of_each(fetching({T: 7, U: 20}), broker) == [(E.NONE, 2), (E.NONE, 2)]
+    assert broker.asked == [(500, {T: 7, U: 20}), (0, {T: 8}), (0, {T: 9})]
+
+
+def test_an_error_behind_markers_is_not_the_clients() -> None:
+    """Where it asks itself, there is none."""
+    broker = Marked({T: 8}, {T: fetch.PartitionData(0, E.OFFSET_OUT_OF_RANGE, -1)})
+    assert records_of_each(fetching({T: 7}), broker) == [(E.NONE, 0)]
+
+
+def test_endless_markers_end() -> None:
+    broker = Marked({T: 10**6}, {})
+    assert records_of_each(fetching({T: 7}), broker) == [(E.NONE, 0)]
+    assert [offsets[T] for _, offsets in broker.asked] == list(range(7, 15))
 
 
 def test_who_asks_for_no_bytes_is_not_led_past_any() -> None:
@@ -526,7 +543,9 @@ def listed(timestamp: int, most: int, found: tuple[int, int], start: tuple[int, 
         (partition,) = topic.partitions
         assert (topic.name, partition.partition_index) == ("t", 4)
         times.append(partition.timestamp)
-        error, offset = start if partition.timestamp == EARLIEST else found
+        error, offset = {EARLIEST: start, LATEST: found if timestamp == LATEST else (E.NONE, 95)}.get(
+            partition.timestamp, found
+        )
         answer = list_offsets.ListOffsetsPartitionResponse(4, error, timestamp=NOW, offset=offset)
         return list_offsets.ListOffsetsResponse(topics=(list_offsets.ListOffsetsTopicResponse("t", (answer,)),))
 
@@ -534,7 +553,7 @@ def listed(timestamp: int, most: int, found: tuple[int, int], start: tuple[int, 
     partition = list_offsets.ListOffsetsPartition(4, timestamp=timestamp, max_num_offsets=most)
     request = list_offsets.ListOffsetsRequest(-1, topics=(list_offsets.ListOffsetsTopic("t", (partition,)),))
     response = translated(list_offsets_compat.TRANSLATION, 0, request, broker)
-    assert times == [timestamp, EARLIEST]
+    assert times == [timestamp, EARLIEST, LATEST]
     (topic,) = response.topics
     (answer,) = topic.partitions
     assert (topic.name, answer.partition_index) == ("t", 4)
@@ -552,7 +571,8 @@ def listed(timestamp: int, most: int, found: tuple[int, int], start: tuple[int, 
         (LATEST, -1, (E.NONE, 90), (E.NONE, 10), (E.NONE, ())),
         (EARLIEST, 5, (E.NONE, 90), (E.NONE, 10), (E.NONE, (10,))),
         (NOW, 1, (E.NONE, 50), (E.NONE, 10), (E.NONE, (50,))),
-        (NOW, 5, (E.NONE, -1), (E.NONE, 10), (E.NONE, (10,))),
+        (NOW, 5, (E.NONE, -1), (E.NONE, 10), (E.NONE, (95, 10))),
+        (NOW, 1, (E.NONE, -1), (E.NONE, 10), (E.NONE, (95,))),
         (NOW, 5, (E.NOT_LEADER_OR_FOLLOWER, -1), (E.NONE, 10), (E.NOT_LEADER_OR_FOLLOWER, ())),
         (NOW, 5, (E.NONE, 50), (E.NOT_LEADER_OR_FOLLOWER, -1), (E.NOT_LEADER_OR_FOLLOWER, ())),
     ],
@@ -595,6 +615,29 @@ def test_lists_of_several_partitions() -> None:
         for topic in response.topics
         for each in topic.partitions
     } == {(name, n): offsets for name in ("t", "u") for n, offsets in ((1, (101,)), (2, (201, 200)))}
+
+
+def test_one_partition_may_be_asked_for_several_times() -> None:
+    """In newer versions it may not."""
+
+    def broker(request: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
+        (topic,) = request.topics
+        numbers = [each.partition_index for each in topic.partitions]
+        assert len(numbers) == len(set(numbers))
+        partitions = tuple(
+            list_offsets.ListOffsetsPartitionResponse(each.partition_index, E.NONE, offset=each.timestamp + 100)
+            for each in topic.partitions
+        )
+        return list_offsets.ListOffsetsResponse(topics=(list_offsets.ListOffsetsTopicResponse("t", partitions),))
+
+    partitions = tuple(
+        list_offsets.ListOffsetsPartition(number, timestamp=timestamp)
+        for number, timestamp in [(0, LATEST), (1, LATEST), (0, EARLIEST), (0, 7)]
+    )
+    request = list_offsets.ListOffsetsRequest(-1, topics=(list_offsets.ListOffsetsTopic("t", partitions),))
+    (topic,) = translated(list_offsets_compat.TRANSLATION, 0, request, broker).topics
+    told = [(each.partition_index, each.old_style_offsets) for each in topic.partitions]
+    assert told == [(0, (99,)), (1, (99,)), (0, (98,)), (0, (107,))]
 
 
 # --- DescribeConfigs -------------------------------------------------------------------------------------------------

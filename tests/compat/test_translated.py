@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from compat import fetch as fetch_compat
 from compat import produce as produce_compat
 from compat.table import TRANSLATIONS
-from compat.translation import Context, Exchange, Translation
+from compat.translation import MOST_FETCH_BYTES, Context, Exchange, Translation
 from protocol.api import Api
 from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import describe_configs, fetch, list_offsets, produce
@@ -120,36 +119,28 @@ async def test_who_wants_no_answer_gets_no_bytes(size: int) -> None:
 @pytest.mark.parametrize("size", [9, 100_000])
 async def test_bad_bytes_without_an_answer_end_the_connection(size: int) -> None:
     client = Client()
-    levels: list[int] = []
-
-    def give_up(reason: str, *, level: int = 0) -> None:
-        client.given_up.append(reason)
-        levels.append(level)
-
-    client.give_up = give_up  # type: ignore[method-assign]
     frames: list[bytes] = []
     frame = produce.API.request_frame(0, 7, "me", produced(message_set(size)[:-1] + b"?", acks=0))
     served, made = call(produce.API, 0, frame, client, frames.append)
     pending = served.handle(await services(), made)
     assert pending is not None
     await pending
-    assert client.given_up == ["produce with acks=0: CRC mismatch (at byte 0)"]
-    assert levels == [logging.WARNING]
-    assert (frames, client.asked, client.told, client.paused) == ([], [], [], False)
+    assert client.refused == ["produce with acks=0: CRC mismatch (at byte 0)"]
+    assert (frames, client.asked, client.told, client.paused) == ([b""], [], [], False)
 
 
 async def test_what_is_sound_is_produced_before_the_connection_ends() -> None:
     good = produced(message_set(9), acks=0)
-    bad = produced(message_set(9)[:-1] + b"?", acks=0)
+    bad = produced(message_set(9)[:-1] + b"?", acks=0).topic_data[0]._replace(name="u")
     client = Client()
     frames: list[bytes] = []
-    both = good._replace(topic_data=good.topic_data + bad.topic_data)
+    both = good._replace(topic_data=(*good.topic_data, bad))
     frame = produce.API.request_frame(0, 7, "me", both)
     served, made = call(produce.API, 0, frame, client, frames.append)
     pending = served.handle(await services(), made)
     assert pending is not None
     await pending
-    assert (len(client.told), len(client.given_up), frames) == (1, 1, [])
+    assert (len(client.told), len(client.refused), frames) == (1, 1, [b""])
 
 
 async def test_what_is_refused_already_is_not_asked() -> None:
@@ -258,17 +249,17 @@ async def begun(
     return task, frames
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_all_is_asked_before_the_first_answer(order: tuple[int, int]) -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+async def test_all_is_asked_before_the_first_answer(order: tuple[int, ...]) -> None:
     client = Waiting()
     task, frames = await begun(list_offsets.API, 0, OFFSETS, client)
     asked = [list_offsets.API.parse_request(1, frame, 4)[1] for frame in client.asked]
-    assert [request.topics[0].partitions[0].timestamp for request in asked] == [-1, -2]
-    assert client.prompt == [False, False], "a broker may take its time for a Fetch"
+    assert [request.topics[0].partitions[0].timestamp for request in asked] == [-1, -2, -1]
+    assert client.prompt == [False] * 3, "a broker may take its time for a Fetch"
     for which in order:
         assert frames == []
         assert client.paused
-        client.answers[which].set_result(offset_of((90, 10)[which]))
+        client.answers[which].set_result(offset_of((90, 10, 90)[which]))
         await asyncio.sleep(0)
     await task
     _, told = list_offsets.API.parse_response(0, frames[0], 4)
@@ -325,17 +316,21 @@ async def test_an_answer_that_the_old_version_cannot_tell() -> None:
     assert client.given_up[0].startswith("a response of DescribeConfigs cannot be encoded")
 
 
-async def test_what_a_connection_remembers_is_its_own() -> None:
-    batch = encode_records([Record(b"\0\0\0\1", b"", (), NOW, 7)], attributes=0x30)
-    first, second = Client(broker=fetched(batch)), Client(broker=fetched(batch))
-    for client in (first, first, second):
-        await answer(fetch.API, 1, FETCH, await services(), client)
-    offsets = [
-        fetch.API.parse_request(10, frame, 4)[1].topics[0].partitions[0].fetch_offset
-        for frame in (*first.asked, *second.asked)
-    ]
-    assert offsets == [7, 8, 7]
-    assert first.context.skipped == {("t", 3): (7, 8)}
+async def test_so_many_fetches_share_what_may_be_fetched_at_once() -> None:
+    clients = [Waiting() for _ in range(100)]
+    begun_ones = [await begun(fetch.API, 2, FETCH, client) for client in clients]
+    limits = [fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes for client in clients]
+    assert limits[:4] == [MOST_FETCH_BYTES] * 4
+    assert limits[15] == translated.FETCH_BYTES // 16
+    assert limits[-1] == translated.LEAST_FETCH_BYTES
+    for client, (task, _) in zip(clients, begun_ones, strict=True):
+        client.answers[0].set_exception(ConnectionError("gone"))
+        with pytest.raises(ConnectionError):
+            await task
+    client = Waiting()
+    task, _ = await begun(fetch.API, 2, FETCH, client)
+    assert fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes == MOST_FETCH_BYTES
+    task.cancel()
 
 
 def test_every_translated_version_has_this_handler() -> None:
