@@ -111,13 +111,13 @@ def boundaries() -> Iterator[bytes]:
 
 
 def at_random(rng: random.Random) -> bytes:
-    version = rng.choice([*range(14), 9, 11, 13])
+    version = rng.choice([*range(3, 14), 9, 11, 13])  # older ones are translated
     beginning = rng.choice(OLD_STRINGS[:3] * 3 + OLD_STRINGS)
     if version >= 9:
         usual = VARINTS[:3] * 6 + VARINTS
         for _ in range(rng.choice([1, 2, 2, 2, 3, 4, 5, 6])):
             beginning += rng.choice(usual) + rng.randbytes(rng.choice([0, 0, 0, 1, 2]))
-    elif version >= 3:
+    else:
         beginning += rng.choice(OLD_STRINGS)
     frame = bytearray(request(version, beginning, rng.choice([0, 0, 0, 1, -1, 2, 256, -256])))
     if rng.random() < 0.2:
