@@ -77,7 +77,7 @@ def test_an_admin_client_of_today(behind: Behind, group: str, topic: str) -> Non
     assert admin.delete_topics([topic])[topic].result(30) is None
 
 
-@_SERVED
+@pytest.mark.parametrize("behind", [pytest.param(KAFKA_2, marks=pytest.mark.soak), KAFKA_1], indirect=True)
 @pytest.mark.parametrize("client", GO_AND_PYTHON_CLIENTS, ids=_name)
 def test_an_old_client_returns_to_its_offsets(behind: Behind, client: OldClient, group: str) -> None:
     scenario.run(client, Target(behind.broker.release, behind.shim.bootstrap, no_zookeeper), "gzip", group)
