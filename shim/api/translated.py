@@ -1,6 +1,6 @@
 """Versions that brokers dropped: the broker is asked in one that it has, and its answer told in the client's (compat).
 
-A broker that does not have that one is so old that it has the client's: then the request is passed on as it is. Which
+A broker that does not have that one is so old that it has the client's: then it is asked in the client's. Which
 broker it is, the connection's own answers to ApiVersions: clients before 0.10 do not ask for it.
 
 Further requests of the connection wait until this one is answered, as they do in a broker. What takes long to convert
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -116,9 +117,19 @@ async def _advanced(exchange: Exchange, responses: list[Any] | None, cost: int) 
     if cost <= AT_ONCE:
         return _advance(exchange, responses)
     loop = asyncio.get_running_loop()
-    # Who waits for a thread waits here: what stands in the executor's own queue stays there when its client is gone.
-    async with _turns.setdefault(loop, asyncio.Semaphore(THREADS)):
-        return await loop.run_in_executor(_threads, _advance, exchange, responses)
+    # Who waits for a thread waits here: what stands in the executor's own queue stays there when its client is gone. A
+    # conversion that nobody waits for any more goes on, and has its thread until it ends.
+    turns = _turns.setdefault(loop, asyncio.Semaphore(THREADS))
+    await turns.acquire()
+    converting = _threads.submit(_advance, exchange, responses)
+    converting.add_done_callback(lambda _: _release(loop, turns))
+    return await asyncio.wrap_future(converting)
+
+
+def _release(loop: asyncio.AbstractEventLoop, turns: asyncio.Semaphore) -> None:
+    """From the thread; the loop may have ended meanwhile, and then nobody waits."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(turns.release)
 
 
 def _advance(exchange: Exchange, responses: list[Any] | None) -> _Step:

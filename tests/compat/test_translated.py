@@ -21,6 +21,7 @@ from protocol.records.message_sets import decode_message_set, encode_message_set
 from shim.api import translated
 from tests.api import driving
 from tests.api.driving import answer, call, services
+from tests.net.bench import until
 
 NOW = 1_767_225_600_123
 IN_THE_LOOP = "MainThread"
@@ -331,6 +332,31 @@ async def test_so_many_fetches_share_what_may_be_fetched_at_once() -> None:
     task, _ = await begun(fetch.API, 2, FETCH, client)
     assert fetch.API.parse_request(10, client.asked[0], 4)[1].max_bytes == MOST_FETCH_BYTES
     task.cancel()
+
+
+async def test_who_leaves_has_its_thread_until_the_conversion_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the next one would stand in the executor's queue, and its request with it when that client leaves."""
+    goes_on = threading.Event()
+    begun_ones: list[int] = []
+
+    def advance(number: Any, _: Any) -> Any:
+        begun_ones.append(number)
+        assert goes_on.wait(30)
+
+    monkeypatch.setattr(translated, "_advance", advance)
+    size = translated.AT_ONCE + 1
+    tasks = [asyncio.ensure_future(translated._advanced(number, None, size)) for number in range(5)]  # type: ignore[arg-type]
+    try:
+        await until(lambda: len(begun_ones) == translated.THREADS)
+        for task in tasks[:-1]:
+            task.cancel()
+        await asyncio.wait(tasks[:-1])
+        assert translated._threads._work_queue.qsize() == 0
+        assert sorted(begun_ones) == [0, 1]
+    finally:
+        goes_on.set()
+    await tasks[-1]
+    assert sorted(begun_ones) == [0, 1, 4]
 
 
 def test_every_translated_version_has_this_handler() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import pytest
 
 from protocol.messages import fetch, produce
 from protocol.records.batches import Record, encode_records
 from protocol.records.message_sets import decode_message_set, encode_message_set
 from shim.config import Settings
+from shim.net.overdue import LOOKS, Overdue
+from shim.net.responses import Expected
 from tests.net.bench import Bench, bench, until
 
 
@@ -32,7 +34,15 @@ async def test_what_has_no_response_opens_the_link() -> None:
         assert (request[4:6], request[6:8]) == (b"\0\0", b"\0\3")
 
 
-async def test_a_fetch_may_take_longer_than_what_the_shim_waits_for_itself() -> None:
+async def test_a_fetch_may_take_longer_than_what_the_shim_waits_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str | None] = []
+    look = Overdue.look
+
+    def looked(self: Overdue, now: float, due: Expected | None, *, heard: bool) -> str | None:
+        looks.append(look(self, now, due, heard=heard))
+        return looks[-1]
+
+    monkeypatch.setattr(Overdue, "look", looked)
     async with bench() as shim:
         shim.settings = Settings(request_timeout_ms=80)
         shim.broker.answers = False
@@ -43,7 +53,8 @@ async def test_a_fetch_may_take_longer_than_what_the_shim_waits_for_itself() -> 
         asked = fetch.FetchRequest(max_wait_ms=500, topics=(fetch.FetchTopic("t", partitions=(partition,)),))
         client.writer.write(fetch.API.request_frame(2, 7, "old", asked))
         (request,) = await shim.broker.requests(1)
-        await asyncio.sleep(0.4)  # five times the limit; nothing happens meanwhile that could be awaited
+        await until(lambda: len(looks) > 3 * LOOKS)  # so many are in the limit
+        assert not any(looks)
         records = encode_records([Record(b"k", b"v", (), 5, 0)])
         found = fetch.PartitionData(0, 0, 1, records=records)
         answer = fetch.FetchResponse(responses=(fetch.FetchableTopicResponse("t", partitions=(found,)),))
