@@ -44,6 +44,14 @@ MAX_DECOMPRESSED: Final = 64 << 20
 """Bytes of what is converted at once, decompressed; a record counts for 64 at least."""
 
 _LOOKED_INTO: Final = 16 << 10
+_LOOKED_AT: Final = 1000
+"""Messages or batches."""
+_FAST_BYTES: Final = 256
+_RECORD_COST: Final = 12
+"""Of a batch on its way down: a byte of a record takes little, a record takes as much as so many bytes on the way up."""
+_RECORD_COUNT_AT: Final = 57
+_SIZE_FIELD: Final = 4
+_COUNT: Final = struct.Struct(">I").unpack_from
 _COMPRESSED: Final = 1000
 _SIZE: Final = struct.Struct(">i").unpack_from
 _SIZE_AT: Final = 8
@@ -70,18 +78,25 @@ class Refused(ValueError):
 
 
 def cost(records: bytes | None) -> int:
-    """What converting them takes, in bytes as if none were compressed. Of a few KiB that are, nobody knows before what
-    they become: they count for the most that gzip makes of them. Many bytes take long anyway, and are not looked into.
+    """What converting them takes, in bytes of small messages, uncompressed, on their way up. Of a few KiB that are
+    compressed nobody knows before what they become: they count for the most that gzip makes of them. Many bytes take
+    long anyway, and are not looked into; but for few batches on their way down, which say how many records they have.
     """
     if records is None:
         return 0
-    pos, end = 0, len(records) if len(records) <= _LOOKED_INTO else 0
-    while pos + _BATCH_ATTRIBUTES_AT < end:
-        at = _BATCH_ATTRIBUTES_AT if records[pos + MAGIC_POSITION] == MAGIC else _ATTRIBUTES_AT
-        if records[pos + at] & _CODEC:
-            return _COMPRESSED * len(records)
-        pos += PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
-    return len(records)
+    pos, end, total = 0, len(records), 0
+    for _ in range(_LOOKED_AT):
+        if pos + _RECORD_COUNT_AT + _SIZE_FIELD > end:
+            break
+        is_batch = records[pos + MAGIC_POSITION] == MAGIC
+        if records[pos + (_BATCH_ATTRIBUTES_AT if is_batch else _ATTRIBUTES_AT)] & _CODEC:
+            return end if end > _LOOKED_INTO else _COMPRESSED * end
+        if not is_batch and end > _LOOKED_INTO:
+            return end
+        size = PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
+        total += size // _FAST_BYTES + _RECORD_COST * _COUNT(records, pos + _RECORD_COUNT_AT)[0] if is_batch else size
+        pos += size
+    return max(0, total) + max(0, end - pos)
 
 
 # --- up --------------------------------------------------------------------------------------------------------------
@@ -227,7 +242,7 @@ def _pieces(fetched: bytes, magic: int, offset: int) -> Iterator[tuple[int, int,
             yield header.last_offset, 0, _nothing
         else:
             messages = batch_messages(fetched, pos, header, magic, offset, MAX_DECOMPRESSED)
-            yield header.last_offset, len(messages.each), partial(_converted, messages)
+            yield header.last_offset, messages.count, partial(_converted, messages)
         pos += header.size
 
 

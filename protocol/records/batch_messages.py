@@ -8,8 +8,9 @@ Headers go, and in magic 0 timestamps. The layouts are told in :mod:`protocol.re
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final, NamedTuple
+
+from isal.isal_zlib import crc32
 
 from protocol.records.batch_errors import BatchError, CorruptBatch, DecompressedTooLarge
 from protocol.records.batch_layout import (
@@ -33,22 +34,26 @@ _OFFSET_SIZE: Final = 8
 
 
 class BatchMessages(NamedTuple):
-    """``each``: one message for each record, in their order, as it stands in an uncompressed set, or inside a wrapper:
-    what has to be added to its offset there is ``base_offset``. ``codec``: the batch's."""
+    """``parts``: for each record, in their order, two of them, which are its message as it stands in an uncompressed
+    set, or inside a wrapper: what has to be added to its offset there is ``base_offset``. ``codec``: the batch's."""
 
-    each: list[bytes]
+    parts: list[bytes]
     base_offset: int
     magic: int
     codec: Compression
     timestamp: int
     log_append_time: bool
 
+    @property
+    def count(self) -> int:
+        return len(self.parts) // 2
+
     def joined(self, count: int, codec: Compression, level: int | None = None) -> bytes:
         """The first so many as a message set; with a codec in one wrapper. One is needed where the batch has one."""
-        content = b"".join(self.each[:count])
+        content = b"".join(self.parts[: 2 * count] if count < self.count else self.parts)
         if not codec:
             return content
-        last = int.from_bytes(self.each[count - 1][:_OFFSET_SIZE], "big", signed=True) + self.base_offset
+        last = int.from_bytes(self.parts[2 * count - 2][:_OFFSET_SIZE], "big", signed=True) + self.base_offset
         time = self.timestamp if self.magic else None
         return wrapped(content, last, self.magic, codec, time, level=level, log_append_time=self.log_append_time)
 
@@ -71,21 +76,21 @@ def batch_messages(
         start, end = 0, len(buf)
     append_time = bool(header.attributes & LOG_APPEND_TIME) and magic > 0
     try:
-        each, base_offset = _messages(buf, start, end, header, magic, first_offset, append_time and not codec)
+        parts, base_offset = _messages(buf, start, end, header, magic, first_offset, append_time and not codec)
     except IndexError:
         raise CorruptBatch("record cut off", pos) from None
     except BatchError as error:
         raise CorruptBatch(f"{error.reason} (at byte {error.position} of the records)", pos) from None
-    return BatchMessages(each, base_offset, magic, Compression(codec), header.max_timestamp, append_time)
+    return BatchMessages(parts, base_offset, magic, Compression(codec), header.max_timestamp, append_time)
 
 
 def _messages(
     buf: bytes, pos: int, end: int, header: BatchHeader, magic: int, first_offset: int, append_time: bool
 ) -> tuple[list[bytes], int]:
     # As in batch_reading, varints of one and two bytes are read in place, and jumps are checked before a slice is made.
-    each: list[bytes] = []
-    append = each.append
-    pack, pack_length, pack_prefix, crc32 = _HEADS[magic].pack, _LENGTH.pack, _PREFIX.pack, zlib.crc32
+    parts: list[bytes] = []
+    append = parts.append
+    pack, pack_length, pack_prefix = _HEADS[magic].pack, _LENGTH.pack, _PREFIX.pack
     is_relative = magic and header.attributes & COMPRESSION
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     subtracted = 0
@@ -125,12 +130,12 @@ def _messages(
                 n, pos = varint(buf, pos - 1)
         offset = base_offset + ((n >> 1) ^ -(n & 1))
         if offset <= last:
-            if offset < first_offset and not each:
+            if offset < first_offset and not parts:
                 pos = record_end
                 continue
             raise CorruptBatch(f"offset {offset} after {last}", pos)
         last = offset
-        if is_relative and not each:
+        if is_relative and not parts:
             subtracted = offset
 
         n = buf[pos]
@@ -173,8 +178,9 @@ def _messages(
             checked += pack_length(size)
             value = buf[pos : pos + size]
         crc = crc32(value, crc32(checked))
-        append(pack_prefix(offset - subtracted, _CRC_SIZE + len(checked) + len(value), crc) + checked + value)
+        append(pack_prefix(offset - subtracted, _CRC_SIZE + len(checked) + len(value), crc) + checked)
+        append(value)
         pos = record_end  # behind the headers, which no message has
     if pos != end:
         raise CorruptBatch(f"{end - pos} bytes after the last record", pos)
-    return each, subtracted
+    return parts, subtracted

@@ -28,12 +28,13 @@ may have is read by :mod:`protocol.records.fetched`.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
+
+from isal.isal_zlib import crc32
 
 from protocol.records.batch_errors import CorruptBatch, DecompressedTooLarge, UnsupportedBatch
 from protocol.records.batches import MAGIC, MAGIC_POSITION, MIN_OBJECT_SIZE, NO_TIMESTAMP, SKIM_ABOVE, Record
@@ -65,7 +66,6 @@ _NULL: Final = _LENGTH.pack(-1)
 
 T = TypeVar("T")
 
-_crc32 = zlib.crc32
 _new = tuple.__new__
 
 
@@ -189,7 +189,7 @@ class MessageScan:
                 offset, _, crc, _, attributes, length = header_v0(buf, pos)
                 timestamp = NO_TIMESTAMP
                 at = pos + 22
-            if _crc32(buf[pos + _CHECKED_FROM : message_end]) != crc:
+            if crc32(buf[pos + _CHECKED_FROM : message_end]) != crc:
                 raise CorruptBatch("CRC mismatch", pos)
 
             key: bytes | None = None
@@ -382,6 +382,6 @@ def _message(
             start = _WRITTEN[0].pack(0, attributes, key_length)
         value_length = _NULL if value is None else _LENGTH.pack(len(value))
         checked = b"".join((start, key or b"", value_length, value or b""))
-        return _PREFIX.pack(offset, len(checked) + _CRC.size) + _CRC.pack(_crc32(checked)), checked
+        return _PREFIX.pack(offset, len(checked) + _CRC.size) + _CRC.pack(crc32(checked)), checked
     except struct.error as error:
         raise ValueError(f"a message field that cannot be written: {error}") from None

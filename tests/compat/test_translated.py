@@ -163,9 +163,18 @@ async def test_a_large_request_is_converted_in_a_thread(size: int, where: str, s
     assert steps.threads == [where, IN_THE_LOOP]
 
 
-@pytest.mark.parametrize(("size", "where"), [(9, IN_THE_LOOP), (100_000, IN_A_THREAD)])
-async def test_a_large_response_is_converted_in_a_thread(size: int, where: str, steps: Steps) -> None:
-    batch = encode_records([Record(b"k", bytes(size), (), NOW, 7)])
+@pytest.mark.parametrize(
+    ("size", "codec", "where"),
+    [
+        (9, Compression.NONE, IN_THE_LOOP),
+        (100_000, Compression.NONE, IN_THE_LOOP),
+        (100_000, Compression.LZ4, IN_A_THREAD),
+    ],
+)
+async def test_what_takes_long_of_a_response_is_converted_in_a_thread(
+    size: int, codec: Compression, where: str, steps: Steps
+) -> None:
+    batch = encode_records([Record(b"k", bytes(size), (), NOW, 7)], compression=codec)
     told = await answer(fetch.API, 1, FETCH, await services(), Client(broker=fetched(batch)))
     (partition,) = told.responses[0].partitions
     assert decode_message_set(partition.records).records == [Record(b"k", bytes(size), (), -1, 7)]

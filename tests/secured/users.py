@@ -28,7 +28,8 @@ def plain(user: str, password: str | None = None) -> bytes:
 
 def unsecured_jwt(user: str, lifetime_s: float = 3600.0) -> str:
     """What a broker's unsecured OAUTHBEARER takes (KIP-255): a JWT that nobody has signed."""
-    now = time.time()
+    # Whole seconds, as in any real one: brokers round to milliseconds, up too, and refuse what is issued after now.
+    now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + lifetime_s}
     return f"{_base64({'alg': 'none'})}.{_base64(claims)}."
 
