@@ -48,7 +48,7 @@ _LOOKED_AT: Final = 1000
 """Messages or batches."""
 _FAST_BYTES: Final = 256
 _RECORD_COST: Final = 12
-"""Of a batch on its way down: a byte of a record takes little, a record takes as much as so many bytes on the way up."""
+"""Of a batch on its way down: its bytes take little, and a record as much as so many bytes on the way up."""
 _RECORD_COUNT_AT: Final = 57
 _SIZE_FIELD: Final = 4
 _COUNT: Final = struct.Struct(">I").unpack_from
@@ -242,7 +242,7 @@ def _pieces(fetched: bytes, magic: int, offset: int) -> Iterator[tuple[int, int,
             yield header.last_offset, 0, _nothing
         else:
             messages = batch_messages(fetched, pos, header, magic, offset, MAX_DECOMPRESSED)
-            yield header.last_offset, messages.count, partial(_converted, messages)
+            yield header.last_offset, messages.size, partial(_converted, messages)
         pos += header.size
 
 

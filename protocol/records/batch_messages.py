@@ -45,12 +45,13 @@ class BatchMessages(NamedTuple):
     log_append_time: bool
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
+        """In messages."""
         return len(self.parts) // 2
 
     def joined(self, count: int, codec: Compression, level: int | None = None) -> bytes:
         """The first so many as a message set; with a codec in one wrapper. One is needed where the batch has one."""
-        content = b"".join(self.parts[: 2 * count] if count < self.count else self.parts)
+        content = b"".join(self.parts[: 2 * count] if count < self.size else self.parts)
         if not codec:
             return content
         last = int.from_bytes(self.parts[2 * count - 2][:_OFFSET_SIZE], "big", signed=True) + self.base_offset

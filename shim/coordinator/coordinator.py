@@ -10,10 +10,12 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
+from protocol.own.state_log import GroupHandsValue, Hands
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, Key, Outcome, Value
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.delete_groups import delete_group
+from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
 from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
@@ -134,6 +136,10 @@ class GroupCoordinator:
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
         """As `replay`, a marker."""
         self._state.replay_end(producer, position, committed=committed)
+
+    def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
+        """As `replay`, a record of the shim's own state; after all the others."""
+        self._state.replay_hands(group_id, value)
 
     def begin_dump(self) -> StateDump:
         """What the records replayed so far, and those of all outcomes, have made, to be had as bytes."""
@@ -258,6 +264,20 @@ class GroupCoordinator:
         return self._state.offsets.transactions.left_open()
 
     end_left_open = _decided_by(end_left_open)
+
+    # -- in whose hands groups are
+
+    def hands_of(self, group_id: str) -> Hands | None:
+        """None where it is still to be found out."""
+        return self._state.hands_of(group_id)
+
+    def hands(self) -> Mapping[str, GroupHandsValue]:
+        """Of the groups of which the log says so, those that are deleted included."""
+        return self._state.hands
+
+    take_in_hand = _decided_by(take_in_hand)
+    adopt = _decided_by(adopt)
+    abandon = _decided_by(abandon)
 
     # -- topics that are gone
 

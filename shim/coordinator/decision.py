@@ -9,6 +9,7 @@ from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMem
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
+from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands, StateRecord
 from shim.coordinator.outcome import (
     Asker,
     Key,
@@ -39,7 +40,7 @@ class Decision:
         self.history: list[HistoryRecord] = []
         self.cuts: list[int] = []
         self.rows: list[RowsOfTopic] = []
-        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows))
+        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, ()))
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""
@@ -50,6 +51,15 @@ class Decision:
         """As :meth:`write`, of what a plain commit has for one topic; such commits are all that is decided."""
         self.state.replay_rows(group, topic, rows, self.now)
         self.rows.append(_new(RowsOfTopic, (group, topic, rows, self.now, who)))
+
+    def write_hands(self, group_id: str, hands: Hands, cause: str) -> None:
+        """The group is in these hands from here on."""
+        value = GroupHandsValue(hands, self.now, cause)
+        records: list[StateRecord] = [(GroupHandsKey(group_id), value)]
+        if self.state.hands_of(group_id) is not None:  # names that somebody once tried are not worth a second one
+            records.append((GroupChangeKey(group_id, self.now), value))
+        self.state.replay_hands(group_id, value)
+        self.outcome = self.outcome._replace(state=(*self.outcome.state, *records))
 
     def begin_batch(self) -> None:
         """What is written from here on may become durable later than what was written before."""

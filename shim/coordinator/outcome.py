@@ -15,6 +15,7 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import HistoryRecord, Who
 from protocol.own.position import Position, Producer
+from protocol.own.state_log import StateRecord
 
 Asker: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""
@@ -35,6 +36,12 @@ class TopicDeletionStep(NamedTuple):
     more: bool
 
 
+class HandsTaken(NamedTuple):
+    """Of a decision about whose a group is: whether it was made, or the group was in other hands than was believed."""
+
+    done: bool
+
+
 Response: TypeAlias = (
     JoinGroupResponse
     | SyncGroupResponse
@@ -47,6 +54,7 @@ Response: TypeAlias = (
     | DeletableGroupResult
     | RetentionStep
     | TopicDeletionStep
+    | HandsTaken
 )
 """DeletableGroupResult is the answer for one group of a DeleteGroups request."""
 Key: TypeAlias = OffsetCommitKey | GroupMetadataKey
@@ -116,6 +124,7 @@ class Outcome(NamedTuple):
     `history` becomes durable together with the records; nothing is ever replayed from it.
     `transaction`: what batch the records are, or, without any, the marker that is written.
     `rows`: of a plain commit, in place of `records` and `history`.
+    `state`: in whose hands groups are from here on; durable together with the records, and replayed as they are.
     """
 
     records: list[Record]
@@ -124,3 +133,4 @@ class Outcome(NamedTuple):
     cuts: Sequence[int] = ()
     transaction: TransactionBatch | TransactionEnd | None = None
     rows: Sequence[RowsOfTopic] = ()
+    state: Sequence[StateRecord] = ()

@@ -1,4 +1,4 @@
-"""The thread that keeps the log small: compaction of the offsets, and an end for the history that is too old."""
+"""The thread that keeps the log small: compaction of offsets and state, and an end for the history that is too old."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
@@ -40,7 +41,11 @@ class CleaningThread:
         if settings.log_cleaner_enable:
             self._cleaner = Cleaner(
                 partitions[0].folder.parent,
-                [partition for partition in partitions if partition.topic_partition.topic == OFFSETS_TOPIC],
+                [
+                    partition
+                    for partition in partitions
+                    if partition.topic_partition.topic in (OFFSETS_TOPIC, STATE_TOPIC)
+                ],
                 CleanerSettings.of(settings),
                 files=files,
             )

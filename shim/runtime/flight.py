@@ -32,13 +32,15 @@ HISTORY_SET_BYTES: Final = 16 << 20
 
 
 class PartitionRecords:
-    """What is to be written to one partition: record sets, one for each decision, of offsets and of their history."""
+    """What is to be written to one partition: record sets, one for each decision, of offsets and of their history, and
+    of the shim's own state."""
 
-    __slots__ = ("count", "history", "offsets")
+    __slots__ = ("count", "history", "offsets", "state")
 
     def __init__(self) -> None:
         self.offsets: list[Batch] = []
         self.history: list[RecordSet] = []
+        self.state: list[RecordSet] = []
         self.count = 0
         """Records of the offsets."""
 
@@ -89,12 +91,18 @@ class Flight:
 
     def append(self, partition: int, records: Batch, history: RecordSet, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
+        self._of(partition, timeout_seconds).add(records, history)
+
+    def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
+        self._of(partition, timeout_seconds).state.append(records)
+
+    def _of(self, partition: int, timeout_seconds: float) -> PartitionRecords:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)
         of_partition = self.records.get(partition)
         if of_partition is None:
             of_partition = self.records[partition] = PartitionRecords()
-        of_partition.add(records, history)
+        return of_partition
 
     def hold(self, partition: int, ticket: Ticket, response: Any) -> None:
         if self.timed_out:

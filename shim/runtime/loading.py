@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, decode_state
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
@@ -103,6 +104,7 @@ class Loader:
         self._num_partitions = offsets_log.num_partitions
         topics = {partition.topic_partition.topic for partition in offsets_log.partition_logs()}
         self._with_history = HISTORY_TOPIC in topics
+        self._with_state = STATE_TOPIC in topics
         self.progress = Progress()
 
     def load(self, number: int) -> Loaded:
@@ -112,6 +114,8 @@ class Loader:
         """
         try:
             loaded = self._load(number)
+            if self._with_state:
+                self._replay_state(loaded.coordinator, number)
         except _Stopped:
             return Loaded(GroupCoordinator(self._settings), 0, 0)
         if not self._with_history:
@@ -182,6 +186,21 @@ class Loader:
             count += len(some)
             self.progress.replayed(len(some))
         return count
+
+    def _replay_state(self, coordinator: GroupCoordinator, number: int) -> None:
+        """There is little of it, so that it needs no snapshots."""
+        partition = self._log.partition_log(number, topic=STATE_TOPIC)
+        home = Home(number, self._num_partitions, partition.folder)
+        for logged in self._log.recover(number, topic=STATE_TOPIC):
+            self._check_stopped()
+            try:
+                key, value = decode_state(logged.key, logged.value)
+            except DecodeError as error:
+                reason = f"{STATE_TOPIC}-{number} offset {logged.offset}: the record cannot be decoded: {error}"
+                raise LogError(reason) from error
+            home.check(key.group)
+            if isinstance(key, GroupHandsKey):
+                coordinator.replay_hands(key.group, value)
 
     def _read_over_history(self, number: int) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""

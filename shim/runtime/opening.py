@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog
 from shim.log.files import Files
@@ -16,12 +17,13 @@ _OTHER_FILES: Final = 256
 
 
 def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) -> OffsetsLog:
-    """The log with the offsets, and their history where one is kept, or was; the process is allowed the open files.
+    """The log with the offsets, the shim's own state, and the history where one is kept, or was; the process is allowed
+    the open files.
 
     Blocking; raises as OffsetsLog.open, and LogError where the process may not have so many files open.
     """
     with_history = settings.offsets_history_retention_minutes > 0 or (data_dir / f"{HISTORY_TOPIC}-0").exists()
-    topics = (OFFSETS_TOPIC, HISTORY_TOPIC) if with_history else (OFFSETS_TOPIC,)
+    topics = (OFFSETS_TOPIC, STATE_TOPIC, *((HISTORY_TOPIC,) if with_history else ()))
     allow_open_files(len(topics) * settings.offsets_topic_num_partitions, _OTHER_FILES)
     return OffsetsLog.open(
         data_dir,

@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.offsets_log import commit_runs, encode_key, encode_value
 from protocol.own.history_log import encode_history, history_run
 from protocol.own.position import position_header
+from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run
 from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
 from shim.log import EndOfTransaction, Runs, TransactionalSet
@@ -55,6 +56,7 @@ class Decided(NamedTuple):
     batches: list[Batch]
     history: RecordSet
     answers: list[tuple[Ticket, Any]]
+    state: Sequence[Record] = ()
 
 
 def decided(partition: Partition, outcome: Outcome) -> Decided:
@@ -68,7 +70,8 @@ def decided(partition: Partition, outcome: Outcome) -> Decided:
     history: list[Record] = [encode_history(record) for record in outcome.history]
     if outcome.transaction is not None:
         return Decided([_transactional(outcome.transaction, records)], history, answers)
-    return Decided(_batches(records, outcome.cuts), history, answers)
+    state = [encode_state(record) for record in outcome.state]
+    return Decided(_batches(records, outcome.cuts), history, answers, state)
 
 
 def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Decided:
@@ -81,7 +84,7 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
         if who is not None:
             history.append(history_run(group, topic, of_topic, now, who))
     batch: Runs = _new(Runs, (offsets, count))
-    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers))
+    made: Decided = _new(Decided, ([batch], _new(Runs, (history, len(history))) if history else [], answers, ()))
     return made
 
 

@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, Outcome
-from shim.log import LogError, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.logged_once import LoggedOnce
@@ -237,13 +237,15 @@ class Runtime:
 
     def _carry_out(self, partition: Partition, outcome: Decided, *, after_flight: bool) -> None:
         number, writer = partition.number, self._writer
-        batches, history, answers = outcome
+        batches, history, answers, state = outcome
         for ticket, _ in answers:
             del partition.waiting[ticket]
         for batch in batches:
             writer.append(number, batch, history)
             history = []
-        _tell(answers, number, writer.flight_of(number) if after_flight or batches else None)
+        if state:
+            writer.append_state(number, list(state))
+        _tell(answers, number, writer.flight_of(number) if after_flight or batches or state else None)
         self._arm(partition)
 
     def _arm(self, partition: Partition) -> None:
@@ -284,7 +286,7 @@ class Runtime:
 
     def _cleaned(self, stats: CleanerStats) -> None:
         """In the cleaner's thread."""
-        if self._loop is not None and not self._stopping:
+        if self._loop is not None and not self._stopping and stats.partition.topic == OFFSETS_TOPIC:
             self._loop.call_soon_threadsafe(self._snapshots.compacted, stats.partition.partition)
 
     # -- after a failure

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
 from shim.log import Maintained, OffsetsLog, PartitionWrite
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
@@ -77,6 +78,11 @@ class Writer:
         if not self._busy:
             self.wake()
 
+    def append_state(self, number: int, records: RecordSet) -> None:
+        """Likewise, of the shim's own state."""
+        self._next.append_state(number, records, self._commit_timeout)
+        self.wake()
+
     @property
     def hangs(self) -> bool:
         """Whether what is decided now would be refused, since the disk hangs."""
@@ -134,7 +140,10 @@ class Writer:
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
-            writes.append(PartitionWrite(number, records.offsets, now))
+            if records.offsets:
+                writes.append(PartitionWrite(number, records.offsets, now))
+            if records.state:
+                writes.append(PartitionWrite(number, records.state, now, STATE_TOPIC))
             if records.history and number not in self._without_history:
                 writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
         self._taking = self._snapshots.begin()

@@ -53,7 +53,7 @@ class Carried(NamedTuple):
 def carried(outcome: Outcome) -> Carried:
     partition = Partition(0)
     partition.waiting[TICKET] = TICKET  # type: ignore[assignment]
-    batches, history, answers = decided(partition, outcome)
+    batches, history, answers, _ = decided(partition, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
     told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
     return Carried(list(_logged(batches)), told, plain)

@@ -43,7 +43,7 @@ def test_they_are_those_of_the_records(
     made = batch_messages(batch, 6, header, magic, first)
     kept = [each for each in records if each.offset >= first]
     count = min(count, len(kept))
-    assert made.count == len(kept)
+    assert made.size == len(kept)
     plain = [each._replace(headers=(), timestamp=each.timestamp if magic else -1) for each in kept[:count]]
     joined = made.joined(count, codec)
     expected = encode_message_set(plain, magic, compression=codec, log_append_time=time if magic else None)

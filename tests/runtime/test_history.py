@@ -18,6 +18,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, decode_history
+from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
@@ -105,9 +106,9 @@ def test_the_topic_is_there_where_a_history_is_or_was(tmp_path: Path) -> None:
         log.close()
         return found
 
-    assert topics(0) == {OFFSETS_TOPIC}
-    assert topics(1) == {OFFSETS_TOPIC, HISTORY_TOPIC}
-    assert topics(0) == {OFFSETS_TOPIC, HISTORY_TOPIC}
+    assert topics(0) == {OFFSETS_TOPIC, STATE_TOPIC}
+    assert topics(1) == {OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC}
+    assert topics(0) == {OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC}
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -45,7 +45,7 @@ def test_more_partitions_than_files_are_ever_allowed(tmp_path: Path) -> None:
     done = run(COMMAND, *args, "--set", "offsets.topic.num.partitions=200", soft=100, hard=500)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "Error: this process may have 500 files open and needs 656: one for each of 400 partitions of the log, and 256 "
+        "Error: this process may have 500 files open and needs 856: one for each of 600 partitions of the log, and 256 "
         "for the rest. Raise the limit (LimitNOFILE=, ulimit -n) or have fewer partitions"
     )
     assert not (tmp_path / "data").exists()

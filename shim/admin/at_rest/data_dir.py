@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
 from shim.admin.at_rest.journal import redo_journal
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import TopicPartition
@@ -17,7 +18,7 @@ from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
 from shim.log.torn_tail import Known
 
-_OWN_TOPICS: Final = (OFFSETS_TOPIC, HISTORY_TOPIC)
+_OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
 
 OTHER_FILES: Final = 32
 """How many a command may have open, besides one for each partition of the log."""
@@ -36,7 +37,7 @@ class DataDir(NamedTuple):
 
     @property
     def num_partitions(self) -> int:
-        """Of each of the shim's topics, those included whose folder is missing: both have as many as either one has."""
+        """Of each of the shim's topics, those included whose folder is missing: all have as many as any of them has."""
         return _num_partitions(self.partitions, _OWN_TOPICS)
 
     def known(self, partition: TopicPartition) -> Known:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from protocol.errors import DecodeError
 from protocol.offsets_log import decode_key, decode_value
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
+from protocol.own.state_log import STATE_TOPIC, decode_state
 from protocol.records.batches import LENGTH_OVERHEAD, UnsupportedBatch, read_header
 from shim.log import OFFSETS_TOPIC
 from shim.log.cleaner.swap import standing_segments
@@ -264,6 +265,11 @@ def fault_of_history(batch: SoundBatch) -> str | None:
     return fault_of_batch(batch) or _undecodable(batch, decode_history)
 
 
+def fault_of_state(batch: SoundBatch) -> str | None:
+    """As :func:`fault_of_batch`, and what `__offset_shim_state` cannot have in it."""
+    return fault_of_batch(batch) or _undecodable(batch, decode_state)
+
+
 def fault_for(topic: str) -> Callable[[SoundBatch], str | None]:
     """The whole judgement on batches of this topic."""
     return _FAULTS.get(topic, fault_of_batch)
@@ -279,4 +285,4 @@ def _undecodable(batch: SoundBatch, decode: Callable[[bytes, bytes | None], obje
     return None
 
 
-_FAULTS: Final = {OFFSETS_TOPIC: fault_of_offsets, HISTORY_TOPIC: fault_of_history}
+_FAULTS: Final = {OFFSETS_TOPIC: fault_of_offsets, STATE_TOPIC: fault_of_state, HISTORY_TOPIC: fault_of_history}

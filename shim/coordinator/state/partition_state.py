@@ -22,6 +22,7 @@ from protocol.offsets_log import (
 )
 from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
+from protocol.own.state_log import GroupHandsValue, Hands
 from shim.coordinator.outcome import Key, Value
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.deadlines import Deadlines
@@ -42,6 +43,7 @@ class PartitionState:
         "committers",
         "deadlines",
         "groups",
+        "hands",
         "memory",
         "new_uuid",
         "offsets",
@@ -56,6 +58,8 @@ class PartitionState:
         self.recorded: dict[str, GroupMetadataValue | None] = {}
         """The groups that the log knows, in the order in which it makes them: the last record of each; None of a simple
         group, which is known by its offsets only."""
+        self.hands: dict[str, GroupHandsValue] = {}
+        """What the log of the shim's own state says of groups, those that are deleted included."""
         self.offsets = Offsets()
         self.behind: set[int] = set()
         """The partitions of the cluster's of which it is not known what was written there while nobody read."""
@@ -64,6 +68,18 @@ class PartitionState:
         self.deadlines: Deadlines[Deadline | CommitDeadline] = Deadlines()
         self.memory = MemoryShare(GroupMemory(settings.group_memory_max_bytes))
         self.commits = ParkedCommits(self.memory)
+
+    def hands_of(self, group_id: str) -> Hands | None:
+        """None where nobody has asked yet whose the group is."""
+        known = self.hands.get(group_id)
+        if known is not None:
+            return Hands.SERVED if known.hands == Hands.SERVED else Hands.PASSED_THROUGH
+        # From before there were such records, when every group was served.
+        return Hands.SERVED if group_id in self.groups else None
+
+    def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
+        """Apply a record of the shim's own state."""
+        self.hands[group_id] = value
 
     def has_room_for_group(self, group_id: str) -> bool:
         """Whether a group without members may be made."""

@@ -1,0 +1,79 @@
+"""In whose hands a group is: that it comes into other ones, and what it has with it.
+
+Offsets and hands are two decisions, each durable before the next: first the offsets of a group that is taken over, then
+that it is served; first that a group is handed back, then that nothing of it is kept. So what a crash leaves, whatever
+of it has reached the disk, is a group in the hands that it was in, or in the new ones with all that belongs to it.
+"""
+
+from collections.abc import Sequence
+
+from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.state_log import Hands
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Asker, HandsTaken
+from shim.coordinator.requests.tombstones import Tombstones
+
+# What a record takes beside its names and metadata (a little less), and a character in UTF-8 (at most).
+_RECORD_OVERHEAD = 80
+_UTF8_MAX = 4
+
+
+def take_in_hand(decision: Decision, group_id: str, hands: Hands, cause: str, asker: Asker) -> None:
+    """The group is in these hands from here on. The answer is whether that was anything new."""
+    changes = decision.state.hands_of(group_id) is not hands
+    if changes:
+        decision.write_hands(group_id, hands, cause)
+    decision.answer(asker, HandsTaken(changes))
+
+
+def adopt(
+    decision: Decision,
+    group_id: str,
+    offsets: Sequence[tuple[OffsetCommitKey, OffsetCommitValue]],
+    members: GroupMetadataValue | None,
+    asker: Asker,
+) -> None:
+    """Make the offsets and members of a group that is passed through what they are in the cluster, before it is served.
+
+    The answer is whether that was done: not for a group that is served, which has offsets of its own.
+    """
+    if decision.state.hands_of(group_id) is not Hands.PASSED_THROUGH:
+        decision.answer(asker, HandsTaken(False))
+        return
+    _forget(decision, group_id, {key for key, _ in offsets})
+    room = 0
+    for key, value in offsets:
+        size = _RECORD_OVERHEAD + _UTF8_MAX * (len(key.group) + len(key.topic) + len(value.metadata))
+        if room < size:
+            decision.begin_batch()
+            room = decision.state.settings.commit_max_bytes
+        room -= size
+        decision.write(key, value)
+    if members is not None:
+        decision.write(GroupMetadataKey(group_id), members)
+        for member in decision.state.groups[group_id].members.values():
+            decision.renew_session(member)
+    decision.answer(asker, HandsTaken(True))
+
+
+def abandon(decision: Decision, group_id: str, asker: Asker) -> None:
+    """Forget the offsets and the members of a group that is passed through. The answer is whether it is."""
+    passed = decision.state.hands_of(group_id) is Hands.PASSED_THROUGH
+    if passed:
+        _forget(decision, group_id, frozenset())
+    decision.answer(asker, HandsTaken(passed))
+
+
+def _forget(decision: Decision, group_id: str, but: frozenset[OffsetCommitKey] | set[OffsetCommitKey]) -> None:
+    state = decision.state
+    tombstones = Tombstones(decision, group_id)
+    for topic, partitions in state.offsets.by_topic(group_id).items():
+        for partition in partitions:
+            if OffsetCommitKey(group_id, topic, partition) not in but:
+                tombstones.write(topic, partition)
+    group = state.groups.get(group_id)
+    if group is None:
+        return
+    if any(member.join or member.sync for member in group.members.values()):
+        raise RuntimeError(f"group {group_id!r} is passed through, and a request of a member is parked here")
+    decision.write(GroupMetadataKey(group_id), None)
