@@ -171,6 +171,10 @@ class BrokerConnection:
         low, high = self._ranges.get(api.key, (0, -1))
         return low <= version <= high
 
+    def versions(self, api: Api[Any, Any]) -> tuple[int, int] | None:
+        """The oldest and the newest that the broker has; None where it has none."""
+        return self._ranges.get(api.key)
+
     def _timeout(self, milliseconds: int) -> asyncio.Timeout:
         seconds = milliseconds / 1000
         return asyncio.timeout(seconds if self.patience_seconds is None else min(seconds, self.patience_seconds))

@@ -30,22 +30,35 @@ class KeptConnection:
         self._turn = asyncio.Lock()
         self._connection: BrokerConnection | None = None
 
-    async def ask(self, api: Api[Request, Response], request: Request, *, at_least: int = 0) -> Response:
+    async def ask(
+        self, api: Api[Request, Response], request: Request, *, at_least: int = 0, at_most: int | None = None
+    ) -> Response:
         """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. Raises
         :class:`UpstreamError`."""
         async with self._turn:
             if self._connection is not None:
                 try:
-                    return await self._ask(self._connection, api, request, at_least, PATIENCE_SECONDS)
+                    return await self._ask(self._connection, api, request, at_least, at_most, PATIENCE_SECONDS)
                 except AuthenticationFailed:
                     raise  # a new connection would not change that
                 except UpstreamError as error:
                     # A broker closes what was idle, and one that has been restarted knows of no connection.
                     log.info("the shim's connection to a broker has failed, and is opened again: %s", error)
-            connection = BrokerConnection(self.address, self._settings)
-            await connection.open()
-            self._connection = connection
-            return await self._ask(connection, api, request, at_least, None)
+            connection = await self._opened()
+            return await self._ask(connection, api, request, at_least, at_most, None)
+
+    async def versions(self, api: Api[Any, Any]) -> tuple[int, int] | None:
+        """The oldest and the newest that the broker has of it, as it has said last; None where it has none. Raises
+        :class:`UpstreamError`."""
+        async with self._turn:
+            connection = self._connection or await self._opened()
+            return connection.versions(api)
+
+    async def _opened(self) -> BrokerConnection:
+        connection = BrokerConnection(self.address, self._settings)
+        await connection.open()
+        self._connection = connection
+        return connection
 
     async def _ask(
         self,
@@ -53,11 +66,12 @@ class KeptConnection:
         api: Api[Request, Response],
         request: Request,
         at_least: int,
+        at_most: int | None,
         patience_seconds: float | None,
     ) -> Response:
         connection.patience_seconds = patience_seconds
         try:
-            return await connection.ask(api, request, at_least=at_least)
+            return await connection.ask(api, request, at_least=at_least, at_most=at_most)
         except BaseException:  # given up, too: what is read next would be the answer to this one
             self.close()
             raise

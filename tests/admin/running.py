@@ -16,9 +16,10 @@ from protocol.partition import partition_for
 from shim.admin import log_commands
 from shim.admin.at_rest.data_dir import data_dir_at_rest
 from shim.admin.progress import Progress
-from shim.admin.transfer.group_offsets import Committed, read_offsets
+from shim.admin.transfer.group_offsets import read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.files import Files
+from shim.offsets.cluster_groups import Committed
 
 TIME_LIMIT_SECONDS = 30
 TIMESTAMP = 1_700_000_000_000

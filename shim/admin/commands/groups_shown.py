@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from shim.admin.commands.console import Refused, print_table, shown
-from shim.admin.transfer.group_offsets import Committed, GroupOffsets
+from shim.admin.transfer.group_offsets import GroupOffsets
+from shim.offsets.cluster_groups import Committed
 
 
 class GroupShown(Protocol):

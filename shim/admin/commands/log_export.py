@@ -38,10 +38,10 @@ from shim.admin.transfer.exporting import (
 )
 from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
 from shim.admin.transfer.live_brokers import LiveBrokers
-from shim.admin.transfer.live_cluster import LiveCluster
 from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
 from shim.log.files import Files
+from shim.offsets.cluster_groups import ClusterGroups
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 
@@ -162,7 +162,9 @@ async def _to_cluster(
     brokers: LiveBrokers, offsets: GroupOffsets, groups: Sequence[str], *, replace: bool, dry_run: bool
 ) -> list[Exported]:
     async with brokers:
-        return await export_to_cluster(LiveCluster(brokers), offsets, groups, Ongoing, replace=replace, dry_run=dry_run)
+        return await export_to_cluster(
+            ClusterGroups(brokers), offsets, groups, Ongoing, replace=replace, dry_run=dry_run
+        )
 
 
 def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: bool, json_wanted: bool) -> None:

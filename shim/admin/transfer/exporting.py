@@ -12,10 +12,11 @@ from protocol.records.batches import Record, encode_records
 from shim.admin.at_rest.data_dir import refuse_existing
 from shim.admin.progress import Advancing, Progress
 from shim.admin.transfer.broker_offsets import read_broker
-from shim.admin.transfer.group_offsets import Committed, GroupOffsets, differences, offset_commit_value
+from shim.admin.transfer.group_offsets import GroupOffsets, differences, offset_commit_value
 from shim.log import OFFSETS_TOPIC
 from shim.log.data_dir import make_data_dir, segment_name
 from shim.log.files import Files
+from shim.offsets.cluster_groups import Committed
 
 _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)
 _SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32

@@ -13,7 +13,6 @@ from shim.admin.at_rest.data_dir import OTHER_FILES, data_dir_at_rest, num_parti
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import (
-    Committed,
     GroupOffsets,
     differences,
     offset_commit_value,
@@ -22,6 +21,7 @@ from shim.admin.transfer.group_offsets import (
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
+from shim.offsets.cluster_groups import Committed
 from shim.runtime.replaying import Home, Replay
 
 _WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log

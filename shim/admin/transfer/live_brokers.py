@@ -1,62 +1,19 @@
-"""Connections to the brokers of a live cluster, and patience with them."""
+"""Connections to the brokers of a live cluster, for as long as a command takes."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from protocol.api import Api
-from protocol.errors import ErrorCode
 from protocol.messages import api_versions, metadata
 from shim.config import HostPort, Settings
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
 
-_PATIENCE_S: Final = 15.0
-_RETRY_S: Final = 0.1
-
-PASSES_BY_ITSELF: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
-Answer = TypeVar("Answer")
-
-
-class BrokerRefused(UpstreamError):
-    """An answer with an error code."""
-
-    def __init__(self, code: int, what: str) -> None:
-        self.code = code
-        name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
-        super().__init__(f"{what}: {name}")
-
-
-def raise_for(code: int, what: str) -> None:
-    """Raises BrokerRefused for any code but 0."""
-    if code:
-        raise BrokerRefused(code, what)
-
-
-async def until_ready(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Asks again for as long as what refuses it passes by itself, but not for ever. Raises UpstreamError."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return await ask()
-        except BrokerRefused as refused:
-            if refused.code not in PASSES_BY_ITSELF or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(_RETRY_S)  # a broker tells nobody when it is ready
 
 
 class LiveBrokers:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shim.admin.progress import Progress
-from shim.admin.transfer.group_offsets import Committed, GroupOffsets, differences
-from shim.admin.transfer.live_cluster import NOBODY, LiveCluster
+from shim.admin.transfer.group_offsets import GroupOffsets, differences
 from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster_groups import NOBODY, ClusterGroups, Committed
 from shim.upstream.errors import UpstreamError
 
 WRITTEN, UNCHANGED, REFUSED, WOULD_WRITE = "written", "unchanged", "refused", "would be written"
@@ -25,7 +25,7 @@ class Exported(NamedTuple):
 
 
 async def export_to_cluster(
-    cluster: LiveCluster,
+    cluster: ClusterGroups,
     offsets: GroupOffsets,
     groups: Sequence[str],
     progress: Progress,
@@ -49,7 +49,7 @@ async def export_to_cluster(
     return exported
 
 
-async def _export(cluster: LiveCluster, group: str, offsets: Committed, *, replace: bool, dry_run: bool) -> Exported:
+async def _export(cluster: ClusterGroups, group: str, offsets: Committed, *, replace: bool, dry_run: bool) -> Exported:
     if not await cluster.keeps_leader_epochs(group):
         offsets = {at: its._replace(leader_epoch=-1) for at, its in offsets.items()}
     present = (await cluster.offsets_of([group]))[group]

@@ -9,8 +9,8 @@ from protocol.offsets_log import OffsetCommitKey
 from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.live_brokers import LiveBrokers
-from shim.admin.transfer.live_cluster import NOBODY, LiveCluster, Shown
 from shim.config import HostPort, Settings
+from shim.offsets.cluster_groups import NOBODY, ClusterGroups, Shown
 from shim.upstream.errors import UpstreamError
 
 _GROUPS_AT_ONCE: Final = 500
@@ -36,7 +36,7 @@ async def read_cluster(
     """
     offsets = GroupOffsets()
     async with LiveBrokers(servers, settings) as brokers:
-        cluster = LiveCluster(brokers)
+        cluster = ClusterGroups(brokers)
         shown = await cluster.shown()
         if groups:
             states = {group: await cluster.state_of(group) for group in groups}

@@ -1,9 +1,9 @@
-"""Groups and offsets of a live cluster, through the APIs that every consumer uses."""
+"""Groups and offsets of the cluster's own, through the APIs that every consumer uses."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby, islice
@@ -11,21 +11,34 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.errors import ErrorCode
 from protocol.messages import (
+    consumer_group_describe,
     describe_acls,
     describe_groups,
     find_coordinator,
+    leave_group,
     list_groups,
     offset_commit,
     offset_delete,
     offset_fetch,
 )
-from shim.admin.transfer.group_offsets import Committed
-from shim.admin.transfer.live_brokers import PASSES_BY_ITSELF, BrokerRefused, LiveBrokers, raise_for, until_ready
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
+from shim.offsets.asking import (
+    PASSES_BY_ITSELF,
+    PATIENCE_SECONDS,
+    BrokerRefused,
+    Brokers,
+    raise_for,
+    until_ready,
+)
 from shim.upstream import NO_ACLS
 
-NOBODY: Final = ("Empty", "Dead")
+Committed = dict[TopicPartition, CommittedOffset]
+"""The offsets of one group."""
+
+DEAD: Final = "Dead"
+CONSUMER_GROUP: Final = "consumer protocol"
+NOBODY: Final = ("Empty", DEAD)
 """States of groups that nobody is in."""
 
 _GROUPS_A_REQUEST: Final = 50
@@ -42,7 +55,11 @@ _MANY_KEYS_SINCE: Final = 4
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
 
+# Or the brokers have that protocol switched off; or the group is that of the empty name, which may have offsets.
+_NO_CONSUMER_GROUP: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID)
+
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class LiveGroup(NamedTuple):
@@ -64,12 +81,21 @@ class Shown(Enum):
     """Those that he may describe; and of their offsets the same."""
 
 
-class LiveCluster:
+class ClusterGroups:
     """The groups of one cluster. Everything raises UpstreamError."""
 
-    def __init__(self, brokers: LiveBrokers) -> None:
+    def __init__(self, brokers: Brokers, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """``patience_seconds``: how long what passes by itself, at the brokers, is waited for."""
         self._brokers = brokers
+        self._patience_seconds = patience_seconds
         self._coordinators: dict[str, int] = {}
+
+    def forget(self, group: str) -> None:
+        """Something about it has failed: another broker may coordinate it by now."""
+        self._coordinators.pop(group, None)
+
+    async def _until_ready(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        return await until_ready(ask, self._patience_seconds)
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -77,7 +103,7 @@ class LiveCluster:
         """All groups but share groups, whose offsets are others; each broker lists those that it coordinates."""
         found: dict[str, LiveGroup] = {}
         for node_id in self._brokers.addresses:
-            answer = await until_ready(partial(self._listed, node_id))
+            answer = await self._until_ready(partial(self._listed, node_id))
             for listed in answer:
                 if listed.group_type.lower() != "share":
                     found[listed.group_id] = LiveGroup(listed.group_id, listed.group_state, listed.group_type)
@@ -101,13 +127,49 @@ class LiveCluster:
 
     async def state_of(self, group: str) -> str:
         """One of ``NOBODY`` when nobody is in the group."""
+        return (await self.described(group)).group_state
+
+    async def described(self, group: str) -> describe_groups.DescribedGroup:
+        """State, protocol and members; the state of one that there is not is Dead. Of a consumer group (KIP-848) that
+        has members these and its state, and nothing else."""
+        described = await self._until_ready(partial(self._described, group))
+        if described.group_state == DEAD and await self._brokers.offers(
+            await self._coordinator(group), consumer_group_describe.API
+        ):
+            members = await self._until_ready(partial(self._consumer_group, group))
+            if members:
+                return describe_groups.DescribedGroup(0, None, group, CONSUMER_GROUP, "consumer", "", members)
+        return described
+
+    async def _consumer_group(self, group: str) -> tuple[describe_groups.DescribedGroupMember, ...]:
+        request = consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
+        answer = await self._brokers.ask(await self._coordinator(group), consumer_group_describe.API, request)
+        (found,) = answer.groups
+        if found.error_code in _NO_CONSUMER_GROUP:
+            return ()
+        raise_for(found.error_code, f"group {group}")
+        return tuple(
+            describe_groups.DescribedGroupMember(
+                each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
+            )
+            for each in found.members
+        )
+
+    async def _described(self, group: str) -> describe_groups.DescribedGroup:
         node_id = await self._coordinator(group)
         request = describe_groups.DescribeGroupsRequest((group,))
         version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)
         answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
         (described,) = answer.groups
         raise_for(described.error_code, f"group {group}")
-        return described.group_state
+        return described
+
+    async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
+        """Have these members leave, who have gone without a word (KIP-345)."""
+        identities = tuple(leave_group.MemberIdentity(each.member_id, each.group_instance_id) for each in members)
+        request = leave_group.LeaveGroupRequest(group, members=identities)
+        answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
+        raise_for(answer.error_code, f"group {group}")
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
@@ -123,7 +185,7 @@ class LiveCluster:
         for node_id, its_groups in by_node.items():
             version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
             for some in _slices(its_groups, _GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
-                found |= await until_ready(partial(self._fetch, node_id, version, some))
+                found |= await self._until_ready(partial(self._fetch, node_id, version, some))
         return found
 
     async def _fetch(self, node_id: int, version: int, groups: Sequence[str]) -> dict[str, Committed]:
@@ -147,7 +209,7 @@ class LiveCluster:
                 for topic, its in groupby(some, key=lambda each: each[0].topic)
             )
             request = offset_commit.OffsetCommitRequest(group, topics=topics)
-            refused += await until_ready(partial(self._commit, request))
+            refused += await self._until_ready(partial(self._commit, request))
         return refused
 
     async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[str]:
@@ -179,7 +241,7 @@ class LiveCluster:
 
     async def _coordinator(self, group: str) -> int:
         if group not in self._coordinators:
-            self._coordinators[group] = await until_ready(partial(self._find_coordinator, group))
+            self._coordinators[group] = await self._until_ready(partial(self._find_coordinator, group))
         return self._coordinators[group]
 
     async def _find_coordinator(self, group: str) -> int:

@@ -1,0 +1,61 @@
+"""Connections to the brokers for as long as the shim runs: one each, opened when needed, and anew where it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from protocol.api import Api
+from shim.config import HostPort, Settings
+from shim.upstream import Cluster
+from shim.upstream.errors import UpstreamError
+from shim.upstream.kept_connection import KeptConnection
+
+Request = TypeVar("Request", bound=tuple[Any, ...])
+Response = TypeVar("Response", bound=tuple[Any, ...])
+
+
+class KeptBrokers:
+    """Those that the cluster has, by its newest view. A request may be sent twice, where the first is not answered."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._connections: dict[HostPort, KeptConnection] = {}
+
+    @property
+    def addresses(self) -> Mapping[int, HostPort]:
+        return self._cluster.brokers
+
+    async def ask(
+        self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
+    ) -> Response:
+        if version is None:
+            return await self._connection(node_id).ask(api, request)
+        return await self._connection(node_id).ask(api, request, at_least=version, at_most=version)
+
+    async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
+        return await self._connection(node_id).versions(api) is not None
+
+    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
+        connection = self._connection(node_id)
+        versions = await connection.versions(api)
+        found = min(at_most, versions[1]) if versions is not None else -1
+        if found < at_least:
+            raise UpstreamError(f"{connection.address}: too old, it has no version {at_least} of {api.name}")
+        return found
+
+    def _connection(self, node_id: int) -> KeptConnection:
+        for address in self._connections.keys() - set(self._cluster.any_address()):
+            self._connections.pop(address).close()
+        if node_id not in self._cluster.brokers:
+            raise UpstreamError(f"broker {node_id} is not in the cluster")
+        address = self._cluster.brokers[node_id]
+        found = self._connections.get(address)
+        if found is None:
+            found = self._connections[address] = KeptConnection(address, self._settings)
+        return found
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
