@@ -418,6 +418,13 @@ class _RowsApi(Api[OffsetCommitRequest, OffsetCommitResponse | AllCommitted]):
                 pass  # the codec says what it is, or what is wrong
         return CODEC.parse_request(version, frame, pos)
 
+    def request_frame(
+        self, version: int, correlation_id: int, client_id: str | None, msg: OffsetCommitRequest
+    ) -> bytes:
+        """Of rows, too, as of any other sequence of partitions."""
+        topics = tuple(topic._replace(partitions=tuple(topic.partitions)) for topic in msg.topics)
+        return CODEC.request_frame(version, correlation_id, client_id, msg._replace(topics=topics))
+
     def response_frame(self, version: int, correlation_id: int, msg: OffsetCommitResponse | AllCommitted) -> bytes:
         if msg.__class__ is AllCommitted:
             return response_to_plain(version, correlation_id, msg.request)

@@ -134,6 +134,12 @@ class Settings:
     )
     group_min_session_timeout_ms: int = _integer(6000, 1, INT32_MAX, "Shortest session time-out a member may ask for.")
     group_max_session_timeout_ms: int = _integer(1_800_000, 1, INT32_MAX, "Longest session time-out a member may have.")
+    group_new_served: bool = _boolean(
+        True, "Whether the shim serves a group that neither it nor the cluster knows; otherwise it is passed through."
+    )
+    group_handover_timeout_ms: int = _integer(
+        60_000, 1, INT32_MAX, "How long the members of a group that changes hands have to join again."
+    )
     group_initial_rebalance_delay_ms: int = _integer(3000, 0, INT32_MAX, "Wait for more members of an empty group.")
     group_max_size: int = _integer(INT32_MAX, 1, INT32_MAX, "Most members a group may have.")
     group_memory_max_bytes: int = _integer(
@@ -163,6 +169,9 @@ class Settings:
     request_timeout_ms: int = _integer(30_000, 1, INT32_MAX, "Longest wait for a broker's answer to the shim itself.")
     topology_refresh_interval_ms: int = _integer(
         5000, 10, INT32_MAX, "How often the cluster's brokers and topics are looked up."
+    )
+    zookeeper_session_timeout_ms: int = _integer(
+        18_000, 1, INT32_MAX, "When ZooKeeper takes a shim that it does not hear of for dead."
     )
     listeners: str = _text("", "Listeners beside the one of `--listen`: `NAME://host:port`, with commas between.")
     advertised_listeners: str = _text(

@@ -10,6 +10,7 @@ from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
+from shim.migration.groups import Placements
 from shim.runtime import Runtime
 from shim.security.authorizer import Authorizer
 from shim.security.rights import Rights
@@ -35,6 +36,7 @@ class Services(NamedTuple):
     transactions: TransactionFollower
     topics: Topics
     authorizer: Authorizer
+    placements: Placements
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -165,10 +167,19 @@ class Call(Generic[Request, Response]):
         """Another request of this API, as this client, for the broker."""
         return self._api.request_frame(version, self._header.correlation_id, self._header.client_id, request)
 
+    def parse_response(self, version: int, frame: bytes) -> Response:
+        """What a broker has answered to a request of this API. Raises DecodeError."""
+        return self._api.parse_response(version, frame, SIZE_FIELD)[1]
+
     def amend(self, amended: Callable[[Response], Response]) -> None:
-        """Have the response changed before it is sent: a part of the request was answered elsewhere."""
-        assert self._amend is None
-        self._amend = amended
+        """Have the response changed before it is sent: a part of the request was answered elsewhere. Where that was
+        said before, it is changed by this first: the request was divided once more."""
+        before = self._amend
+        self._amend = amended if before is None else lambda response: before(amended(response))
+
+    @property
+    def is_amended(self) -> bool:
+        return self._amend is not None
 
     def answer(self, response: Response) -> None:
         """Never raises: whoever answers has others to answer too."""

@@ -15,6 +15,7 @@ from shim.api.authorization import may_at_once
 from shim.api.call import SIZE_FIELD, Connection, OrderedConnection, Services
 from shim.api.offset_fetch import API, groups_of, response_of
 from shim.api.policies.offset_fetch import fetches_all, needs_of
+from shim.migration.groups import Whose
 
 MOST_ASKED_BYTES: Final = 256
 """Of a request; a larger one is taken by itself."""
@@ -74,7 +75,7 @@ def _answer(services: Services, connection: Connection, version: int, question: 
     ):
         return None
     coordinator = services.runtime.durable(services.runtime.partition_of(group.group_id))
-    if coordinator is None:
+    if coordinator is None or services.placements.of(group.group_id) is not Whose.SERVED:
         return None
     found = coordinator.offset_fetch(group, require_stable=asked.request.require_stable)
     if found == asked.found:

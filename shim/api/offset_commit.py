@@ -25,6 +25,7 @@ from shim.api.call import Call, OrderedConnection, Part, Services
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
+from shim.migration.groups import Whose
 
 VERSIONS = (0, 9)
 
@@ -49,7 +50,7 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     version, client_id, request = commits[:3]
     if not services.authorizer.absent and not may_at_once(services, connection, commit_needs(request)):
         return position
-    if not are_known(services.topics, request.topics):
+    if services.placements.of(request.group_id) is not Whose.SERVED or not are_known(services.topics, request.topics):
         return position
     caller = Caller(client_id or "", connection.client_host, connection.principal)
     services.runtime.submit(

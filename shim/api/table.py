@@ -41,8 +41,9 @@ from shim.api import (
     translated,
     txn_offset_commit,
 )
-from shim.api.authorization import Handle, authorized
+from shim.api.authorization import Handle
 from shim.api.call import Call, OrderedConnection, Services
+from shim.api.hands import by_hands
 from shim.api.policies import POLICIES
 
 
@@ -115,9 +116,9 @@ def _rewritten(module: ModuleType, answered: Answered | None = None) -> Route:
 
 
 def _served(module: ModuleType, *, several: Several | None = None, parks: bool = False) -> Route:
-    """For what the client may do, as the API's policy says: there is none without."""
-    policy = POLICIES[ApiKey(module.API.key)]
-    return _answered(module, authorized(policy, module.handle), several=several, parks=parks)
+    """For groups in the shim's hands, and what the client may do, as the API's policy says: there is none without."""
+    key = ApiKey(module.API.key)
+    return _answered(module, by_hands(key, POLICIES[key], module.handle), several=several, parks=parks)
 
 
 def _answered(module: ModuleType, handle: Handle | None = None, **more: Any) -> Route:

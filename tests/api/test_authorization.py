@@ -110,6 +110,8 @@ def answered(frame: bytes, groups: set[str], topics: set[str]) -> bytes:
 
     response: Any
     match ApiKey(key):
+        case ApiKey.LIST_GROUPS:  # those of its own
+            response = list_groups.ListGroupsResponse()
         case ApiKey.HEARTBEAT:
             response = heartbeat.HeartbeatResponse(error_code=of_group(request.group_id))
         case ApiKey.DESCRIBE_GROUPS:

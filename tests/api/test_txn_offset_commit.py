@@ -22,11 +22,14 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from protocol.own.position import Position
+from protocol.own.state_log import Hands
 from shim.api import Call, Context, Services, txn_offset_commit
 from shim.config import Settings
+from shim.coordinator.state.partition_state import PartitionState
 from shim.security.rights import Rights
 from tests.following.believed import any_topic
 from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
+from tests.migration.placed import EVERYTHING_SERVED
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, running
 from tests.security.authorizers import NO_AUTHORIZER
@@ -112,6 +115,11 @@ class At:
         return txn_offset_commit.handle(self.services, call)
 
 
+@pytest.fixture(autouse=True)
+def _every_group_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PartitionState, "hands_of", lambda _state, _group: Hands.SERVED)
+
+
 @asynccontextmanager
 async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready: bool = True) -> AsyncIterator[At]:
     async with running(tmp_path, settings) as shim:
@@ -120,7 +128,7 @@ async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready:
         if is_ready:
             await ready(following, GROUP)
         unused = cast(Any, None)
-        services = Services(shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER)
+        services = Services(shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER, EVERYTHING_SERVED)
         yield At(shim, cluster, services)
         await following.stop()
 

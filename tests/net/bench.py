@@ -14,6 +14,7 @@ from shim.config import HostPort, Settings
 from shim.net.session import ClientSession
 from shim.net.sessions import Sessions
 from tests.following.believed import any_topic
+from tests.migration.placed import EVERYTHING_SERVED
 from tests.security.authorizers import NO_AUTHORIZER
 
 HOST = "127.0.0.1"
@@ -162,7 +163,14 @@ class Bench:
         offered: Mapping[int, tuple[int, int]] = {}
         unusable = cast(Any, Unusable())
         self.services = Services(
-            cast(Any, self.runtime), unusable, unusable, offered, unusable, any_topic(), NO_AUTHORIZER
+            cast(Any, self.runtime),
+            unusable,
+            unusable,
+            offered,
+            unusable,
+            any_topic(),
+            NO_AUTHORIZER,
+            EVERYTHING_SERVED,
         )
         self.port = 0
         self._clients: list[Client] = []

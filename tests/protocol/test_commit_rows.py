@@ -125,8 +125,10 @@ def test_plain_commits_are_rows(version: int, count: int, first: int) -> None:
         )
         request = request._replace(topics=topics)
     for _ in range(2):
-        _, parsed = API.parse_request(version, CODEC.request_frame(version, 1, "client", request), 4)
+        frame = CODEC.request_frame(version, 1, "client", request)
+        _, parsed = API.parse_request(version, frame, 4)
         assert parsed == request
+        assert API.request_frame(version, 1, "client", parsed) == frame, "to be passed on"
         assert rows_in(parsed.topics) == 2 * count
         rows: object = parsed.topics[0].partitions
         assert isinstance(rows, CommitRows)

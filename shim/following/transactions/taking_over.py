@@ -12,6 +12,7 @@ from typing import Final
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.position import Position
+from protocol.own.state_log import Hands
 from protocol.records.batches import BatchHeader, ControlRecordType, Record, control_record_type, end_transaction_marker
 from shim.coordinator import FollowedBatch, GroupCoordinator, LostTransaction, Reset, TransactionEnd
 from shim.runtime.runtime import Runtime
@@ -89,6 +90,8 @@ class TakingOver:
             key = decode_key(record.key)
             if not isinstance(key, OffsetCommitKey) or self._runtime.partition_of(key.group) != self._number:
                 continue
+            if self._coordinator.hands_of(key.group) is not Hands.SERVED:
+                continue  # the cluster's own affair
             value = decode_value(key, record.value)
             if not isinstance(value, OffsetCommitValue):
                 raise DecodeError("no offset", 0, "OffsetCommitValue")

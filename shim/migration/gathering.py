@@ -1,0 +1,55 @@
+"""All members of a group at one place, before it changes hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from protocol.messages.join_group import JoinGroupRequest
+
+
+class Gathering:
+    """The members are told of a rebalance, and what they send to join is kept: when all have come, nobody is at work.
+
+    They have committed then what they had done, as before any rebalance, and go on in whoever's hands the group is.
+    """
+
+    def __init__(self, members: Collection[str]) -> None:
+        self._expected = set(members)
+        self._here: dict[str, JoinGroupRequest] = {}
+        self.complete = asyncio.Event()
+        """All have come."""
+        self.over = asyncio.Event()
+        """The group is in the hands in which it stays: whoever waits goes on there."""
+
+    @property
+    def here(self) -> Mapping[str, JoinGroupRequest]:
+        """By member id, of those who were expected."""
+        return self._here
+
+    def is_expected(self, member_id: str) -> bool:
+        """Whether that member has yet to come."""
+        return not self.over.is_set() and member_id in self._expected - self._here.keys()
+
+    def gone(self, member_id: str) -> None:
+        """It has left the group."""
+        self._expected.discard(member_id)
+        self._look()
+
+    async def joined(self, request: JoinGroupRequest) -> None:
+        """A member is here, for as long as it waits for this: until the gathering is over. A new one waits with the
+        others."""
+        member_id = request.member_id
+        if member_id in self._expected:
+            self._here[member_id] = request
+            self._look()
+        try:
+            await self.over.wait()
+        finally:
+            if not self.over.is_set() and self._here.get(member_id) is request:
+                del self._here[member_id]
+                self.complete.clear()
+
+    def _look(self) -> None:
+        if self._here.keys() >= self._expected:
+            self.complete.set()

@@ -1,0 +1,210 @@
+"""In whose hands each group is, as requests need to know it, and how that is found out of one that is asked for first.
+
+A group that the cluster knows, with members or with offsets, is passed through to the cluster's own coordinator, until
+somebody has the shim take it over (:mod:`shim.migration.migration`). One that nobody knows is served by the shim,
+unless ``group.new.served`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.own.state_log import Hands
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator, Outcome
+from shim.logged_once import LoggedOnce
+from shim.migration.gathering import Gathering
+from shim.offsets.cluster_groups import NOBODY, ClusterGroups
+from shim.runtime import Runtime
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_LOOKED_FOR_AT_ONCE: Final = 4
+_SEEN_MOST: Final = 100_000
+"""Members of groups that are passed through, of which it is known when they were last heard of."""
+
+
+class Whose(Enum):
+    """``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the moment."""
+
+    SERVED = auto()
+    PASSED_THROUGH = auto()
+    UNKNOWN = auto()
+    CHANGING = auto()
+
+
+_WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
+
+
+class Seen(NamedTuple):
+    """Of a member of a group that is passed through. ``at``: seconds, of a clock that only runs forward."""
+
+    at: float
+    generation: int
+
+
+class Placement:
+    """What is under way with a group that is passed through, or changes hands."""
+
+    __slots__ = ("changing", "gathering", "idle", "in_flight", "taken")
+
+    def __init__(self) -> None:
+        self.taken = False
+        """Somebody is about to change its hands."""
+        self.changing = False
+        """It is in nobody's."""
+        self.gathering: Gathering | None = None
+        self.in_flight = 0
+        self.idle = asyncio.Event()
+        """Set while nothing that the shim has passed on may yet change an offset."""
+        self.idle.set()
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.taken or self.in_flight)
+
+
+class Placements:
+    """For the event loop."""
+
+    def __init__(self, runtime: Runtime, cluster_groups: ClusterGroups, settings: Settings) -> None:
+        self._runtime = runtime
+        self._cluster_groups = cluster_groups
+        self._new_served = settings.group_new_served
+        self._open: dict[str, Placement] = {}
+        self._seen: dict[tuple[str, str], Seen] = {}
+        self._finding: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
+        self._trouble = LoggedOnce(log)
+
+    # -- whose it is
+
+    def of(self, group_id: str) -> Whose:
+        """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        if coordinator is None:
+            return Whose.SERVED
+        if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
+            return Whose.CHANGING
+        return _WHOSE[coordinator.hands_of(group_id)]
+
+    async def find_out(self, group_id: str) -> ErrorCode:
+        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again."""
+        task = self._finding.get(group_id)
+        if task is None:
+            task = self._finding[group_id] = asyncio.get_running_loop().create_task(self._find_out(group_id))
+            task.add_done_callback(lambda _: self._finding.pop(group_id, None))
+        return await asyncio.shield(task)  # others may wait for it, too
+
+    async def _find_out(self, group_id: str) -> ErrorCode:
+        what = "whether the cluster knows a group cannot be found out"
+        async with self._turns:
+            try:
+                why = await self._known_as(group_id)
+            except UpstreamError as error:
+                self._cluster_groups.forget(group_id)
+                self._trouble.failed(what, error)
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._trouble.went_well(what)
+        if why:
+            hands, cause = Hands.PASSED_THROUGH, f"the cluster has {why}"
+        elif self._new_served:
+            hands, cause = Hands.SERVED, "the cluster did not know it"
+        else:
+            hands, cause = Hands.PASSED_THROUGH, "new groups are passed through (group.new.served=false)"
+        taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause))
+        return taken if isinstance(taken, ErrorCode) else ErrorCode.NONE
+
+    async def _known_as(self, group_id: str) -> str:
+        """By what the cluster knows the group; "" where it does not."""
+        described = await self._cluster_groups.described(group_id)
+        if described.members or described.group_state not in NOBODY:
+            return f"members of it (it is {described.group_state})"
+        offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
+        return f"offsets of it, for {len(offsets)} partitions" if offsets else ""
+
+    async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
+        """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
+        decided = _Decided()
+        self._runtime.submit(self._runtime.partition_of(group_id), operation, decided)
+        return await decided.outcome
+
+    # -- what is passed on
+
+    @contextmanager
+    def passing(self, group_id: str) -> Iterator[None]:
+        """Something that may change an offset of the group is on its way to the cluster."""
+        placement = self.open(group_id)
+        placement.in_flight += 1
+        placement.idle.clear()
+        try:
+            yield
+        finally:
+            placement.in_flight -= 1
+            if not placement.in_flight:
+                placement.idle.set()
+            self.close(group_id)
+
+    @contextmanager
+    def passing_all(self, group_ids: Iterable[str]) -> Iterator[None]:
+        with ExitStack() as all_of_them:
+            for group_id in group_ids:
+                all_of_them.enter_context(self.passing(group_id))
+            yield
+
+    def saw(self, group_id: str, member_id: str, generation: int) -> None:
+        """A request of a member has come here."""
+        if not member_id:
+            return
+        if len(self._seen) >= _SEEN_MOST:
+            self._seen.clear()
+        self._seen[group_id, member_id] = Seen(time.monotonic(), generation)
+
+    def seen(self, group_id: str, member_id: str, within_seconds: float) -> Seen | None:
+        found = self._seen.get((group_id, member_id))
+        return found if found is not None and time.monotonic() - found.at <= within_seconds else None
+
+    def gathering(self, group_id: str) -> Gathering | None:
+        """The one that is under way."""
+        placement = self._open.get(group_id)
+        return placement.gathering if placement is not None else None
+
+    def open(self, group_id: str) -> Placement:
+        """To be given back with :meth:`close`."""
+        return self._open.setdefault(group_id, Placement())
+
+    def close(self, group_id: str) -> None:
+        placement = self._open.get(group_id)
+        if placement is not None and placement.is_over:
+            del self._open[group_id]
+
+
+def _take_in_hand(
+    group_id: str, hands: Hands, cause: str, coordinator: GroupCoordinator, now: int, ticket: Any
+) -> Outcome:
+    if coordinator.hands_of(group_id) is not None:  # since it was asked for
+        hands = coordinator.hands_of(group_id) or hands
+    return coordinator.take_in_hand(now, group_id, hands, cause, ticket)
+
+
+class _Decided:
+    """The ticket of a decision that the shim waits for itself."""
+
+    def __init__(self) -> None:
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def answer(self, response: Any) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(response)
+
+    def fail(self, error: ErrorCode) -> None:
+        self.answer(error)

@@ -1,0 +1,409 @@
+"""What becomes of a request when the shim does not serve the group that it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from shim.api import Services
+from shim.coordinator import GroupCoordinator
+from shim.migration.gathering import Gathering
+from shim.migration.groups import Placements, Whose
+from tests.api.driving import Client, call, services
+
+SERVED, PASSED, UNKNOWN, CHANGING = "served-0", "passed-0", "unknown-0", "changing-0"
+_WHOSE = {
+    SERVED: Whose.SERVED,
+    PASSED: Whose.PASSED_THROUGH,
+    UNKNOWN: Whose.UNKNOWN,
+    CHANGING: Whose.CHANGING,
+}
+COMMIT = (offset_commit.OffsetCommitRequestTopic("t", partitions=(offset_commit.OffsetCommitRequestPartition(0, 5),)),)
+
+
+class Placed:
+    """Whose groups are, by their names; what :meth:`find_out` says of the unknown one."""
+
+    def __init__(self, found: Whose | ErrorCode = Whose.SERVED) -> None:
+        self._found = found
+        self.whose = dict(_WHOSE)
+        self.asked: list[str] = []
+        self.seen: list[tuple[str, str, int]] = []
+        self.on_their_way: list[str] = []
+        self.gatherings: dict[str, Gathering] = {}
+
+    def of(self, group_id: str) -> Whose:
+        return self.whose[group_id]
+
+    async def find_out(self, group_id: str) -> ErrorCode:
+        self.asked.append(group_id)
+        await asyncio.sleep(0)
+        if isinstance(self._found, ErrorCode):
+            return self._found
+        self.whose[group_id] = self._found
+        return ErrorCode.NONE
+
+    def saw(self, group_id: str, member_id: str, generation: int) -> None:
+        self.seen.append((group_id, member_id, generation))
+
+    def gathering(self, group_id: str) -> Gathering | None:
+        return self.gatherings.get(group_id)
+
+    def passing(self, group_id: str) -> Any:
+        return self.passing_all([group_id])
+
+    def passing_all(self, group_ids: Any) -> Any:
+        placed = self
+
+        class Way:
+            def __enter__(self) -> None:
+                placed.on_their_way.extend(group_ids)
+
+            def __exit__(self, *_: object) -> None:
+                return
+
+        return Way()
+
+
+async def to(placed: Placed, coordinator: GroupCoordinator | None = None) -> Services:
+    return await services({0: coordinator or GroupCoordinator()}, placements=cast(Placements, placed))
+
+
+def broker(api: Api[Any, Any], response: Callable[[Any], Any], version: int | None = None) -> Callable[[bytes], bytes]:
+    """One that answers requests of this API alone."""
+
+    def answered(frame: bytes) -> bytes:
+        key, its_version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+        assert key == api.key
+        assert version in (None, its_version)
+        _, request = api.parse_request(its_version, frame, 4)
+        return api.response_frame(its_version, correlation_id, response(request))
+
+    return answered
+
+
+async def answer(api: Api[Any, Any], version: int, request: Any, services_: Services, client: Client) -> Any:
+    frames: list[bytes] = []
+    served, made = call(api, version, api.request_frame(version, 7, "me", request), client, frames.append)
+    pending = served.handle(services_, made)
+    if pending is not None:
+        async with asyncio.timeout(30):
+            await pending
+    (frame,) = frames
+    assert not client.paused
+    correlation_id, response = api.parse_response(version, frame, 4)
+    assert correlation_id == 7
+    return response
+
+
+PASSED_ON: list[tuple[Api[Any, Any], int, Any, Any]] = [
+    (
+        offset_commit.API,
+        8,
+        offset_commit.OffsetCommitRequest(PASSED, 3, "m", topics=COMMIT),
+        offset_commit.OffsetCommitResponse(
+            topics=(
+                offset_commit.OffsetCommitResponseTopic(
+                    "t", partitions=(offset_commit.OffsetCommitResponsePartition(0, 22),)
+                ),
+            )
+        ),
+    ),
+    (heartbeat.API, 4, heartbeat.HeartbeatRequest(PASSED, 3, "m"), heartbeat.HeartbeatResponse(error_code=27)),
+    (
+        join_group.API,
+        9,
+        join_group.JoinGroupRequest(PASSED, 10_000, 60_000, "m", None, "consumer", ()),
+        join_group.JoinGroupResponse(0, 79, -1, None, None, "", False, "m-1", ()),
+    ),
+    (
+        sync_group.API,
+        5,
+        sync_group.SyncGroupRequest(PASSED, 3, "m", protocol_type="consumer", protocol_name="range"),
+        sync_group.SyncGroupResponse(0, 0, "consumer", "range", b"yours"),
+    ),
+    (leave_group.API, 2, leave_group.LeaveGroupRequest(PASSED, "m"), leave_group.LeaveGroupResponse(error_code=25)),
+    (
+        offset_delete.API,
+        0,
+        offset_delete.OffsetDeleteRequest(PASSED, ()),
+        offset_delete.OffsetDeleteResponse(68, 0, ()),
+    ),
+    (
+        offset_fetch.API,
+        7,
+        offset_fetch.OffsetFetchRequest(PASSED, None),
+        offset_fetch.OffsetFetchResponse(
+            topics=(
+                offset_fetch.OffsetFetchResponseTopic("t", (offset_fetch.OffsetFetchResponsePartition(0, 9, 1, "m"),)),
+            )
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_", "response"), PASSED_ON, ids=lambda each: getattr(each, "name", "")
+)
+@pytest.mark.parametrize("group", [PASSED, UNKNOWN])
+async def test_what_is_the_clusters_is_answered_by_the_cluster(
+    api: Api[Any, Any], version: int, request_: Any, response: Any, group: str
+) -> None:
+    placed = Placed(Whose.PASSED_THROUGH)
+    client = Client(broker=broker(api, lambda _: response, version))
+    asked = request_._replace(group_id=group)
+    assert await answer(api, version, asked, await to(placed), client) == response
+    (frame,) = client.asked
+    assert api.parse_request(version, frame, 4)[1] == asked
+    opens = api in (offset_commit.API, join_group.API)
+    assert placed.asked == ([UNKNOWN] if opens and group == UNKNOWN else [])
+    tells = api in (offset_commit.API, heartbeat.API, sync_group.API)
+    assert placed.seen == ([(group, "m", 3)] if tells else [])
+    changes = api in (offset_commit.API, offset_delete.API)
+    assert placed.on_their_way == ([group] if changes else [])
+
+
+async def test_a_group_that_nobody_knows_is_found_out_about_once_and_served() -> None:
+    placed = Placed(Whose.SERVED)
+    client = Client()
+    request = offset_commit.OffsetCommitRequest(UNKNOWN, topics=COMMIT)
+    for _ in range(2):
+        (topic,) = (await answer(offset_commit.API, 8, request, await to(placed), client)).topics
+        assert topic.partitions[0].error_code == ErrorCode.NONE
+    assert placed.asked == [UNKNOWN]
+    assert client.asked == []
+
+
+async def test_nobody_is_served_while_that_cannot_be_found_out() -> None:
+    placed, coordinator = Placed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), GroupCoordinator()
+    request = offset_commit.OffsetCommitRequest(UNKNOWN, topics=COMMIT)
+    (topic,) = (await answer(offset_commit.API, 8, request, await to(placed, coordinator), Client())).topics
+    assert topic.partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert coordinator.offset_count == 0
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_"), [each[:3] for each in PASSED_ON], ids=lambda e: getattr(e, "name", "")
+)
+async def test_a_group_that_changes_hands_is_nobodys(api: Api[Any, Any], version: int, request_: Any) -> None:
+    client = Client()
+    response = await answer(api, version, request_._replace(group_id=CHANGING), await to(Placed()), client)
+    assert client.asked == []
+    loading = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert (str(loading) in repr(response)) == (api is not heartbeat.API)  # to which a broker says that all is well
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_commit_of_a_version_that_brokers_have_dropped(version: int) -> None:
+    said = offset_commit.OffsetCommitResponse(
+        topics=(
+            offset_commit.OffsetCommitResponseTopic(
+                "t", partitions=(offset_commit.OffsetCommitResponsePartition(0, 0),)
+            ),
+        )
+    )
+    client = Client(broker=broker(offset_commit.API, lambda _: said, 2))
+    request = offset_commit.OffsetCommitRequest(PASSED, topics=COMMIT)
+    assert await answer(offset_commit.API, version, request, await to(Placed()), client) == said
+
+
+async def test_a_fetch_of_a_version_that_brokers_have_dropped() -> None:
+    partitions = (
+        offset_fetch.OffsetFetchResponsePartition(0, 5, metadata=""),
+        offset_fetch.OffsetFetchResponsePartition(1, -1, metadata=""),
+    )
+    said = offset_fetch.OffsetFetchResponse(topics=(offset_fetch.OffsetFetchResponseTopic("t", partitions),))
+    client = Client(broker=broker(offset_fetch.API, lambda _: said, 1))
+    request = offset_fetch.OffsetFetchRequest(PASSED, (offset_fetch.OffsetFetchRequestTopic("t", (0, 1)),))
+    (topic,) = (await answer(offset_fetch.API, 0, request, await to(Placed()), client)).topics
+    assert [(p.committed_offset, p.error_code) for p in topic.partitions] == [(5, 0), (-1, 3)]
+
+
+async def test_the_request_of_a_member_of_old_has_a_rebalance_timeout() -> None:
+    asked: list[Any] = []
+
+    def join(request: Any) -> Any:
+        asked.append(request)
+        return join_group.JoinGroupResponse(0, 0, 1, None, "range", "m", False, "m", ())
+
+    client = Client(broker=broker(join_group.API, join, 2))
+    request = join_group.JoinGroupRequest(PASSED, 10_000, -1, "", None, "consumer", ())
+    assert (await answer(join_group.API, 0, request, await to(Placed()), client)).member_id == "m"
+    assert (asked[0].session_timeout_ms, asked[0].rebalance_timeout_ms) == (10_000, 10_000)
+
+
+# --- about many groups -----------------------------------------------------------------------------------------------
+
+
+async def committed() -> GroupCoordinator:
+    coordinator = GroupCoordinator()
+    request = offset_commit.OffsetCommitRequest(SERVED, topics=COMMIT)
+    await answer(offset_commit.API, 8, request, await to(Placed(), coordinator), Client())
+    return coordinator
+
+
+async def test_offsets_of_groups_of_both_kinds_in_the_order_of_the_request() -> None:
+    def fetched(request: Any) -> Any:
+        topics = (
+            offset_fetch.OffsetFetchResponseTopics(
+                "t", partitions=(offset_fetch.OffsetFetchResponsePartitions(0, 77),)
+            ),
+        )
+        return offset_fetch.OffsetFetchResponse(
+            groups=tuple(offset_fetch.OffsetFetchResponseGroup(group.group_id, topics) for group in request.groups)
+        )
+
+    names = [PASSED, SERVED, UNKNOWN, SERVED, PASSED]
+    asked = tuple(offset_fetch.OffsetFetchRequestGroup(name, topics=None) for name in names)
+    client = Client(broker=broker(offset_fetch.API, fetched, 8))
+    placed = Placed()
+    found = await answer(
+        offset_fetch.API, 8, offset_fetch.OffsetFetchRequest(groups=asked), await to(placed, await committed()), client
+    )
+    offsets = [(g.group_id, g.topics[0].partitions[0].committed_offset) for g in found.groups]
+    assert offsets == [(PASSED, 77), (SERVED, 5), (UNKNOWN, 77), (SERVED, 5), (PASSED, 77)]
+    assert placed.asked == []
+
+
+async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
+    def described(request: Any) -> Any:
+        return describe_groups.DescribeGroupsResponse(
+            groups=tuple(
+                describe_groups.DescribedGroup(0, group_id=name, group_state="Theirs") for name in request.groups
+            )
+        )
+
+    coordinator = await committed()
+    client = Client(broker=broker(describe_groups.API, described))
+    request = describe_groups.DescribeGroupsRequest((PASSED, SERVED, UNKNOWN))
+    found = await answer(describe_groups.API, 4, request, await to(Placed(), coordinator), client)
+    assert [(g.group_id, g.group_state) for g in found.groups] == [
+        (PASSED, "Theirs"),
+        (SERVED, "Empty"),
+        (UNKNOWN, "Theirs"),
+    ]
+
+    def deleted(request: Any) -> Any:
+        return delete_groups.DeleteGroupsResponse(
+            0, tuple(delete_groups.DeletableGroupResult(name, 68) for name in request.groups_names)
+        )
+
+    client = Client(broker=broker(delete_groups.API, deleted))
+    gone = await answer(
+        delete_groups.API,
+        2,
+        delete_groups.DeleteGroupsRequest((PASSED, SERVED)),
+        await to(Placed(), coordinator),
+        client,
+    )
+    assert {(each.group_id, each.error_code) for each in gone.results} == {(PASSED, 68), (SERVED, 0)}
+
+
+async def test_one_that_changes_hands_keeps_the_others_waiting() -> None:
+    client = Client()
+    request = describe_groups.DescribeGroupsRequest((PASSED, CHANGING))
+    found = await answer(describe_groups.API, 4, request, await to(Placed()), client)
+    assert {group.error_code for group in found.groups} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert client.asked == []
+
+
+async def test_each_group_is_listed_by_whose_it_is() -> None:
+    def listed(_: Any) -> Any:
+        return list_groups.ListGroupsResponse(
+            groups=tuple(list_groups.ListedGroup(name, "consumer", "Theirs") for name in (PASSED, SERVED, UNKNOWN))
+        )
+
+    client = Client(broker=broker(list_groups.API, listed))
+    found = await answer(
+        list_groups.API, 4, list_groups.ListGroupsRequest(), await to(Placed(), await committed()), client
+    )
+    assert [(group.group_id, group.group_state) for group in found.groups] == [
+        (SERVED, "Empty"),
+        (PASSED, "Theirs"),
+        (UNKNOWN, "Theirs"),
+    ]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+async def test_a_list_of_which_the_cluster_cannot_tell_its_part_is_none(error: ErrorCode) -> None:
+    client = Client(broker=broker(list_groups.API, lambda _: list_groups.ListGroupsResponse(error_code=error)))
+    found = await answer(
+        list_groups.API, 4, list_groups.ListGroupsRequest(), await to(Placed(), await committed()), client
+    )
+    assert (found.error_code, found.groups) == (error, ())
+
+
+# --- gathering -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [PASSED, SERVED])
+async def test_members_are_told_to_join_and_held_there(group: str) -> None:
+    placed = Placed()
+    gathering = placed.gatherings[group] = Gathering({"a", "b"})
+    services_ = await to(placed)
+    well = Client(broker=broker(heartbeat.API, lambda _: heartbeat.HeartbeatResponse()))
+    if group == SERVED:  # the coordinator's own word on a member that it does not know comes first
+        told = await answer(heartbeat.API, 4, heartbeat.HeartbeatRequest(group, 3, "a"), services_, well)
+        assert told.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    else:
+        told = await answer(heartbeat.API, 4, heartbeat.HeartbeatRequest(group, 3, "a"), services_, well)
+        assert told.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert well.asked, "its session goes on there"
+
+    def join(member_id: str) -> tuple[Client, asyncio.Task[Any]]:
+        request = join_group.JoinGroupRequest(group, 10_000, 60_000, member_id, None, "consumer", ())
+        refusal = join_group.JoinGroupResponse(0, 25, -1, None, None, "", False, member_id, ())
+        client = Client(broker=broker(join_group.API, lambda _: refusal))
+        return client, asyncio.create_task(answer(join_group.API, 9, request, services_, client))
+
+    client, first = join("a")
+    other, newcomer = join("")
+    await asyncio.sleep(0)
+    assert client.paused
+    assert not gathering.complete.is_set()
+    assert not gathering.is_expected("a")
+    _, second = join("b")
+    await asyncio.sleep(0)
+    assert gathering.complete.is_set()
+    assert sorted(gathering.here) == ["a", "b"]
+    assert not any(task.done() for task in (first, second, newcomer))
+    gathering.over.set()
+    del placed.gatherings[group]
+    for task in (first, second):
+        assert (await task).error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    newcomer.cancel()
+    await asyncio.gather(newcomer, return_exceptions=True)
+    assert (client.asked == []) == (group == SERVED)
+    assert other is not client
+
+
+async def test_who_goes_away_while_it_is_held_is_not_there() -> None:
+    gathering = Gathering({"a"})
+    request = join_group.JoinGroupRequest(PASSED, 10_000, 60_000, "a", None, "consumer", ())
+    joining = asyncio.create_task(gathering.joined(request))
+    await asyncio.sleep(0)
+    assert gathering.complete.is_set()
+    joining.cancel()
+    await asyncio.gather(joining, return_exceptions=True)
+    assert not gathering.complete.is_set()
+    assert gathering.is_expected("a")
+    gathering.gone("a")
+    assert gathering.complete.is_set()

@@ -1,0 +1,21 @@
+"""Whose groups are, for tests in which it is always the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from shim.migration.groups import Placements, Whose
+
+
+class _Always:
+    def __init__(self, whose: Whose) -> None:
+        self._whose = whose
+
+    def of(self, group_id: str) -> Whose:
+        return self._whose
+
+    def gathering(self, group_id: str) -> Any:
+        return None
+
+
+EVERYTHING_SERVED: Final = cast(Placements, _Always(Whose.SERVED))
