@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 import click
 
 from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.live.migrating import NotKnown
 from shim.config import SettingError
 from shim.log import CorruptLog, LogError
 from shim.upstream import reason_of
@@ -49,14 +50,14 @@ class Failed(click.ClickException):
 
 
 def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
-    """Has what the work raises, and the log, the disk and the network, end the command as :class:`Refused`; damage, and
-    what broke off in the middle, as :class:`Failed`."""
+    """Has what the work raises, and the log, the disk and the network, end the command as :class:`Refused`; damage,
+    what broke off in the middle, and a group that is not there, as :class:`Failed`."""
 
     @functools.wraps(command)
     def told(*args: Asked.args, **kwargs: Asked.kwargs) -> Given:
         try:
             return command(*args, **kwargs)
-        except (CorruptLog, BrokenOff) as error:
+        except (CorruptLog, BrokenOff, NotKnown) as error:
             raise Failed(str(error)) from error
         except (LogError, NotDone, SettingError, UpstreamError) as error:
             raise Refused(str(error)) from error

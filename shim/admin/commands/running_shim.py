@@ -1,0 +1,174 @@
+"""What commands that talk to a running shim have in common: where it is, which groups, and what became of each."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
+from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim, in_parts
+from shim.admin.progress import Advancing
+from shim.config import HostPort, SettingError, parse_host_port
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Given = TypeVar("Given", str, tuple[str, ...], None)
+
+DEFAULT_ADMIN: Final = "127.0.0.1:9644"
+
+
+def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
+    """A callback: what a shell hands over need not be Unicode, and names in JSON are."""
+    texts: Sequence[str] = (given,) if isinstance(given, str) else given or ()
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise click.BadParameter(f"{shown(text)} is not UTF-8", context, parameter) from None
+    return given
+
+
+def _admin_address(_: click.Context, __: click.Parameter, text: str) -> HostPort:
+    try:
+        return parse_host_port(text)
+    except SettingError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def admin_option(command: Command) -> Command:
+    return click.option(
+        "--admin",
+        metavar="H:P",
+        default=DEFAULT_ADMIN,
+        show_default=True,
+        callback=_admin_address,
+        help="Where the shim's admin interface is: what `serve --admin` names.",
+    )(command)
+
+
+def pattern_option(command: Command) -> Command:
+    text = "Groups whose names fit: * for anything, ? for one character, [ab] for one of some."
+    return click.option("--pattern", callback=_in_json, metavar="GLOB", help=text)(command)
+
+
+def all_option(command: Command) -> Command:
+    return click.option("--all", "all_wanted", is_flag=True, help="All groups there are, or that can be moved so.")(
+        command
+    )
+
+
+def groups_argument(command: Command) -> Command:
+    return click.argument("groups", nargs=-1, callback=_in_json, metavar="[G]...")(command)
+
+
+def group_argument(command: Command) -> Command:
+    return click.argument("group", callback=_in_json, metavar="G")(command)
+
+
+def cause_option(command: Command) -> Command:
+    text = "Why: it is kept, and `status` shows it."
+    return click.option("--cause", callback=_in_json, metavar="TEXT", help=text)(command)
+
+
+class Chosen(NamedTuple):
+    """Groups as they were given; none and no pattern: all."""
+
+    names: tuple[str, ...]
+    pattern: str | None
+
+    @property
+    def question(self) -> Row:
+        """For what is not given by name."""
+        return {"all": True} if self.pattern is None else {"pattern": self.pattern}
+
+
+def chosen(groups: Sequence[str], pattern: str | None, all_wanted: bool, *, otherwise_all: bool) -> Chosen:
+    """Raises UsageError where more than one way is taken to name groups, or none and not ``otherwise_all``."""
+    ways = bool(groups) + (pattern is not None) + all_wanted
+    if ways > 1:
+        raise click.UsageError("Give groups by name, or --pattern, or --all: one of them.")
+    if not ways and not otherwise_all:
+        raise click.UsageError("Which groups? Name them, or give --pattern or --all.")
+    return Chosen(tuple(dict.fromkeys(groups)), pattern)
+
+
+class Done(NamedTuple):
+    """``rows``: of the groups with which all went well; ``not_done``: the others; ``broken_off``: why there are no
+    more, None where these are all.
+    """
+
+    rows: list[Row]
+    not_done: list[Row]
+    broken_off: BrokenOff | None
+
+
+def done_of(shim: RunningShim, what: str, path: str, choice: Chosen, cause: str | None = None) -> Done:
+    """Has the shim do it, and shows how far it is. Raises NotDone where it does not even begin."""
+    done = Done([], [], None)
+    try:
+        total, rows = _answers(shim, path, choice, {} if cause is None else {"cause": cause})
+        with Ongoing(what, total) as ongoing:
+            done = done._replace(broken_off=_sorted_out(rows, done, ongoing))
+    except KeyboardInterrupt:
+        done = done._replace(broken_off=BrokenOff("stopped; groups under way are brought to an end, no others begun"))
+    return Done(sorted(done.rows, key=_name), sorted(done.not_done, key=_name), done.broken_off)
+
+
+def _answers(shim: RunningShim, path: str, choice: Chosen, why: Row) -> tuple[int, Iterable[Row]]:
+    """How many groups there are, and what becomes of each."""
+    if not choice.names:
+        return shim.post(path, {**choice.question, **why})
+    parts = in_parts(choice.names)
+    # The first is asked for now: where there is no shim, nothing has begun.
+    first = shim.post(path, {"groups": next(parts), **why}).rows
+    rest = (shim.post(path, {"groups": part, **why}).rows for part in parts)
+    return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest))
+
+
+def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOff | None:
+    """Why it broke off, or None."""
+    try:
+        for row in rows:
+            (done.not_done if "error" in row else done.rows).append(row)
+            ongoing.advance(1)
+    except (BrokenOff, NotDone) as error:
+        return BrokenOff(str(error))
+    return None
+
+
+def _name(row: Row) -> str:
+    return str(row["group"])
+
+
+def tell(done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool) -> None:
+    """What was done on standard output, what was not on standard error. Raises what it broke off with; exits with 1
+    where something was not done.
+    """
+    if json_wanted:
+        print_json({"groups": done.rows, "not_done": done.not_done})
+    else:
+        if done.rows:
+            show(done.rows)
+        elif not done.not_done and done.broken_off is None:
+            click.echo("no group", err=True)
+        for row in done.not_done:
+            click.echo(f"{shown(row['group']) or '(no name)'}: {row['kind']}: {shown(row['error'])}", err=True)
+    if done.broken_off is not None:
+        raise done.broken_off
+    if done.not_done:
+        sys.exit(SOMETHING_WRONG)
+
+
+def may_move(question: str, groups: Sequence[str], *, yes: bool) -> None:
+    """Asks on a terminal, where it is more than one. Raises Refused for a no."""
+    if yes or len(groups) < 2 or not sys.stdin.isatty():
+        return
+    for group in groups:
+        click.echo(f"  {shown(group)}", err=True)
+    if not click.confirm(question, err=True):
+        raise Refused("nothing was done")

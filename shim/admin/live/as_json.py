@@ -1,0 +1,69 @@
+"""Groups as the admin interface and ``--json`` show them; everything is ASCII, in one line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused
+
+REFUSED = "refused"
+NOT_KNOWN = "not known"
+FAILED = "failed"
+
+_ROWS_A_PIECE = 500
+
+Row = dict[str, Any]
+"""Of one group; with ``error`` (a line) and ``kind`` (one of the three above) where it could not be done."""
+
+
+def status_row(status: GroupStatus) -> Row:
+    return {
+        "group": status.group,
+        "offsets_storage": status.storage,
+        "dual_commit_enabled": status.dual_commit,
+        "state": status.state,
+        "members": status.members,
+        "changed_ms": status.changed_ms,
+        "cause": status.cause,
+    }
+
+
+def planned_row(planned: Planned) -> Row:
+    return planned._asdict()
+
+
+def offsets_rows(offsets: Mapping[tuple[str, int], int]) -> list[Row]:
+    """By topic and partition."""
+    return [{"topic": topic, "partition": at, "offset": offset} for (topic, at), offset in sorted(offsets.items())]
+
+
+def refused_row(group: str, error: Refused | NotKnown) -> Row:
+    if isinstance(error, NotKnown):
+        return {"group": group, "error": one_line(error) or "there is no such group", "kind": NOT_KNOWN}
+    return {"group": group, "error": one_line(error), "kind": REFUSED}
+
+
+def failed_row(group: str, reason: str) -> Row:
+    return {"group": group, "error": reason, "kind": FAILED}
+
+
+def encoded(document: object) -> bytes:
+    """Without an end of line."""
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
+def list_in_pieces(document: Row, name: str, rows: Iterable[Row]) -> Iterator[bytes]:
+    """``document``, and in it at last the list ``name`` of all ``rows``: each piece is some milliseconds' work."""
+    left = iter(rows)
+    separator = encoded({**document, name: []})[:-2]
+    while some := list(itertools.islice(left, _ROWS_A_PIECE)):
+        yield separator + encoded(some)[1:-1]
+        separator = b","
+    yield b"]}" if separator == b"," else separator + b"]}"
+
+
+def one_line(error: object) -> str:
+    return " ".join(str(error).split())

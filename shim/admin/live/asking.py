@@ -1,0 +1,128 @@
+"""The commands' side of the admin interface."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.live.as_json import Row, encoded
+from shim.admin.live.guarding import JSON
+from shim.admin.live.migrating import NotKnown
+from shim.config import HostPort
+from shim.upstream import reason_of
+
+_CONNECT_SECONDS: Final = 10.0
+_SILENT_SECONDS: Final = 75.0  # a shim gives up what only looks after a minute, and sends an empty line while it moves
+_LONGEST_LINE: Final = 1 << 20
+_MOST_NAMES: Final = 500
+_MOST_BYTES: Final = 256 << 10
+
+
+class Answers(NamedTuple):
+    """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before."""
+
+    groups: int
+    rows: Iterator[Row]
+
+
+class RunningShim:
+    """At its admin port. Methods raise NotDone, with a line, where there is none, or it does not do what is asked."""
+
+    def __init__(self, address: HostPort) -> None:
+        self._address = address
+
+    def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
+        """The document. Raises NotKnown besides."""
+        response = self._sent("GET", f"{path}?{urlencode(query)}" if query else path)
+        with response:
+            return self._document(response)
+
+    def post(self, path: str, question: Row) -> Answers:
+        """The groups that ``question`` is about, as each is done."""
+        response = self._sent("POST", path, encoded(question))
+        try:
+            begun = json.loads(response.readline(_LONGEST_LINE))
+            return Answers(begun["groups"], self._rows(response, begun["groups"]))
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+            response.close()
+            raise self._is_no_shim() from None
+
+    def _rows(self, response: http.client.HTTPResponse, groups: int) -> Iterator[Row]:
+        done = 0
+        with response:
+            try:
+                while line := response.readline(_LONGEST_LINE):
+                    if line == b"\n":
+                        continue
+                    row: Row = json.loads(line)
+                    if "done" in row:
+                        return
+                    yield row
+                    done += 1
+                why = "it stopped, or the connection was cut"
+            except OSError as error:
+                why = reason_of(error)
+            except (http.client.HTTPException, ValueError):
+                why = "what it sent cannot be read"
+        raise BrokenOff(f"the shim at {self._address} told of {done} of {groups} groups: {why}")
+
+    def _sent(self, method: str, path: str, body: bytes | None = None) -> http.client.HTTPResponse:
+        """The answer, where it is one of success."""
+        connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
+        try:
+            connection.connect()
+            connection.sock.settimeout(_SILENT_SECONDS)
+            # An address, as a name need not be one that the shim knows for its own.
+            host, port = connection.sock.getpeername()[:2]
+            headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+        except OSError as error:
+            connection.close()
+            raise NotDone(
+                f"no shim answers at {self._address}: {reason_of(error)}. Does it run, with --admin {self._address}?"
+            ) from error
+        except http.client.HTTPException:
+            connection.close()
+            raise self._is_no_shim() from None
+        if response.status != http.HTTPStatus.OK:
+            with response:
+                reason = self._reason(response)
+            raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
+        return response
+
+    def _document(self, response: http.client.HTTPResponse) -> Any:
+        try:
+            return json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            raise self._is_no_shim() from None
+
+    def _reason(self, response: http.client.HTTPResponse) -> str:
+        document = self._document(response)
+        reason = document.get("error") if isinstance(document, dict) else None
+        if not isinstance(reason, str):
+            raise self._is_no_shim()
+        return reason
+
+    def _is_no_shim(self) -> NotDone:
+        return NotDone(f"what answers at {self._address} is not the admin interface of a shim")
+
+
+def in_parts(names: Iterable[str]) -> Iterator[list[str]]:
+    """As many at a time as a request may name."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        # Escaped, a character may take six bytes for each of its own.
+        room = 6 * len(name.encode()) + 3
+        if part and (len(part) == _MOST_NAMES or size + room > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += room
+    if part:
+        yield part

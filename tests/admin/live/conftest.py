@@ -1,0 +1,22 @@
+"""An admin interface on a free loopback port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from shim.admin.live.serving import serve_admin
+from shim.config import HostPort
+from tests.admin.live.moved import Moved
+
+
+@pytest.fixture
+def moved() -> Moved:
+    return Moved()
+
+
+@pytest.fixture
+async def port(moved: Moved) -> AsyncIterator[int]:
+    async with serve_admin(HostPort("127.0.0.1", 0), moved) as port:
+        yield port

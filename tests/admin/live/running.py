@@ -1,0 +1,90 @@
+"""An admin interface in a thread of its own, and the commands that talk to it as their users run them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Final
+
+from click.testing import CliRunner
+
+from shim.admin.live.serving import serve_admin
+from shim.config import HostPort
+from shim.main import cli
+from tests.admin.live.moved import Moved
+from tests.admin.running import Result
+
+TIME_LIMIT_SECONDS: Final = 30
+
+
+@contextmanager
+def admin_of(moved: Moved) -> Iterator[str]:
+    """Gives its address."""
+    found: Future[int] = Future()
+    stop = asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with serve_admin(HostPort("127.0.0.1", 0), moved) as port:
+            found.set_result(port)
+            await stop.wait()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{found.result(TIME_LIMIT_SECONDS)}"
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(TIME_LIMIT_SECONDS)
+
+
+def offset_shim(*args: str) -> Result:
+    """In this process; whatever it raises beside its exit status fails the test."""
+    result = CliRunner().invoke(cli, args, catch_exceptions=False)
+    return Result(result.exit_code, result.stdout, result.stderr)
+
+
+def in_a_process(*args: str, answers: str | None = None) -> Result:
+    """``answers``: typed at a terminal that is its standard input and error; without, standard input is none."""
+    command = [sys.executable, "-m", "shim.main", *args]
+    if answers is None:
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=TIME_LIMIT_SECONDS
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+    return _at_a_terminal(command, answers)
+
+
+def _at_a_terminal(command: Sequence[str], answers: str) -> Result:
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, answers.encode())
+        child = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True)
+        os.close(theirs)
+        told: list[bytes] = []
+        reading = threading.Thread(target=_read_all, args=(ours, told))
+        reading.start()
+        stdout, _ = child.communicate(timeout=TIME_LIMIT_SECONDS)
+        reading.join(TIME_LIMIT_SECONDS)
+    finally:
+        os.close(ours)
+    return Result(child.returncode, stdout, b"".join(told).decode())
+
+
+def _read_all(terminal: int, told: list[bytes]) -> None:
+    while True:
+        try:
+            piece = os.read(terminal, 65_536)
+        except OSError:  # EIO: nobody is at the other end any more
+            return
+        told.append(piece)

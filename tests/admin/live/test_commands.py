@@ -1,0 +1,381 @@
+"""`offset-shim groups` and `offset-shim migrate`, at an admin interface with groups that are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+
+from shim.admin.commands import running_shim
+from shim.admin.live import asking
+from shim.admin.live.migrating import GroupStatus
+from shim.demo.parts import free_port
+from shim.main import cli
+from tests.admin.live.moved import Moved
+from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
+from tests.admin.live.test_choosing import NAMES
+
+
+@pytest.fixture
+def moved() -> Moved:
+    return Moved()
+
+
+@pytest.fixture
+def admin(moved: Moved) -> Iterator[str]:
+    with admin_of(moved) as address:
+        yield address
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_a_list(moved: Moved, admin: str) -> None:
+    assert offset_shim("groups", "list", "--admin", admin) == (0, "", "no group\n")
+    moved.add("web", "etl-1")
+    moved.add("etl-2", storage="kafka")
+    assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
+        "GROUP  OFFSETS.STORAGE  STATE   MEMBERS",
+        "etl-1  upstream         Stable        2",
+        "etl-2  kafka            Stable        2",
+        "web    upstream         Stable        2",
+    ]
+    listed = offset_shim("groups", "list", "--pattern", "etl-*", "--json", "--admin", admin)
+    assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]
+
+
+def test_one_group(moved: Moved, admin: str) -> None:
+    moved.add("g")
+    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines() == [
+        "group: g",
+        "offsets.storage: upstream",
+        "dual.commit.enabled: false",
+        "state: Stable, 2 members",
+        "TOPIC   PARTITION               OFFSET",
+        "bills           0                    0",
+        "orders          2  9223372036854775807",
+        "orders         10                    7",
+    ]
+    described = offset_shim("groups", "describe", "g", "--json", "--admin", admin).json
+    assert described["offsets"][-1] == {"topic": "orders", "partition": 10, "offset": 7}
+    assert offset_shim("groups", "describe", "nobody", "--admin", admin) == (1, "", "Error: there is no group nobody\n")
+
+
+def test_a_plan(moved: Moved, admin: str) -> None:
+    moved.add("etl-1", "etl-2")
+    moved.add("web", storage="kafka")
+    assert offset_shim("migrate", "plan", "--admin", admin) == (
+        0,
+        "GROUP  STATE   MEMBERS  HERE  OFFSETS  HINDRANCE\n"
+        "etl-1  Stable        2     1        3\n"
+        "etl-2  Stable        2     1        3\n",
+        "",
+    )
+    moved.refused["etl-2"] = "a member is elsewhere"
+    planned = offset_shim("migrate", "plan", "--pattern", "*", "--json", "--admin", admin)
+    assert planned.status == 1
+    assert [row["hindrance"] for row in planned.json["groups"]] == ["", "a member is elsewhere"]
+    assert offset_shim("migrate", "plan", "etl-1", "--admin", admin).status == 0
+
+
+def test_status(moved: Moved, admin: str) -> None:
+    moved.add("g", "h")
+    offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
+    assert offset_shim("migrate", "status", "--admin", admin).stdout.splitlines() == [
+        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  STATE   MEMBERS  SINCE                     CAUSE",
+        "g      kafka            false                Stable        2  2023-11-14T22:13:20.000Z  change\\x1b[2J 4711",
+        "h      upstream         false                Stable        2  -                         it was there",
+    ]
+    one = offset_shim("migrate", "status", "h", "--json", "--admin", admin).json
+    assert ([row["group"] for row in one["groups"]], one["not_done"]) == (["h"], [])
+
+
+# --- what is done ----------------------------------------------------------------------------------------------------
+
+
+def test_there_and_back(moved: Moved, admin: str) -> None:
+    moved.add("g")
+    started = offset_shim("migrate", "start", "g", "--json", "--admin", admin)
+    assert started.status == 0
+    assert started.json["not_done"] == []
+    (row,) = started.json["groups"]
+    assert (row["group"], row["offsets_storage"], row["cause"]) == ("g", "kafka", "migrate start")
+    assert offset_shim("migrate", "rollback", "g", "--admin", admin).stdout.splitlines()[1].split()[:2] == [
+        "g",
+        "upstream",
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name] + ["-x", "\n", "\x1b[2J"])
+def test_any_name(moved: Moved, admin: str, name: str) -> None:
+    moved.add(name, "another")
+    started = offset_shim("migrate", "start", "--json", "--admin", admin, "--", name)
+    assert (started.status, [row["group"] for row in started.json["groups"]]) == (0, [name])
+    shown = offset_shim("migrate", "status", "--admin", admin, "--", name)
+    assert len(shown.stdout.splitlines()) == 2
+    assert "\x1b" not in shown.stdout
+    assert offset_shim("groups", "describe", "--json", "--admin", admin, "--", name).json["group"] == name
+
+
+def test_what_is_refused_is_told_beside_what_is_done(moved: Moved, admin: str) -> None:
+    moved.add("a", "b", "c")
+    moved.refused["b"] = "a member is elsewhere"
+    moved.broken.add("c")
+    started = offset_shim("migrate", "start", "a", "b", "c", "nobody", "--admin", admin)
+    assert started.status == 1
+    assert [line.split()[0] for line in started.stdout.splitlines()] == ["GROUP", "a"]
+    assert started.stderr.splitlines() == [
+        "b: refused: a member is elsewhere",
+        "c: failed: failed, the shim's log says why",
+        "nobody: not known: there is no group nobody",
+    ]
+    again = offset_shim("migrate", "start", "b", "nobody", "--json", "--admin", admin)
+    assert again.status == 1
+    assert (again.json["groups"], again.stderr) == ([], "")
+    assert [row["kind"] for row in again.json["not_done"]] == ["refused", "not known"]
+
+
+def test_patterns_and_all(moved: Moved, admin: str) -> None:
+    moved.add("etl-1", "etl-2", "web")
+    assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin).status == 0
+    assert sorted(moved.begun) == ["etl-1", "etl-2"]
+    assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin) == (0, "", "no group\n")
+    unfit = offset_shim("migrate", "start", "--pattern", "elt-?", "--admin", admin)
+    assert unfit == (2, "", "Error: no group fits elt-?\n")
+    assert offset_shim("migrate", "rollback", "--all", "--admin", admin).status == 0
+    assert {each.storage for each in moved.groups.values()} == {"upstream"}
+    assert offset_shim("migrate", "rollback", "--all", "--json", "--admin", admin).json == {
+        "groups": [],
+        "not_done": [],
+    }
+
+
+def test_many_groups(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"g{n:04}-" + "ü" * 60 for n in range(2_000)]
+    moved.add(*names)
+    monkeypatch.setattr("shim.admin.commands.console._LINE_EVERY_S", 0.0)
+    started = offset_shim("migrate", "start", *names, "--json", "--admin", admin)
+    assert started.status == 0
+    assert [row["group"] for row in started.json["groups"]] == names
+    assert started.stderr.splitlines()[-1] == "start: 100 %"
+    assert len(started.stderr.splitlines()) == 2_000
+    assert len(offset_shim("migrate", "status", "--json", "--admin", admin).json["groups"]) == 2_000
+
+
+# --- who asks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "status", "done"), [("y\n", 0, 2), ("n\n", 2, 0)])
+def test_it_asks_on_a_terminal(moved: Moved, admin: str, answer: str, status: int, done: int) -> None:
+    moved.add("etl-1", "etl-2")
+    result = in_a_process("migrate", "start", "--all", "--admin", admin, answers=answer)
+    assert "  etl-1\r\n  etl-2\r\nTake over 2 groups? [y/N]:" in result.stderr
+    assert (result.status, len(moved.begun)) == (status, done)
+
+
+@pytest.mark.parametrize("args", [["etl-1"], ["--all", "--yes"]])
+def test_it_does_not_ask_about_one_group_nor_with_yes(moved: Moved, admin: str, args: list[str]) -> None:
+    moved.add("etl-1", "etl-2")
+    result = in_a_process("migrate", "start", *args, "--admin", admin, answers="")
+    assert result.status == 0
+    assert "[y/N]" not in result.stderr
+    assert moved.begun
+
+
+def test_it_does_not_ask_where_there_is_no_terminal(moved: Moved, admin: str) -> None:
+    moved.add("etl-1", "etl-2")
+    assert in_a_process("migrate", "start", "--all", "--admin", admin).status == 0
+    assert len(moved.begun) == 2
+
+
+def test_a_bar_on_a_terminal(moved: Moved, admin: str) -> None:
+    moved.add("etl-1", "etl-2")
+    assert "start" in in_a_process("migrate", "start", "etl-1", "--admin", admin, answers="").stderr
+    assert in_a_process("migrate", "start", "etl-2", "--admin", admin).stderr == ""
+
+
+# --- bad usage, and no shim ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["migrate", "start"], "Which groups?"),
+        (["migrate", "rollback"], "Which groups?"),
+        (["migrate", "start", "g", "--all"], "one of them"),
+        (["migrate", "plan", "--pattern", "*", "--all"], "one of them"),
+        (["migrate", "status", "--admin", "nowhere"], "is not host:port"),
+        (["migrate", "start", "\udc80"], "not UTF-8"),
+        (["migrate", "start", "--all", "--cause", "\udc80"], "not UTF-8"),
+        (["groups", "list", "--pattern", "\udc80"], "not UTF-8"),
+        (["groups", "describe", "\udc80"], "not UTF-8"),
+        (["groups", "describe"], "Missing argument"),
+        (["groups", "describe", "a", "b"], "unexpected extra argument"),
+    ],
+)
+def test_bad_usage(args: list[str], told: str) -> None:
+    result = offset_shim(*args)
+    assert (result.status, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+def test_what_the_shim_does_not_take(admin: str) -> None:
+    result = offset_shim("migrate", "start", "x" * 40_000, "--admin", admin)
+    assert result == (2, "", "Error: a group's name is longer than 32767 bytes\n")
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], ["groups", "describe", "g"], ["migrate", "start", "g"]])
+def test_no_shim_there(command: list[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    expected = f"Error: no shim answers at {address}: Connection refused. Does it run, with --admin {address}?\n"
+    assert offset_shim(*command, "--admin", address) == (2, "", expected)
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], ["groups", "describe", "g"], ["migrate", "start", "g"]])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"220 mail.example.org ESMTP\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+        b"HTTP/1.0 404 Not Found\r\n\r\n<html>",
+        b"HTTP/1.0 403 Forbidden\r\n\r\n[]",
+    ],
+)
+def test_something_else_is_there(command: list[str], answer: bytes) -> None:
+    with answering(answer) as address:
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    assert result.stderr.startswith(("Error: what answers at ", "Error: no shim answers at "))
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_SILENT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        result = offset_shim("groups", "list", "--admin", address)
+    assert result.status == 2
+    assert result.stderr.startswith(f"Error: no shim answers at {address}: timed out.")
+
+
+HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
+ROW = (
+    b'{"group":"a","offsets_storage":"kafka","dual_commit_enabled":false,"state":"Empty","members":0,'
+    b'"changed_ms":null,"cause":""}\n'
+)
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n\n", b'{"group":"b","offs', b"nonsense\n"])
+def test_a_shim_that_goes_away_in_the_middle(rest: bytes) -> None:
+    """What it has told is shown all the same."""
+    with answering(HEAD + b'{"groups":2}\n' + ROW + rest) as address:
+        result = offset_shim("migrate", "start", "a", "b", "--admin", address)
+    assert result.status == 1
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["GROUP", "a"]
+    assert result.stderr.startswith(f"Error: the shim at {address} told of 1 of 2 groups: ")
+
+
+def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "_MOST_NAMES", 1)
+    with answering(HEAD + b'{"groups":1}\n' + ROW + b'{"done":1}\n') as address:
+        result = offset_shim("migrate", "start", "a", "b", "--json", "--admin", address)
+    assert result.status == 1
+    assert [row["group"] for row in result.json["groups"]] == ["a"]
+    assert result.stderr.startswith(f"Error: no shim answers at {address}")
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Takes one request, answers so, and closes the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_one() -> None:
+            connection, _ = listening.accept()
+            listening.close()
+            with connection:
+                read = b""
+                while b"\r\n\r\n" not in read and (piece := connection.recv(65_536)):
+                    read += piece
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):
+                    pass
+
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        thread = threading.Thread(target=answer_one)
+        thread.start()
+        try:
+            yield address
+        finally:
+            thread.join(30)
+
+
+class Awaited(Moved):
+    """Its moves are seen, and let go on, from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way, self.ended = threading.Event(), threading.Event()
+
+    async def start(self, group: str, cause: str) -> GroupStatus:
+        self.loop = asyncio.get_running_loop()
+        self.under_way.set()
+        try:
+            return await super().start(group, cause)
+        finally:
+            self.ended.set()
+
+
+def test_ctrl_c() -> None:
+    moved = Awaited()
+    moved.add("g")
+    moved.held["g"] = asyncio.Event()
+    with admin_of(moved) as address:
+        command = [sys.executable, "-m", "shim.main", "migrate", "start", "g", "--json", "--admin", address]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert moved.under_way.wait(TIME_LIMIT_SECONDS)
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
+        moved.loop.call_soon_threadsafe(moved.held["g"].set)
+        assert moved.ended.wait(TIME_LIMIT_SECONDS)
+    assert child.returncode == 1
+    assert json.loads(stdout) == {"groups": [], "not_done": []}
+    assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
+    assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["groups"], ["groups", "list"], ["groups", "describe"]]
+    + [["migrate", *rest] for rest in ([], ["plan"], ["status"], ["start"], ["rollback"])],
+    ids=" ".join,
+)
+def test_every_help_has_an_example_that_is_understood(command: list[str]) -> None:
+    text = offset_shim(*command, "--help").stdout
+    examples = [line.partition("#")[0].strip() for line in text.splitlines() if line.strip().startswith("offset-shim")]
+    assert examples
+    for example in examples:
+        for one in example.split(" && "):
+            _, group, name, *args = one.split()
+            found = cli.commands[group]
+            assert isinstance(found, click.Group)
+            found.commands[name].make_context(name, args)
+
+
+def test_the_default_is_on_loopback() -> None:
+    assert running_shim.DEFAULT_ADMIN == "127.0.0.1:9644"
+    assert running_shim.DEFAULT_ADMIN in (Path(__file__).parents[3] / "docs" / "admin.md").read_text()

@@ -1,0 +1,61 @@
+"""`offset-shim serve --admin`: the port is there when the shim is ready, and gone before it ends."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shim.demo.parts import Broker, StartFailed, free_port
+from tests.admin.live.running import in_a_process
+from tests.serve.test_start import ONE_PARTITION, refused, serve
+from tests.shim_process import Shim
+
+
+def admin_shim(broker: Broker, data_dir: Path, address: str) -> Shim:
+    return Shim(broker.bootstrap_servers, data_dir, args=["--admin", address, *ONE_PARTITION], start_timeout=30)
+
+
+def test_groups_of_a_running_shim(broker: Broker, tmp_path: Path, fresh_name: Callable[[], str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with admin_shim(broker, tmp_path / "data", address) as shim:
+        assert in_a_process("groups", "list", "--json", "--admin", address).json["groups"] == []
+        assert in_a_process("migrate", "start", fresh_name(), "--admin", address).status == 1
+        with socket.create_connection(("127.0.0.1", int(address.partition(":")[2]))):
+            assert shim.stop() == 0  # who says nothing holds nobody up
+        assert in_a_process("groups", "list", "--admin", address).status == 2
+    assert f"admin interface on {address}" in shim.log()
+    assert "Traceback" not in shim.log()
+
+
+def test_an_admin_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        shim = admin_shim(broker, tmp_path / "data", address)
+        with pytest.raises(StartFailed):
+            shim.start()
+    assert shim.returncode == 1
+    assert f"Error: cannot listen on {address}: Address already in use" in shim.log()
+    assert "Traceback" not in shim.log()
+
+
+def test_no_admin_port_without_a_word_of_it(broker: Broker, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=ONE_PARTITION) as shim:
+        loaded = Path(f"/proc/{shim.pid}/maps").read_text()
+        assert "uvloop" in loaded
+        assert "aiohttp" not in loaded
+        assert "admin interface" not in shim.log()
+
+
+def test_an_admin_address_that_is_none(tmp_path: Path) -> None:
+    error = refused(serve(tmp_path / "data", "127.0.0.1:1", 19_092, "--admin", "9644"))
+    assert error.startswith("Error: --admin: '9644' is not host:port")
+
+
+def test_commands_do_without_the_server() -> None:
+    """It takes a quarter of a second to import."""
+    code = "import sys; import shim.main; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([*serve(Path(), "", 0)[:1], "-c", code], timeout=30).returncode == 0
