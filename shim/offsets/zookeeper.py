@@ -1,0 +1,120 @@
+"""Offsets in ZooKeeper, where the consumers of Kafka 0.8 to 1.1 keep them (``offsets.storage=zookeeper``)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from compat import zookeeper as layout
+from shim.offsets.ensemble import Ensemble
+from shim.offsets.in_store_words import in_store_words
+from shim.offsets.store import (
+    ABSENT,
+    GroupOffsets,
+    LoadProgress,
+    Partition,
+    StoredOffset,
+    StoreUnreadable,
+)
+from shim.offsets.zookeeper_commit import commit
+from shim.offsets.zookeeper_deletion import delete_group, delete_offsets
+
+_GROUPS_AT_ONCE: Final = 100
+
+
+class _Place(NamedTuple):
+    """A znode that says an offset. One in the layout of 0.7 is read only: what is written stands beside it."""
+
+    group: str
+    partition: Partition
+    path: str
+    writable: bool
+
+
+class ZooKeeperOffsets:
+    """An :class:`shim.offsets.store.OffsetStore`. ``ensemble`` is started, and whoever did that closes it.
+
+    A version is the znode's: it counts what was written since the znode was created. Where somebody deletes a znode and
+    creates it anew, it begins at 0 again, and can be the one that is expected.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+
+    async def fetch(self, group: str, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
+        """All that was written before, by whomever; what is written meanwhile may be among it or not.
+
+        Raises :class:`StoreUnreadable` where one znode of these topics says no offset.
+        """
+        layout.group_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            if topics is None:
+                topics = await self._ensemble.children(layout.offsets_path(group))
+            (found,) = await self._read([(group, topics)])
+        for path, why in found.unreadable.items():
+            raise StoreUnreadable(f"{path}: {why}")
+        return dict(found.offsets)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> dict[Partition, int]:
+        """All or none, where ZooKeeper takes all of them in one request (some 6,000); where not, in as many as needed,
+        in the order given."""
+        return await commit(self._ensemble, group, offsets)
+
+    async def delete(self, group: str, partitions: Collection[Partition] | None = None) -> None:
+        """Topic and group go too where nothing is left in them. What is not of the old consumers stays, and what it
+        is in."""
+        if partitions is None:
+            await delete_group(self._ensemble, group)
+        else:
+            await delete_offsets(self._ensemble, group, partitions)
+
+    async def groups(self) -> list[str]:
+        """Those without offsets among them."""
+        with in_store_words():
+            await self._ensemble.sync()
+            return sorted(await self._ensemble.children(layout.CONSUMERS))
+
+    async def load(
+        self, progress: Callable[[LoadProgress], None] | None = None
+    ) -> AsyncIterator[Sequence[GroupOffsets]]:
+        groups = await self.groups()
+        offsets = 0
+        for first in range(0, len(groups), _GROUPS_AT_ONCE):
+            portion = groups[first : first + _GROUPS_AT_ONCE]
+            with in_store_words():
+                topics = await self._ensemble.children_many([layout.offsets_path(group) for group in portion])
+                loaded = await self._read(list(zip(portion, topics, strict=True)))
+            offsets += sum(len(each.offsets) for each in loaded)
+            yield loaded
+            if progress is not None:
+                progress(LoadProgress(first + len(portion), len(groups), offsets))
+
+    async def close(self) -> None:
+        """Nothing is kept here."""
+
+    async def _read(self, groups: Sequence[tuple[str, Collection[str]]]) -> list[GroupOffsets]:
+        """The offsets of these topics of each group."""
+        wanted = [(group, topic) for group, topics in groups for topic in topics]
+        paths = [layout.topic_path(group, topic) for group, topic in wanted]
+        names = await self._ensemble.children_many(paths)
+        unreadable: dict[str, dict[str, str]] = {}
+        places: list[_Place] = []
+        for (group, topic), path, children in zip(wanted, paths, names, strict=True):
+            chosen = layout.choose(children)
+            for number, name in chosen.names.items():
+                places.append(_Place(group, (topic, number), f"{path}/{name}", name == str(number)))
+            for name, why in chosen.strange.items():
+                unreadable.setdefault(group, {})[f"{path}/{name}"] = why
+        offsets: dict[str, dict[Partition, StoredOffset]] = {}
+        for place, znode in zip(places, await self._ensemble.get_many([each.path for each in places]), strict=True):
+            if znode is None:
+                continue  # deleted since
+            try:
+                offset = layout.parse_offset(znode.data)
+            except layout.NotAnOffset as error:
+                unreadable.setdefault(place.group, {})[place.path] = str(error)
+            else:
+                version = znode.version if place.writable else ABSENT
+                offsets.setdefault(place.group, {})[place.partition] = StoredOffset(offset, version)
+        return [GroupOffsets(group, offsets.get(group, {}), unreadable.get(group, {})) for group, _ in groups]

@@ -1,0 +1,247 @@
+"""Sessions of a real ZooKeeper that end, servers that go, come back and hang."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from kazoo.exceptions import ConnectionLoss
+
+from shim.demo.parts import ZooKeeper
+from shim.offsets.ensemble import Ensemble
+from shim.offsets.znodes import EnsembleUnavailable, SessionEvent, Set
+from tests.offsets.conftest import TIMEOUT_S, kazoo
+from tests.offsets.events import Events
+from tests.offsets.hanging import hanging
+
+CONNECTED, SUSPENDED, LOST = SessionEvent.CONNECTED, SessionEvent.SUSPENDED, SessionEvent.LOST
+
+SESSION_MS = 3_000
+REQUEST_MS = 400
+
+
+@pytest.fixture
+async def hasty(connect: str) -> AsyncIterator[Ensemble]:
+    """One with short time-outs, in a chroot with a znode `/z`."""
+    ensemble = Ensemble(connect, session_timeout_ms=SESSION_MS, request_timeout_ms=REQUEST_MS)
+    await ensemble.start(TIMEOUT_S, make_chroot=True)
+    await ensemble.create("/z", b"old")
+    try:
+        yield ensemble
+    finally:
+        await ensemble.close()
+
+
+async def value(ensemble: Ensemble) -> bytes:
+    found = await ensemble.get("/z")
+    assert found is not None
+    return found.data
+
+
+async def test_the_first_connection_is_heard_of_by_who_listens_before(connect: str) -> None:
+    ensemble = Ensemble(connect)
+    events = Events(ensemble)
+    ids = [ensemble.session_id]
+    await ensemble.start(TIMEOUT_S, make_chroot=True)
+    assert await events.next() is CONNECTED
+    ids.append(ensemble.session_id)
+    await ensemble.close()
+    ids.append(ensemble.session_id)
+    assert [each is None for each in ids] == [True, False, True]
+    assert events.none_left
+
+
+async def test_ephemeral_znodes_go_with_the_session(connect: str, ensemble: Ensemble) -> None:
+    other = Ensemble(connect)
+    await other.start(TIMEOUT_S)
+    await other.create("/e", ephemeral=True)
+    found = await ensemble.get("/e")
+    assert found is not None
+    assert found.ephemeral_owner == other.session_id != ensemble.session_id
+    await other.close()
+    assert await ensemble.get("/e") is None
+
+
+async def test_an_expired_session(ensemble: Ensemble, connect: str) -> None:
+    """It is expired as ZooKeeper's own tests do it: somebody takes the session over, and closes it."""
+    events = Events(ensemble)
+    first = ensemble.session_id
+    await ensemble.create("/e", ephemeral=True)
+    await ensemble.create("/stays", b"1")
+    client = ensemble._session.client
+    assert client is not None
+    with kazoo(connect, client_id=client.client_id) as same:
+        assert same.client_id[0] == first
+    heard = [await events.next()]
+    while heard[-1] is not CONNECTED or LOST not in heard:
+        heard.append(await events.next())
+    assert heard[-2:] == [LOST, CONNECTED]
+    assert ensemble.session_id not in (None, first)
+    assert await ensemble.get("/e") is None
+    await ensemble.create("/e", ephemeral=True)
+    assert await ensemble.set("/stays", b"2") == 1
+
+
+async def test_a_server_that_is_stopped_and_started_again(zookeeper: ZooKeeper, ensemble: Ensemble) -> None:
+    events = Events(ensemble)
+    session = ensemble.session_id
+    await ensemble.create("/e", ephemeral=True)
+    await asyncio.to_thread(zookeeper.stop)
+    assert await events.next() is SUSPENDED
+    assert ensemble.session_id is None
+    await asyncio.to_thread(zookeeper.start)
+    assert await ensemble.get("/e") is not None, "a request waits for the connection"
+    assert await events.next() is CONNECTED
+    assert ensemble.session_id == session
+    assert events.none_left
+
+
+async def test_a_server_that_is_away(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    """What was given up is not done when it comes back."""
+    events = Events(hasty)
+    await asyncio.to_thread(zookeeper.stop)
+    assert await events.next() is SUSPENDED
+    begun = time.monotonic()
+    with pytest.raises(EnsembleUnavailable, match=r"/z: ZooKeeper at .* cannot be reached"):
+        await hasty.set("/z", b"given up")
+    with pytest.raises(EnsembleUnavailable):
+        await hasty.multi([Set("/z", b"given up")])
+    with pytest.raises(EnsembleUnavailable):
+        await hasty.get_many(["/z"] * 1000)
+    assert time.monotonic() - begun < 3 * REQUEST_MS / 1000 + 1
+    await asyncio.to_thread(zookeeper.start)
+    await events.connected()
+    assert await value(hasty) == b"old"
+    assert await hasty.set("/z", b"new") == 1
+
+
+async def test_kazoo_keeps_nothing_for_the_next_connection(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    """Also where the connection goes between our look at it and the request."""
+    events = Events(hasty)
+    client = hasty._session.client
+    assert client is not None
+    chroot = hasty.connect.partition("/")[2]
+    await asyncio.to_thread(zookeeper.stop)
+    assert await events.next() is SUSPENDED
+    lost = [client.set_async(f"/{chroot}/z", b"late"), client.create_async(f"/{chroot}/late", b"")]
+    assert all(isinstance(each.exception, ConnectionLoss) for each in lost)
+    await asyncio.to_thread(zookeeper.start)
+    await events.connected()
+    assert await value(hasty) == b"old"
+    assert await hasty.children("/") == ["z"]
+
+
+async def test_requests_on_the_way_when_the_connection_goes(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    """Each of them is told: done, or nobody knows."""
+    events = Events(hasty)
+    writes = [asyncio.ensure_future(hasty.set("/z", b"%d" % number)) for number in range(2000)]
+    await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.to_thread(zookeeper.kill)
+    ended = await asyncio.gather(*writes, return_exceptions=True)
+    done = [each for each in ended if isinstance(each, int)]
+    unknown = [each for each in ended if isinstance(each, EnsembleUnavailable)]
+    assert done
+    assert unknown
+    assert len(done) + len(unknown) == 2000
+    await asyncio.to_thread(zookeeper.start)
+    await events.connected()
+    found = await hasty.get("/z")
+    assert found is not None
+    assert max(done) <= found.version <= 2000
+
+
+async def test_a_server_that_hangs(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    events = Events(hasty)
+    with hanging(zookeeper):
+        begun = time.monotonic()
+        with pytest.raises(EnsembleUnavailable, match="does not answer"):
+            await hasty.get("/z")
+        assert REQUEST_MS / 1000 <= time.monotonic() - begun < REQUEST_MS / 1000 + 1
+        with pytest.raises(EnsembleUnavailable, match="does not answer"):
+            await hasty.set("/z", b"not sent, as the one before has had no answer")
+        while await events.next() is not SUSPENDED:
+            with pytest.raises(EnsembleUnavailable):
+                await hasty.get("/z")
+    await events.connected()
+    assert await value(hasty) == b"old"
+
+
+async def test_a_server_that_hangs_while_requests_go_on(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    """They do not keep it from being noticed."""
+    events = Events(hasty)
+
+    async def go_on() -> None:
+        while True:
+            try:
+                await asyncio.gather(*(hasty.get("/z") for _ in range(100)))
+            except EnsembleUnavailable:
+                failed.set()
+
+    failed = asyncio.Event()
+    going_on = asyncio.ensure_future(go_on())
+    with hanging(zookeeper):
+        begun = time.monotonic()
+        assert await events.next() is SUSPENDED
+        assert time.monotonic() - begun < 2 * SESSION_MS / 1000
+        assert failed.is_set()
+    await events.connected()
+    going_on.cancel()
+    assert await value(hasty) == b"old"
+
+
+async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
+    with hanging(zookeeper):
+        writing = asyncio.ensure_future(hasty.set("/z", b"late"))
+        with pytest.raises(EnsembleUnavailable):
+            await hasty.get("/z")
+        with pytest.raises(EnsembleUnavailable):
+            await writing
+    assert await value(hasty) == b"late", "the server had it, and did it when it went on"
+
+
+async def test_no_server_at_the_start(zookeeper: ZooKeeper, connect: str) -> None:
+    ensemble = Ensemble(connect)
+    await asyncio.to_thread(zookeeper.stop)
+    begun = time.monotonic()
+    with pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
+        await ensemble.start(0.5)
+    assert time.monotonic() - begun < 1.5
+    await asyncio.to_thread(zookeeper.start)
+    await ensemble.start(TIMEOUT_S, make_chroot=True)
+    assert await ensemble.children("/") == []
+    await ensemble.close()
+
+
+async def test_a_server_that_hangs_at_the_start(zookeeper: ZooKeeper, connect: str) -> None:
+    ensemble = Ensemble(connect)
+    with hanging(zookeeper):
+        begun = time.monotonic()
+        with pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
+            await ensemble.start(0.5)
+        assert time.monotonic() - begun < 1.5
+    await ensemble.start(TIMEOUT_S, make_chroot=True)
+    await ensemble.close()
+
+
+async def test_closing_does_not_wait_for_a_server_that_hangs(
+    zookeeper: ZooKeeper, hasty: Ensemble, caplog: pytest.LogCaptureFixture
+) -> None:
+    with hanging(zookeeper):
+        with pytest.raises(EnsembleUnavailable):
+            await hasty.get("/z")
+        begun = time.monotonic()
+        await hasty.close(within=0.3)
+        assert time.monotonic() - begun < 1.3
+    assert "the session is left to expire" in caplog.text
+    with pytest.raises(EnsembleUnavailable, match="there is no session"):
+        await hasty.get("/z")
+    await hasty.close()
+    await hasty.start(TIMEOUT_S)
+    assert await value(hasty) == b"old"
+
+
+async def test_it_starts_once(ensemble: Ensemble) -> None:
+    with pytest.raises(RuntimeError, match="begun already"):
+        await ensemble.start(TIMEOUT_S)
