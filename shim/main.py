@@ -15,9 +15,10 @@ from pathlib import Path
 
 import click
 
-from shim.admin import configuration_options, log_commands
+from shim.admin import configuration_options, groups_commands, log_commands, migrate_commands
 from shim.config import SettingError, load_configuration, parse_host_port, parse_servers
 from shim.listener_config import listeners_of
+from shim.offsets.kazoo_client import parse_connect_string
 from shim.serve import CannotStart, DiskHangs, serve
 
 
@@ -41,12 +42,18 @@ def _naming(option: str) -> Iterator[None]:
 @click.option("--listen", required=True, metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
 @click.option("--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the log is.")
 @click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
+@click.option("--admin", metavar="H:P", help="Port for `groups` and `migrate`; whoever reaches it may use it.")
+@click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="A ZooKeeper of the shim's own: for --registrar.")
+@click.option("--registrar", is_flag=True, help="Have consumers of 0.8 to 1.1 find brokers and topics in --zookeeper.")
 @configuration_options
 def serve_command(
     bootstrap_servers: str,
     listen: str,
     data_dir: Path,
     advertised_host: str | None,
+    admin: str | None,
+    zookeeper: str | None,
+    registrar: bool,
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
@@ -63,12 +70,19 @@ def serve_command(
             bootstrap = parse_servers(bootstrap_servers)
         with _naming("--listen"):
             address = parse_host_port(listen)
+        with _naming("--admin"):
+            admin_address = None if admin is None else parse_host_port(admin)
         listening = listeners_of(configuration, address, advertised_host)
+        if registrar != (zookeeper is not None):
+            raise SettingError("--registrar and --zookeeper are of use only together")
+        with _naming("--zookeeper"):
+            if zookeeper is not None:
+                parse_connect_string(zookeeper)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
     _prefer_throughput()
     try:
-        _run(serve(bootstrap, listening, data_dir, configuration.settings, click.echo))
+        _run(serve(bootstrap, listening, data_dir, configuration.settings, click.echo, admin_address, zookeeper))
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)
@@ -90,7 +104,8 @@ def demo_command(keep: bool, json_wanted: bool) -> None:
     sys.exit(run(keep=keep, json_wanted=json_wanted))
 
 
-cli.add_command(log_commands)
+for _commands in (groups_commands, migrate_commands, log_commands):
+    cli.add_command(_commands)
 
 
 # Of malloc.h. Pieces above the first come from the system one by one, whatever is kept; the second is how much of what

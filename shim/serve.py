@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,14 @@ from shim.config import HostPort, SettingError, Settings
 from shim.following import Topics, TransactionFollower
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.migration.groups import Placements
+from shim.migration.migration import Migration
+from shim.migration.registrar import Registrar
+from shim.migration.topic_list import TopicList
 from shim.net import CannotListen, Departures, Limits, Listeners
+from shim.offsets.cluster_groups import ClusterGroups
+from shim.offsets.ensemble import Ensemble
+from shim.offsets.kept_brokers import KeptBrokers
 from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
 from shim.security.authorizer import Authorizer
 from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
@@ -32,8 +41,11 @@ LAST_WRITE_SECONDS = 3.0
 CERTIFICATE_LOOK_SECONDS = 5.0
 
 
-# The offsets and their history: a file open for each partition of each.
-TOPICS_OF_THE_LOG = 2
+# How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask again.
+LOOK_PATIENCE_SECONDS = 3.0
+
+# The offsets, their history and the shim's own state: a file open for each partition of each.
+TOPICS_OF_THE_LOG = 3
 
 
 class CannotStart(Exception):
@@ -50,11 +62,18 @@ async def serve(
     data_dir: Path,
     settings: Settings,
     ready: Callable[[str], None],
+    admin: HostPort | None = None,
+    registered_in: str | None = None,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
-    found. Raises :class:`CannotStart`.
+    found. ``admin``: where the admin interface is. ``registered_in``: the connect string of the ZooKeeper where old
+    consumers look for the cluster.
+
+    Raises :class:`CannotStart`.
     """
+    to_register = None if registered_in is None else _registered_listener(listening)
     contexts = _tls_contexts(listening, settings)
+    admin_port = _admin_port(admin)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -79,6 +98,9 @@ async def serve(
     cluster_topics = ClusterTopics(cluster, settings)
     topics = Topics(cluster_topics, settings)
     authorizer = Authorizer(cluster, settings)
+    brokers = KeptBrokers(cluster, settings)
+    placements = Placements(runtime, ClusterGroups(brokers, LOOK_PATIENCE_SECONDS), settings)
+    migration = Migration(runtime, ClusterGroups(brokers), placements, settings)
     listeners = Listeners(
         [
             (
@@ -86,11 +108,12 @@ async def serve(
                 Services(
                     runtime,
                     cluster,
-                    PortMap(each.advertised.host, each.advertised.port, each.listen.port),
+                    _port_map(each),
                     OFFERED,
                     transactions,
                     topics,
                     authorizer,
+                    placements,
                 ),
                 contexts.get(each.name),
             )
@@ -99,6 +122,15 @@ async def serve(
         limits,
         departures,
     )
+    registrar = None
+    if registered_in is not None and to_register is not None:
+        registrar = Registrar(
+            Ensemble(registered_in, session_timeout_ms=settings.zookeeper_session_timeout_ms),
+            cluster,
+            TopicList(cluster, cluster_topics, settings),
+            _port_map(to_register),
+            _own_name(data_dir),
+        )
     claimed, first_view = asyncio.Event(), asyncio.Event()
 
     async def follow(brokers: Mapping[int, HostPort]) -> None:
@@ -109,6 +141,8 @@ async def serve(
         await listeners.follow(brokers)
         if cluster.looked_up:
             first_view.set()
+            if registrar is not None:
+                registrar.heard(brokers)
 
     cluster.watch(follow)
     tasks: list[asyncio.Task[object]] = []
@@ -126,13 +160,19 @@ async def serve(
         ]
         if contexts:
             tasks.append(loop.create_task(keep_up("the look at certificates", partial(_follow_files, contexts))))
+        if registrar is not None:
+            tasks.append(loop.create_task(keep_up("the registrar", registrar.run)))
         starting = asyncio.gather(
-            _load(runtime, data_dir), _broker_ports(listeners, first_view), _admit(runtime, claimed, authorizer)
+            _load(runtime, data_dir),
+            _broker_ports(listeners, first_view),
+            _admit(runtime, claimed, authorizer),
+            _register(registrar),
         )
         if await _first_of(starting, stop, tasks):
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
-            ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
-            await _first_of(loop.create_future(), stop, tasks)
+            async with admin_port(migration):
+                ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
+                await _first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
         runtime.stop()
         await listeners.drain(settings.shutdown_drain_timeout_ms / 1000)
@@ -144,7 +184,10 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if registrar is not None:
+            await registrar.close()
         cluster_topics.close()
+        brokers.close()
         try:
             await runtime.close(LAST_WRITE_SECONDS)
         except TimeoutError:
@@ -249,11 +292,55 @@ async def _open_port(listeners: Listeners) -> None:
         raise CannotStart(str(error)) from error
 
 
+def _admin_port(address: HostPort | None) -> Callable[[Migration], AbstractAsyncContextManager[object]]:
+    """Opens it, once there is somebody to move groups. That raises :class:`CannotStart`."""
+    if address is None:
+        return lambda _: nullcontext()
+    # Only where it is wanted, and before there are clients that would wait for it: aiohttp takes its time.
+    from shim.admin.live import serving
+
+    @asynccontextmanager
+    async def port(migration: Migration) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(serving.serve_admin(address, migration))
+            except serving.CannotListen as error:
+                raise CannotStart(str(error)) from error
+            yield
+
+    return port
+
+
 async def _admit(runtime: Runtime, claimed: asyncio.Event, authorizer: Authorizer) -> None:
     """Serve groups as soon as the cluster is the right one, and it is known whether it says what clients may do."""
     await claimed.wait()
     await authorizer.known.wait()
     runtime.admit()
+
+
+def _port_map(listener: Listener) -> PortMap:
+    return PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)
+
+
+def _own_name(data_dir: Path) -> str:
+    """Of this shim and no other that runs, and the same when it is started anew: nobody shares a data directory."""
+    return f"{socket.gethostname()}:{data_dir.resolve()}"
+
+
+def _registered_listener(listening: Sequence[Listener]) -> Listener:
+    """The consumers that look in ZooKeeper speak neither TLS nor SASL."""
+    for listener in listening:
+        if listener.security_protocol == "PLAINTEXT":
+            return listener
+    raise CannotStart("--registrar is for consumers that speak PLAINTEXT alone, and no listener does")
+
+
+async def _register(registrar: Registrar | None) -> None:
+    """A ZooKeeper that is away is waited for while others are served; one that is somebody else's is a mistake."""
+    if registrar is not None:
+        await registrar.tried.wait()
+        if registrar.refused is not None:
+            raise CannotStart(registrar.refused)
 
 
 async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:

@@ -24,6 +24,7 @@ CLIENTS_2: Final = "clients-2.8.2"
 _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "java"
 _SCALA: Final = ("ScalaProducer", "HighLevelConsumer", "SimpleReader")
+_WITH_ZOOKEEPER: Final = (KAFKA_0_8, KAFKA_0_10, KAFKA_1)  # as clients
 _CODECS: Final = ("none", "gzip", "snappy", "lz4")
 _HEAP_MB: Final = 96
 _COMPILE_TIMEOUT_S: Final = 120.0
@@ -31,7 +32,9 @@ _COMPILE_TIMEOUT_S: Final = 120.0
 POM_FOLDERS.append(_FOLDER / "poms")
 
 
-def _program(release: str, main_class: str) -> Callable[[], list[str]]:
+def program(release: str, main_class: str) -> Callable[[], list[str]]:
+    """How to start it: compiled for this release, once."""
+
     def command() -> list[str]:
         jars = jar_set(release)
         # In front, so that log4j 1.2 finds its configuration, and no jar has classes of these names.
@@ -45,6 +48,8 @@ def _program(release: str, main_class: str) -> Callable[[], list[str]]:
 def _classes(jars: JarSet) -> Path:
     """The programs of this release, compiled now unless that was done before: a folder in the cache."""
     names = ["Contract", "JavaProducer", *(_SCALA if jars.name == KAFKA_0_8 else ("JavaClient",))]
+    if jars.name in _WITH_ZOOKEEPER:
+        names.append("ZooKeeperConsumer")
     sources = [_SOURCES / f"{name}.java" for name in names]
     settings = _SOURCES / "log4j.properties"
     java = java_executable()
@@ -76,30 +81,30 @@ def _compile(javac: Path, jars: JarSet, sources: list[Path], settings: Path, fol
 JAVA_CLIENTS: tuple[OldClient, ...] = (
     OldClient(
         "Scala producer 0.8.2.2",
-        _program(KAFKA_0_8, "ScalaProducer"),
+        program(KAFKA_0_8, "ScalaProducer"),
         _CODECS,
         consumes=False,
         tells_offsets=False,
         has_timestamps=False,
     ),
     OldClient(
-        "Java producer 0.8.2.2", _program(KAFKA_0_8, "JavaProducer"), _CODECS, consumes=False, has_timestamps=False
+        "Java producer 0.8.2.2", program(KAFKA_0_8, "JavaProducer"), _CODECS, consumes=False, has_timestamps=False
     ),
     OldClient(
-        "SimpleConsumer 0.8.2.2", _program(KAFKA_0_8, "SimpleReader"), _CODECS, produces=False, has_timestamps=False
+        "SimpleConsumer 0.8.2.2", program(KAFKA_0_8, "SimpleReader"), _CODECS, produces=False, has_timestamps=False
     ),
     OldClient(
         "high-level consumer 0.8.2.2",
-        _program(KAFKA_0_8, "HighLevelConsumer"),
+        program(KAFKA_0_8, "HighLevelConsumer"),
         _CODECS,
         produces=False,
         needs_zookeeper=True,
         has_timestamps=False,
     ),
-    OldClient("Java client 0.9.0.1", _program(CLIENTS_0_9, "JavaClient"), _CODECS, has_timestamps=False),
-    OldClient("Java client 0.10.2.2", _program(KAFKA_0_10, "JavaClient"), _CODECS),
-    OldClient("Java client 0.11.0.3", _program(CLIENTS_0_11, "JavaClient"), _CODECS),
-    OldClient("Java client 1.1.1", _program(KAFKA_1, "JavaClient"), _CODECS),
-    OldClient("Java client 2.8.2", _program(CLIENTS_2, "JavaClient"), _CODECS),
+    OldClient("Java client 0.9.0.1", program(CLIENTS_0_9, "JavaClient"), _CODECS, has_timestamps=False),
+    OldClient("Java client 0.10.2.2", program(KAFKA_0_10, "JavaClient"), _CODECS),
+    OldClient("Java client 0.11.0.3", program(CLIENTS_0_11, "JavaClient"), _CODECS),
+    OldClient("Java client 1.1.1", program(KAFKA_1, "JavaClient"), _CODECS),
+    OldClient("Java client 2.8.2", program(CLIENTS_2, "JavaClient"), _CODECS),
 )
 """``codecs`` of a consumer are those that it reads."""

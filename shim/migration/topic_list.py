@@ -1,0 +1,104 @@
+"""All topics that the cluster has, with their partitions and who leads them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import islice
+
+from compat.registration import Partition, Partitions
+from protocol.errors import ErrorCode
+from protocol.messages import metadata
+from shim.config import HostPort, Settings
+from shim.logged_once import LoggedOnce
+from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
+from shim.upstream.cluster_topics import TOPICS_AT_ONCE
+from shim.upstream.kept_connection import KeptConnection
+
+log = logging.getLogger(__name__)
+
+_WITH_NULL_FOR_ALL = 1
+"""The version of Metadata from which on that is how to ask for all topics."""
+
+
+class TopicList:
+    """Keeps a connection to one broker. What the shim may not describe is not in the list."""
+
+    def __init__(self, cluster: Cluster, cluster_topics: ClusterTopics, settings: Settings) -> None:
+        self._cluster = cluster
+        self._cluster_topics = cluster_topics
+        self._settings = settings
+        self._connection: KeptConnection | None = None
+        self._trouble = LoggedOnce(log)
+
+    async def look(self, known: Mapping[str, Partitions]) -> dict[str, Partitions]:
+        """As one broker says, without internal topics. Raises :class:`UpstreamError`.
+
+        That one of ``known`` is gone, or has fewer partitions than it had, is believed when all brokers say so: one
+        that has just started, or lost touch, knows too little.
+        """
+        seen = listed(await self._answer())
+        shrunk = [name for name, partitions in known.items() if len(seen.get(name, ())) < len(partitions)]
+        if shrunk:
+            said = await self._said_by_all(shrunk)
+            for name in shrunk:
+                now = said.get(name, _UNSAID)
+                if now is None:
+                    seen.pop(name, None)
+                elif now is _UNSAID or name not in seen or now.partitions > len(seen[name]):
+                    seen[name] = known[name]
+        return seen
+
+    async def _said_by_all(self, names: list[str]) -> dict[str, Topic | None]:
+        said: dict[str, Topic | None] = {}
+        left = iter(names)
+        try:
+            while some := list(islice(left, TOPICS_AT_ONCE)):
+                said.update(await self._cluster_topics.all(some))
+        except UpstreamError as error:
+            self._trouble.failed(f"{names[0]} and perhaps other topics stay registered, not all brokers say", error)
+        return said
+
+    async def _answer(self) -> metadata.MetadataResponse:
+        failures = []
+        first = () if self._connection is None else (self._connection.address,)
+        for address in dict.fromkeys((*first, *self._cluster.any_address())):
+            try:
+                return await self._ask(address)
+            except UpstreamError as error:
+                failures.append(str(error))
+        raise UpstreamError("; ".join(failures) or "no broker is known")
+
+    async def _ask(self, address: HostPort) -> metadata.MetadataResponse:
+        if self._connection is None or self._connection.address != address:
+            self.close()
+            self._connection = KeptConnection(address, self._settings)
+        wanted = metadata.MetadataRequest(topics=None)
+        answer = await self._connection.ask(metadata.API, wanted, at_least=_WITH_NULL_FOR_ALL)
+        # One that starts may know nothing yet, and at an address there may be another cluster by now.
+        if not answer.brokers or answer.cluster_id != self._cluster.cluster_id:
+            raise UpstreamError(f"{address}: knows no broker yet, or is of another cluster")
+        return answer
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+_UNSAID = Topic(b"", -1)
+"""Of which nothing can be said."""
+
+
+def listed(answer: metadata.MetadataResponse) -> dict[str, Partitions]:
+    """Nothing of a topic with an error that may pass."""
+    return {
+        topic.name: {
+            each.partition_index: Partition(
+                each.leader_id, max(0, each.leader_epoch), each.replica_nodes, each.isr_nodes
+            )
+            for each in topic.partitions
+        }
+        for topic in answer.topics
+        if topic.name is not None and topic.error_code == ErrorCode.NONE and topic.partitions and not topic.is_internal
+    }
