@@ -8,6 +8,7 @@ from typing import Self
 
 from shim.demo.parts import StartFailed, free_port_range
 from shim.demo.parts.process import Child
+from tests.hands_on_disk import passed_through
 
 _HOST = "127.0.0.1"
 _READY = "offset-shim ready"
@@ -26,6 +27,10 @@ class Shim:
     Ports, data and settings stay the same over `stop`, `kill` and `start`. `settings` are given with `--set`, `args`
     are further options; `patch` is Python that its process runs before, for what no setting says. The process dies with
     this one, however that ends; as a context manager it is started, and stopped however the block ends.
+
+    At the end of the block every group that was made at it has been served by it, and none passed through to the
+    cluster: otherwise it would have been the cluster's own coordinator that was tested. A test in which that is as it
+    should be says so with `passes_groups`.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class Shim:
         settings: Mapping[str, str | int] | None = None,
         args: Sequence[str] = (),
         patch: str = "",
+        passes_groups: bool = False,
         start_timeout: float = _START_TIMEOUT_S,
         stop_timeout: float = _STOP_TIMEOUT_S,
     ) -> None:
@@ -47,6 +53,7 @@ class Shim:
         self.settings = {**_QUICK, **(settings or {})}
         self.args = tuple(args)
         self.patch = patch
+        self.passes_groups = passes_groups
         self.start_timeout = start_timeout
         self.stop_timeout = stop_timeout
         self._child: Child | None = None
@@ -156,3 +163,6 @@ class Shim:
     ) -> None:
         if self._child is not None:
             self.stop()
+        if kind is None and not self.passes_groups:
+            passed = passed_through(self.data_dir)
+            assert not passed, f"these groups were the cluster's, and never served by the shim: {sorted(passed)}"

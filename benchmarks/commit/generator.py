@@ -120,7 +120,8 @@ class Member:
     def __init__(self, host: str, port: int, number: int) -> None:
         self.sock = socket.create_connection((host, port), timeout=_ANSWER_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.group = f"billing-invoices-{number}"
+        # Of this port: the shim serves no group that the broker behind it has.
+        self.group = f"billing-invoices-{port}-{number}"
         self._number = number
         self._generation = -1
         self._member_id = ""

@@ -21,7 +21,7 @@ def test_a_connection_to_the_broker_is_seen(
     broker: Broker, shim: Shim, programs: Programs, make_topic: TopicFactory, group: str
 ) -> None:
     topic = make_topic()
-    past = programs.start("past", CONFLUENT_KAFKA.consume(broker.bootstrap_servers, topic, group))
+    past = programs.start("past", CONFLUENT_KAFKA.consume(broker.bootstrap_servers, topic, f"{group}-past"))
     through = programs.start("through", CONFLUENT_KAFKA.consume(shim.bootstrap, topic, group))
     programs.wait("both connected", lambda: past.remote_ports and through.remote_ports)
     assert past.remote_ports == {broker.port}

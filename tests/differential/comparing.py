@@ -20,7 +20,7 @@ from protocol.messages import (
     offset_fetch,
     sync_group,
 )
-from tests.differential.side import Answer, Side, View
+from tests.differential.side import GROUP, Answer, Side, View
 
 
 def comparable(side: Side, answer: Answer) -> Any:
@@ -58,14 +58,14 @@ def _fetched(side: Side, answer: Answer, plain: Any) -> None:
         if answer.ask.request.topics is None:
             sort_fetched(plain["topics"])
         return
-    asked = {group.group_id: group.topics for group in answer.ask.request.groups}
+    asked = {side.plain(group.group_id): group.topics for group in answer.ask.request.groups}
     for group in plain["groups"]:
         if asked[group["group_id"]] is None:
             sort_fetched(group["topics"])
 
 
 def _listed(side: Side, answer: Answer, plain: Any) -> None:
-    ours = [group for group in plain["groups"] if group["group_id"].startswith(side.group)]
+    ours = [group for group in plain["groups"] if group["group_id"].startswith(GROUP)]
     plain["groups"] = sorted(ours, key=repr)
 
 

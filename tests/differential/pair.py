@@ -31,7 +31,7 @@ from protocol.messages import (
 )
 from shim.demo.parts import Broker
 from tests.differential.side import Answer, Side, View, errors_in
-from tests.differential.steps import OWN, PARTITIONS, SHORT_MS, TOPICS, Commit, Step, exists
+from tests.differential.steps import OTHER, OWN, PARTITIONS, SHORT_MS, TOPICS, Commit, Step, exists
 from tests.differential.wire import Connection
 from tests.shim_process import Shim
 
@@ -130,6 +130,15 @@ class Pair:
         members = tuple(leave_group.MemberIdentity(member.member_id) for member in side.see_group().members)
         if members:
             with_connection(side, leave_group.API, 3, leave_group.LeaveGroupRequest(side.group, members=members))
+
+    def check_sides(self) -> None:
+        """The broker knows nothing of what was done at the shim: it was not compared with itself."""
+        names = tuple(map(self.shim.group_id, (OWN, OTHER)))
+        groups = with_connection(self.broker, describe_groups.API, 5, describe_groups.DescribeGroupsRequest(names))
+        assert [group.group_state for group in groups.groups] == ["Dead"] * len(names), groups
+        fetched = tuple(offset_fetch.OffsetFetchRequestGroup(name, topics=None) for name in names)
+        offsets = with_connection(self.broker, offset_fetch.API, 8, offset_fetch.OffsetFetchRequest(groups=fetched))
+        assert not any(group.topics for group in offsets.groups), offsets
 
     def close(self) -> None:
         self.broker.close()

@@ -136,6 +136,7 @@ class _Run:
         for side in self.sides:
             side.drop({pending.number for pending in side.pending})
             self.pair.clean(side)
+        self.pair.check_sides()
 
     def take(self, number: int, step: Step) -> list[str]:
         if isinstance(step, Await):

@@ -17,6 +17,9 @@ _UUID_SIZE = 36
 _TAG = re.compile(rb"actor:(\d)")
 _LOOKING = "looking"
 
+GROUP = "<group>"
+"""What every side's group is called where the two are compared."""
+
 FORGETS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 
 
@@ -121,6 +124,8 @@ class Side:
     Members are told apart by what they are called in a sequence: an actor's label. The number in an actor's names
     (client id, instance id, metadata) is its label, until the two coordinators choose different leaders, where neither
     is wrong: then two actors that are otherwise alike change labels on one side.
+
+    Its groups are called otherwise than those of the other side, as a shim serves no group that the broker has.
     """
 
     def __init__(self, name: str, host: str, port: int) -> None:
@@ -137,7 +142,7 @@ class Side:
         self._sent: list[tuple[int, Ask]] = []
 
     def begin(self, sequence: Sequence, group: str) -> None:
-        self.group = group
+        self.group = f"{group}-{self.name}"
         self.clients = [Client(number, plan) for number, plan in enumerate(sequence.actors)]
         self.by_label = list(self.clients)
         self.pending = []
@@ -254,6 +259,8 @@ class Side:
         return self.by_label.index(self.clients[number]) if number < len(self.clients) else number
 
     def _text(self, text: str) -> str:
+        if self.group and self.group in text:  # a name, or a message with one in it
+            return text.replace(self.group, GROUP)
         kind, dash, number = text.partition("-")
         if not dash or kind not in ("client", "instance", ""):
             prefix, made = text[: -_UUID_SIZE - 1], text[-_UUID_SIZE:]

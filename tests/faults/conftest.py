@@ -22,8 +22,8 @@ from tests.faults.conversation import TOPICS, Conversation, Subjects
 from tests.faults.relay import Relay
 from tests.shim_process import Shim
 
-ITS_OWN_CONNECTIONS = 3
-"""Of the shim to a cluster of one: for its brokers, its topics, and whether it has an authorizer."""
+ITS_OWN_CONNECTIONS = 4
+"""Of the shim to a cluster of one: for its brokers, its topics, whether it has an authorizer, and its groups."""
 
 _TOPIC_TIMEOUT_S = 30.0
 

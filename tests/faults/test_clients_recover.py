@@ -90,8 +90,8 @@ def test_clients_recover_from_cuts_delays_and_errors(
         ends = {
             partition: 1 + max(r.offset for r in written if r.partition == partition) for partition in range(PARTITIONS)
         }
-        # One more that it may have by now: its own to the broker, to ask for topics.
-        wait_settled(shim, before._replace(descriptors=before.descriptors + 1, connections=before.connections + 1))
+        # Two more that it may have by now: its own to the broker, to ask for topics and for groups.
+        wait_settled(shim, before._replace(descriptors=before.descriptors + 2, connections=before.connections + 2))
         assert "Traceback" not in shim.log()
         for api in ("PRODUCE", "FETCH", "JOIN_GROUP", "FIND_COORDINATOR"):
             assert f"fault: cut, the request of {api} " in shim.log()

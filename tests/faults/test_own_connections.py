@@ -21,10 +21,13 @@ ITS_OWN: Final = "offset-shim"
 LIMIT_S: Final = 30.0
 
 
-def commit(relayed: Relayed, topic: str, offset: int = 5) -> ErrorCode:
-    partition = offset_commit.OffsetCommitRequestPartition(0, offset)
+GROUP: Final = "group-of-lost-connections"
+
+
+def commit(relayed: Relayed, topic: str, group: str = GROUP) -> ErrorCode:
+    partition = offset_commit.OffsetCommitRequestPartition(0, 5)
     request = offset_commit.OffsetCommitRequest(
-        f"group-of-{topic}", topics=(offset_commit.OffsetCommitRequestTopic(topic, partitions=(partition,)),)
+        group, topics=(offset_commit.OffsetCommitRequestTopic(topic, partitions=(partition,)),)
     )
     with WireClient(relayed.shim.broker_port(relayed.broker.node_id)) as client:
         answer = client.ask(offset_commit.API, 8, request)
@@ -39,19 +42,21 @@ def wait_logged(relayed: Relayed, line: str, behind: int = 0) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _healed(relayed: Relayed) -> Iterator[None]:
+def _group_known_and_healed(relayed: Relayed, subjects: Subjects) -> Iterator[None]:
+    assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE
     yield
     relayed.heal()
 
 
 def test_lost_connections_are_noticed_and_others_opened(
-    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory
+    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory, group: str
 ) -> None:
     new = make_topic(on=relayed.broker)
     logged = len(relayed.shim.log())
-    assert relayed.behind.end_all(Ending.LOST, ITS_OWN) >= 3
+    assert relayed.behind.end_all(Ending.LOST, ITS_OWN) >= 4
     assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE, "of a topic that is known nobody is asked"
     assert commit(relayed, new) == ErrorCode.NONE, "of this one the cluster is"
+    assert commit(relayed, new, group) == ErrorCode.NONE, "and of this group"
     wait_logged(relayed, "a broker has failed, and is opened again: 127.0.0.1:", logged)
     assert "no broker can be reached" not in relayed.shim.log()[logged:]
     wait_settled(relayed.shim, relayed.folder, before)
@@ -59,18 +64,21 @@ def test_lost_connections_are_noticed_and_others_opened(
 
 @pytest.mark.soak
 def test_while_none_of_its_own_connections_works(
-    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory
+    relayed: Relayed, before: Census, subjects: Subjects, make_topic: TopicFactory, group: str
 ) -> None:
-    """Those of clients do. A topic that nobody can be asked for is taken to exist, and offsets for it are taken."""
+    """Those of clients do. A topic that nobody can be asked for is taken to exist, and offsets for it are taken; whose
+    a group is cannot be guessed."""
     new = make_topic(on=relayed.broker)
     logged = len(relayed.shim.log())
     relayed.behind.put(Fault(Way.TO_CLIENT, ITS_OWN, end=Ending.LOST))
     relayed.behind.end_all(Ending.LOST, ITS_OWN)
     assert commit(relayed, new) == ErrorCode.NONE
     assert commit(relayed, subjects.topics[0]) == ErrorCode.NONE
+    assert commit(relayed, new, group) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     wait_logged(relayed, "no broker can be reached, trying again every 0.5 s: 127.0.0.1:", logged)
     wait_logged(relayed, "topics cannot be looked up for now: 127.0.0.1:", logged)
     relayed.behind.put()
     wait_logged(relayed, "cluster reached again, at 127.0.0.1:", logged)
+    assert commit(relayed, new, group) == ErrorCode.NONE
     assert commit(relayed, "there-is-none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it can be asked again"
     wait_settled(relayed.shim, relayed.folder, before)

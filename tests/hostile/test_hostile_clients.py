@@ -158,7 +158,7 @@ def test_silent_connections_are_closed(shim: Shim) -> None:
 def test_more_connections_than_open_files(broker: Broker, make_topic: TopicFactory, tmp_path: Path, group: str) -> None:
     """Those there is no room for wait; who is there is served, commits are written, and all is well afterwards."""
     topic = make_topic()
-    patch = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 500))"
+    patch = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 550))"
     settings = {"offsets.topic.num.partitions": 50}
     most_open_files()
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings, patch=patch) as shim:

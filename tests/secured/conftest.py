@@ -14,8 +14,10 @@ from tests.secured.broker import Door, Rule, SecuredBroker, secured_broker
 from tests.secured.users import PASSWORDS
 from tests.shim_process import Shim
 
+DESCRIBE_GROUPS = Rule("shim", "DESCRIBE", "GROUP", "*")
 SHIM_RULES = (
     Rule("shim", "DESCRIBE", "TOPIC", "*"),
+    DESCRIBE_GROUPS,
     Rule("shim", "READ", "TOPIC", "__consumer_offsets"),
 )
 """What the shim itself has to be allowed (docs/security.md)."""

@@ -59,10 +59,7 @@ def test_a_user_gets_the_same_answers_through_the_shim(doors: Doors, user: str) 
         for scenario in same.SCENARIOS:
             if user == "admin" and scenario in (same.transactional_commits, same.coordinators):
                 continue  # he may: nobody has begun such transactions, and ports are not the same
-            for api, version, request in scenario():
-                expected = same.comparable(request, direct.ask(api, version, request))
-                answered = same.comparable(request, client.ask(api, version, request))
-                assert answered == expected, (user, api.name, version, request)
+            same.assert_same(scenario, direct, client)
 
 
 def test_one_users_rights_are_no_others(secured: SecuredBroker, doors: Doors) -> None:
