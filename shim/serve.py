@@ -99,8 +99,8 @@ async def serve(
     topics = Topics(cluster_topics, settings)
     authorizer = Authorizer(cluster, settings)
     brokers = KeptBrokers(cluster, settings)
-    placements = Placements(runtime, ClusterGroups(brokers, LOOK_PATIENCE_SECONDS), settings)
-    migration = Migration(runtime, ClusterGroups(brokers), placements, settings)
+    placements = Placements(runtime, ClusterGroups(brokers, LOOK_PATIENCE_SECONDS), settings, transactions.passed_by)
+    migration = Migration(runtime, ClusterGroups(brokers), placements, settings, transactions.passed_by)
     listeners = Listeners(
         [
             (

@@ -7,8 +7,8 @@ has asked for; to all others such a group is the cluster's, which says that it k
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -111,14 +111,14 @@ def _passed(services: Services, call: AnyCall, key: ApiKey) -> _FollowUp:
         services.placements.saw(request.group_id, *seen(request))
     newer = _NEWER.get((key, call.version), _Newer(call.version))
     frame = call.broker_frame(newer.version, newer.request(request))
-    asked = call.connection.ask(frame, prompt=key not in _HELD_BACK)
-    return _answered(services, call, key, newer.version, asked)
+    asked = asyncio.ensure_future(call.connection.ask(frame, prompt=key not in _HELD_BACK))
+    if key in _CHANGES_OFFSETS:
+        services.placements.passing([request.group_id], asked)
+    return _answered(call, key, newer.version, asked)
 
 
-async def _answered(services: Services, call: AnyCall, key: ApiKey, version: int, asked: Awaitable[bytes]) -> None:
-    changes = services.placements.passing(call.request.group_id) if key in _CHANGES_OFFSETS else nullcontext()
-    with changes:
-        frame = await asked
+async def _answered(call: AnyCall, key: ApiKey, version: int, asked: Awaitable[bytes]) -> None:
+    frame = await asked
     if version == call.version and not call.is_amended:
         call.answer_frame(frame)
         return
@@ -191,8 +191,9 @@ def _leaving(
     services: Services, call: AnyCall, gathering: Gathering, _whose: Whose, _route: Handle
 ) -> _FollowUp | None:
     request = call.request
-    for member_id in (request.member_id, *(each.member_id for each in request.members)):
-        gathering.gone(member_id)
+    gathering.gone(request.member_id)
+    for each in request.members:
+        gathering.gone(each.member_id, each.group_instance_id)
     return None
 
 
@@ -228,7 +229,9 @@ def _many(key: ApiKey, many: _Many, served: Handle) -> Handle:
         passed = {name for name, each in whose.items() if each is not Whose.SERVED}
         if len(passed) == len(whose):
             return _passed_all(services, call, key, passed)
-        asked = call.ask_broker(request=many.only(call.request, passed))
+        asked = asyncio.ensure_future(call.ask_broker(request=many.only(call.request, passed)))
+        if key in _CHANGES_OFFSETS:
+            services.placements.passing(passed, asked)
 
         def merged(frame: bytes) -> _FollowUp | None:
             theirs = call.parse_response(call.version, frame)
@@ -236,31 +239,18 @@ def _many(key: ApiKey, many: _Many, served: Handle) -> Handle:
             call.amend(lambda ours: many.merged(names, passed, ours, theirs))
             return served(services, call)
 
-        return _when(call, _passing(services, passed, asked), merged)
+        return _when(call, asked, merged)
 
     return route
-
-
-async def _passing(services: Services, passed: Collection[str], asked: Awaitable[bytes]) -> bytes:
-    with services.placements.passing_all(passed):
-        return await asked
 
 
 def _passed_all(services: Services, call: AnyCall, key: ApiKey, passed: Collection[str]) -> _FollowUp:
     first = _NEWER.get((key, call.version))
     version = call.version if first is None else first.version
-    asked = call.connection.ask(call.broker_frame(version, call.request))
-    return _answered_all(services, call, key, version, asked, passed)
-
-
-async def _answered_all(
-    services: Services, call: AnyCall, key: ApiKey, version: int, asked: Awaitable[bytes], passed: Collection[str]
-) -> None:
-    frame = await _passing(services, passed if key in _CHANGES_OFFSETS else (), asked)
-    if version == call.version:
-        call.answer_frame(frame)
-    else:
-        call.answer(_NEWER[key, call.version].response(call.parse_response(version, frame)))
+    asked = asyncio.ensure_future(call.connection.ask(call.broker_frame(version, call.request)))
+    if key in _CHANGES_OFFSETS:
+        services.placements.passing(passed, asked)
+    return _answered(call, key, version, asked)
 
 
 def _merged_fetches(names: Sequence[str], passed: Collection[str], ours: Any, theirs: Any) -> Any:

@@ -1,6 +1,6 @@
 """The group coordinator and the offset table: a pure state machine, driven with requests and the time."""
 
-from shim.coordinator.coordinator import GroupCoordinator
+from shim.coordinator.coordinator import GroupCoordinator, NotServed
 from shim.coordinator.outcome import (
     Asker,
     Caller,
@@ -30,6 +30,7 @@ __all__ = [
     "GroupMemory",
     "Key",
     "LostTransaction",
+    "NotServed",
     "Outcome",
     "Record",
     "Reset",

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, KeysView, Mapping, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.list_groups import ListedGroup
@@ -69,7 +69,12 @@ _DUE: dict[DeadlineKind, Callable[[Decision, Group, Deadline], None]] = {
 }
 
 
-Request = TypeVar("Request")
+class _OfGroup(Protocol):
+    @property
+    def group_id(self) -> str: ...
+
+
+Request = TypeVar("Request", bound=_OfGroup)
 P = ParamSpec("P")
 
 
@@ -85,6 +90,8 @@ def _request(
     def operation(
         self: "GroupCoordinator", now: int, caller: Caller, version: int, request: Request, asker: Asker, /
     ) -> Outcome:
+        if self._state.closed:
+            self._check_served(request.group_id)
         decision = Decision(self._state, now)
         decide(decision, caller, version, request, asker)
         return decision.outcome
@@ -103,6 +110,14 @@ def _decided_by(
         return decision.outcome
 
     return operation
+
+
+_OLD_DESCRIPTION = 5
+"""The newest version of DescribeGroups to which a group that there is not is no error."""
+
+
+class NotServed(Exception):
+    """What was asked is about a group that is not the shim's to decide about, or not now."""
 
 
 class GroupCoordinator:
@@ -201,7 +216,13 @@ class GroupCoordinator:
     leave_group = _request(leave_group)
     offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
     offset_delete = _request(offset_delete)
-    delete_group = _decided_by(delete_group)  # (now, group id, asker): one of a DeleteGroups request
+
+    def delete_group(self, now: int, group_id: str, asker: Asker) -> Outcome:
+        """One of a DeleteGroups request."""
+        self._check_served(group_id)
+        decision = Decision(self._state, now)
+        delete_group(decision, group_id, asker)
+        return decision.outcome
 
     # -- transactions
 
@@ -221,6 +242,7 @@ class GroupCoordinator:
         ``not_before``: where the cluster's log ended at some time since the request came; needed only where
         :meth:`was_given_up` says so.
         """
+        self._check_served(request.group_id)
         decision = Decision(self._state, now)
         sent_on = txn_offset_commit(decision, caller, request, asker, not_before)
         return decision.outcome, sent_on
@@ -275,6 +297,28 @@ class GroupCoordinator:
         """Of the groups of which the log says so, those that are deleted included."""
         return self._state.hands
 
+    def close_group(self, group_id: str, *, closed: bool) -> None:
+        """Nothing is decided or told of it from here on (:class:`NotServed`), or no longer so: it changes hands. Of one
+        that is not in the shim's hands that is so in any case."""
+        if self.hands_of(group_id) is not Hands.PASSED_THROUGH:
+            self._state.close(group_id, closed=closed)
+
+    def _check_served(self, group_id: str) -> None:
+        if group_id in self._state.closed:
+            raise NotServed(group_id)
+
+    def own_offsets(self, group_id: str) -> OffsetFetchResponseGroup:
+        """All that are committed, also of a group that is closed."""
+        return offset_fetch(self._state, OffsetFetchRequestGroup(group_id, topics=None))
+
+    def own_description(self, group_id: str) -> DescribedGroup:
+        """Of a group that is closed, too."""
+        return listing.describe_group(self._state.groups, group_id, _OLD_DESCRIPTION)
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether a transaction that has not ended may yet change its offsets."""
+        return self._state.offsets.transactions.has_group(group_id)
+
     take_in_hand = _decided_by(take_in_hand)
     adopt = _decided_by(adopt)
     abandon = _decided_by(abandon)
@@ -309,10 +353,12 @@ class GroupCoordinator:
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> OffsetFetchResponseGroup:
         """The offsets of one group as of the latest outcome, durable or not."""
+        self._check_served(request.group_id)
         return offset_fetch(self._state, request, require_stable=require_stable)
 
     def describe_group(self, group_id: str, version: int) -> DescribedGroup:
         """One group of a DescribeGroups request of that version, authorized operations left out."""
+        self._check_served(group_id)
         return listing.describe_group(self._state.groups, group_id, version)
 
     def list_groups(

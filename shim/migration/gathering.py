@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from protocol.messages.join_group import JoinGroupRequest
 
@@ -14,8 +14,10 @@ class Gathering:
     They have committed then what they had done, as before any rebalance, and go on in whoever's hands the group is.
     """
 
-    def __init__(self, members: Collection[str]) -> None:
+    def __init__(self, members: Mapping[str, str | None]) -> None:
+        """``members``: their instance ids, of those that have one, by member id."""
         self._expected = set(members)
+        self._of_instance = {instance: member for member, instance in members.items() if instance is not None}
         self._here: dict[str, JoinGroupRequest] = {}
         self.complete = asyncio.Event()
         """All have come."""
@@ -31,15 +33,15 @@ class Gathering:
         """Whether that member has yet to come."""
         return not self.over.is_set() and member_id in self._expected - self._here.keys()
 
-    def gone(self, member_id: str) -> None:
+    def gone(self, member_id: str, instance_id: str | None = None) -> None:
         """It has left the group."""
-        self._expected.discard(member_id)
+        self._expected.discard(member_id or self._of_instance.get(instance_id or "", ""))
         self._look()
 
     async def joined(self, request: JoinGroupRequest) -> None:
         """A member is here, for as long as it waits for this: until the gathering is over. A new one waits with the
         others."""
-        member_id = request.member_id
+        member_id = request.member_id or self._of_instance.get(request.group_instance_id or "", "")
         if member_id in self._expected:
             self._here[member_id] = request
             self._look()

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -76,7 +75,15 @@ class Placement:
 class Placements:
     """For the event loop."""
 
-    def __init__(self, runtime: Runtime, cluster_groups: ClusterGroups, settings: Settings) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        settings: Settings,
+        followed: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
+        restart either; False where that takes too long."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._new_served = settings.group_new_served
@@ -85,6 +92,19 @@ class Placements:
         self._finding: dict[str, asyncio.Task[ErrorCode]] = {}
         self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
         self._trouble = LoggedOnce(log)
+        self._followed = followed
+        self._reloaded: dict[int, asyncio.Event] = {}
+        runtime.watch(self._served)
+
+    def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        """The partition was read back, or is not served any more. What changes hands there does so still."""
+        if coordinator is None:
+            return
+        for group_id, placement in self._open.items():
+            if placement.changing and self._runtime.partition_of(group_id) == number:
+                coordinator.close_group(group_id, closed=True)
+        if (reloaded := self._reloaded.pop(number, None)) is not None:
+            reloaded.set()
 
     # -- whose it is
 
@@ -109,14 +129,16 @@ class Placements:
         what = "whether the cluster knows a group cannot be found out"
         async with self._turns:
             try:
-                why = await self._known_as(group_id)
+                known = await self._known_as(group_id)
+                if not known and not await self._followed(group_id):
+                    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             except UpstreamError as error:
                 self._cluster_groups.forget(group_id)
                 self._trouble.failed(what, error)
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._trouble.went_well(what)
-        if why:
-            hands, cause = Hands.PASSED_THROUGH, f"the cluster has {why}"
+        if known:
+            hands, cause = Hands.PASSED_THROUGH, f"the cluster has {known}"
         elif self._new_served:
             hands, cause = Hands.SERVED, "the cluster did not know it"
         else:
@@ -129,6 +151,7 @@ class Placements:
         described = await self._cluster_groups.described(group_id)
         if described.members or described.group_state not in NOBODY:
             return f"members of it (it is {described.group_state})"
+        await self._cluster_groups.transactions_ended(group_id)
         offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
         return f"offsets of it, for {len(offsets)} partitions" if offsets else ""
 
@@ -140,26 +163,23 @@ class Placements:
 
     # -- what is passed on
 
-    @contextmanager
-    def passing(self, group_id: str) -> Iterator[None]:
-        """Something that may change an offset of the group is on its way to the cluster."""
-        placement = self.open(group_id)
-        placement.in_flight += 1
-        placement.idle.clear()
-        try:
-            yield
-        finally:
-            placement.in_flight -= 1
-            if not placement.in_flight:
-                placement.idle.set()
-            self.close(group_id)
+    def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
+        """Something that may change offsets of these groups is on its way to the cluster, until that is done."""
+        on_their_way = list(group_ids)
+        for group_id in on_their_way:
+            placement = self.open(group_id)
+            placement.in_flight += 1
+            placement.idle.clear()
 
-    @contextmanager
-    def passing_all(self, group_ids: Iterable[str]) -> Iterator[None]:
-        with ExitStack() as all_of_them:
-            for group_id in group_ids:
-                all_of_them.enter_context(self.passing(group_id))
-            yield
+        def over(_: asyncio.Future[bytes]) -> None:
+            for group_id in on_their_way:
+                placement = self._open[group_id]
+                placement.in_flight -= 1
+                if not placement.in_flight:
+                    placement.idle.set()
+                self.close(group_id)
+
+        answered.add_done_callback(over)
 
     def saw(self, group_id: str, member_id: str, generation: int) -> None:
         """A request of a member has come here."""
@@ -177,6 +197,20 @@ class Placements:
         """The one that is under way."""
         placement = self._open.get(group_id)
         return placement.gathering if placement is not None else None
+
+    def change(self, group_id: str, placement: Placement, *, changing: bool) -> None:
+        """From here on nobody decides about the group, or somebody does again."""
+        placement.changing = changing
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        if coordinator is not None:
+            coordinator.close_group(group_id, closed=changing)
+
+    async def certain(self, group_id: str) -> None:
+        """Wait until the last word on the group is durable, or has been read back from what is."""
+        number = self._runtime.partition_of(group_id)
+        await self._runtime.settled(number)
+        while self._runtime.coordinator(number) is None:
+            await self._reloaded.setdefault(number, asyncio.Event()).wait()
 
     def open(self, group_id: str) -> Placement:
         """To be given back with :meth:`close`."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands
 from shim.config import Settings
@@ -34,7 +33,9 @@ log = logging.getLogger(__name__)
 
 _SEEN_WITHIN_S: Final = 60.0
 """A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
-_NEWEST_DESCRIBE: Final = 5
+_RELEASED_WITHIN_S: Final = 2.0
+_LOOK_S: Final = 0.1
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 _SHOWN: Final = 3
 _STABLE: Final = "Stable"
 
@@ -43,9 +44,17 @@ class Migration:
     """For the event loop, at the request of who looks after the groups."""
 
     def __init__(
-        self, runtime: Runtime, cluster_groups: ClusterGroups, placements: Placements, settings: Settings
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        placements: Placements,
+        settings: Settings,
+        followed: Callable[[str], Awaitable[bool]],
     ) -> None:
+        """``followed``: as for :class:`Placements`."""
         self._runtime = runtime
+        self._followed = followed
+        self._releasing: set[asyncio.Task[None]] = set()
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._timeout_s = settings.group_handover_timeout_ms / 1000
@@ -87,7 +96,7 @@ class Migration:
             raise NotKnown(f"group {group} is in nobody's hands yet")
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is Hands.SERVED:
-            described, storage = coordinator.describe_group(group, _NEWEST_DESCRIBE), "kafka"
+            described, storage = coordinator.own_description(group), "kafka"
         else:
             described, storage = await self._cluster_groups.described(group), "upstream"
         return GroupStatus(group, storage, False, described.group_state, len(described.members), since, cause)
@@ -127,15 +136,23 @@ class Migration:
             described = await self._cluster_groups.described(group)
             if hindrance := self._hindrance(group, described):
                 raise Refused(f"group {group}: {hindrance}")
+            described = await self._at_rest(lambda: self._cluster_groups.described(group), described)
+            if hindrance := self._hindrance(group, described):
+                raise Refused(f"group {group}: {hindrance}")
             gathered = await self._gathered(group, placement, described.members)
-            await self._quiet(placement)
+            await self._quiet(group, placement)
             # Whoever has come meanwhile, not through the shim, would go on at the cluster.
             now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
             if strangers := now_there - gathered.keys():
                 raise Refused(f"group {group}: {len(strangers)} members have come to it in the cluster meanwhile")
+            await self._cluster_groups.transactions_ended(group)
             offsets = await self._cluster_offsets(group)
             members = self._members(group, described, gathered)
             await self._adopt(group, offsets, members)
+            if not await self._followed(group):
+                raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
+            if wrong := _differing(await self._cluster_offsets(group), offsets):
+                raise Refused(f"group {group}: {len(wrong)} offsets change in the cluster meanwhile, as of {wrong[0]}")
             await self._take_in_hand(group, Hands.SERVED, cause)
             log.info("group %s is served from now on: %d offsets adopted (%s)", group, len(offsets), cause)
             await self._leave(group, described.members)
@@ -197,9 +214,11 @@ class Migration:
                 raise Refused(
                     f"group {group} has {count} members in the cluster, past the shim: they would go on there"
                 )
-            own = self._coordinator(group).describe_group(group, _NEWEST_DESCRIBE)
+            own = await self._at_rest(lambda: self._own_description(group), await self._own_description(group))
             await self._gathered(group, placement, own.members)
-            await self._quiet(placement)
+            await self._quiet(group, placement)
+            if self._coordinator(group).has_pending(group):
+                raise Refused(f"group {group}: a transaction with offsets of it has not ended yet, try again")
             offsets = await self._own_offsets(group)
             await self._write_to_cluster(group, offsets)
             await self._take_in_hand(group, Hands.PASSED_THROUGH, cause)
@@ -242,11 +261,37 @@ class Migration:
         except TimeoutError:
             raise Refused(f"group {group}: not all of its members were there within {self._timeout_s:g} s") from None
         finally:
-            gathering, placement.gathering = placement.gathering, None
-            placement.taken = placement.changing = False
-            if gathering is not None:
-                gathering.over.set()
-            self._placements.close(group)
+            # Whoever asked for it may go away, or be told that the log does not answer: the group is nobody's until it
+            # is certain whose it is, by what is on disk.
+            releasing = asyncio.get_running_loop().create_task(self._release(group, placement))
+            self._releasing.add(releasing)
+            releasing.add_done_callback(self._releasing.discard)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RELEASED_WITHIN_S):
+                    await asyncio.shield(releasing)
+
+    async def _release(self, group: str, placement: Placement) -> None:
+        await self._placements.certain(group)
+        gathering, placement.gathering = placement.gathering, None
+        self._placements.change(group, placement, changing=False)
+        placement.taken = False
+        if gathering is not None:
+            gathering.over.set()
+        self._placements.close(group)
+
+    async def _own_description(self, group: str) -> DescribedGroup:
+        return self._coordinator(group).own_description(group)
+
+    async def _at_rest(
+        self, describe: Callable[[], Awaitable[DescribedGroup]], described: DescribedGroup
+    ) -> DescribedGroup:
+        """The group when it is not in the middle of a rebalance: members who wait for others to join would wait for
+        those that are held."""
+        async with asyncio.timeout(self._timeout_s):
+            while described.group_state in _REBALANCING:
+                await asyncio.sleep(_LOOK_S)  # the cluster tells nobody
+                described = await describe()
+        return described
 
     async def _gathered(
         self, group: str, placement: Placement, members: Sequence[DescribedGroupMember]
@@ -254,16 +299,15 @@ class Migration:
         """What each of them has sent to join: they are all here."""
         if not members:
             return {}
-        placement.gathering = gathering = Gathering({each.member_id for each in members})
+        placement.gathering = gathering = Gathering({each.member_id: each.group_instance_id for each in members})
         log.info("group %s changes hands: its %d members are told to join again", group, len(members))
         async with asyncio.timeout(self._timeout_s):
             await gathering.complete.wait()
         return gathering.here
 
-    async def _quiet(self, placement: Placement) -> None:
+    async def _quiet(self, group: str, placement: Placement) -> None:
         """From here on nobody is answered; what was on its way to the cluster has been."""
-        placement.changing = True
-        await asyncio.sleep(0)  # what has just been passed on is counted from its task's first step on
+        self._placements.change(group, placement, changing=True)
         async with asyncio.timeout(self._timeout_s):
             await placement.idle.wait()
 
@@ -290,8 +334,7 @@ class Migration:
 
     async def _own_offsets(self, group: str) -> Committed:
         await self._runtime.settled(self._runtime.partition_of(group))
-        asked = OffsetFetchRequestGroup(group, topics=None)
-        answer = self._coordinator(group).offset_fetch(asked, require_stable=True)
+        answer = self._coordinator(group).own_offsets(group)
         found: Committed = {}
         for topic in answer.topics:
             for each in topic.partitions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum, auto
@@ -14,13 +15,16 @@ from protocol.messages import (
     consumer_group_describe,
     describe_acls,
     describe_groups,
+    describe_producers,
     find_coordinator,
     leave_group,
     list_groups,
+    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
 )
+from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.asking import (
@@ -32,6 +36,7 @@ from shim.offsets.asking import (
     until_ready,
 )
 from shim.upstream import NO_ACLS
+from shim.upstream.errors import UpstreamError
 
 Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
@@ -51,6 +56,8 @@ _NEWEST_FIND: Final = 6
 _MANY_GROUPS_SINCE: Final = 8
 _STABLE_SINCE: Final = 7
 _LEADER_EPOCHS_SINCE: Final = 6
+_LOOK_S: Final = 0.05
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
 _MANY_KEYS_SINCE: Final = 4
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
@@ -89,6 +96,7 @@ class ClusterGroups:
         self._brokers = brokers
         self._patience_seconds = patience_seconds
         self._coordinators: dict[str, int] = {}
+        self._partition_count: int | None = None
 
     def forget(self, group: str) -> None:
         """Something about it has failed: another broker may coordinate it by now."""
@@ -132,7 +140,11 @@ class ClusterGroups:
     async def described(self, group: str) -> describe_groups.DescribedGroup:
         """State, protocol and members; the state of one that there is not is Dead. Of a consumer group (KIP-848) that
         has members these and its state, and nothing else."""
-        described = await self._until_ready(partial(self._described, group))
+        try:
+            described = await self._until_ready(partial(self._described, group))
+        except UpstreamError:
+            self.forget(group)
+            raise
         if described.group_state == DEAD and await self._brokers.offers(
             await self._coordinator(group), consumer_group_describe.API
         ):
@@ -170,6 +182,46 @@ class ClusterGroups:
         request = leave_group.LeaveGroupRequest(group, members=identities)
         answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
         raise_for(answer.error_code, f"group {group}")
+
+    async def transactions_ended(self, group: str) -> None:
+        """Wait until those that are open now, in the partition of the cluster's log that has the group, have ended:
+        what they have of the group no OffsetFetch tells. Raises UpstreamError where that takes too long.
+
+        Brokers before 2.8 cannot be asked.
+        """
+        node_id = await self._coordinator(group)
+        if not await self._brokers.offers(node_id, describe_producers.API):
+            return
+        if self._partition_count is None:
+            topic = metadata.MetadataRequestTopic(name=_OFFSETS_TOPIC)
+            request = metadata.MetadataRequest((topic,), allow_auto_topic_creation=False)
+            (found,) = (await self._brokers.ask(node_id, metadata.API, request)).topics
+            raise_for(found.error_code, f"topic {_OFFSETS_TOPIC}")
+            self._partition_count = len(found.partitions)
+        begun = await self._open_transactions(group)
+        deadline = time.monotonic() + self._patience_seconds
+        while begun & await self._open_transactions(group):
+            if time.monotonic() > deadline:
+                raise UpstreamError(f"group {group}: a transaction that may have offsets of it has not ended yet")
+            await asyncio.sleep(_LOOK_S)  # a broker tells nobody when it ends
+
+    async def _open_transactions(self, group: str) -> set[tuple[int, int]]:
+        """Of each the producer and where it begins."""
+        assert self._partition_count is not None
+        partition = partition_for(group, self._partition_count)
+        request = describe_producers.DescribeProducersRequest(
+            (describe_producers.TopicRequest(_OFFSETS_TOPIC, (partition,)),)
+        )
+        answer = await self._brokers.ask(await self._coordinator(group), describe_producers.API, request)
+        ((found,),) = (topic.partitions for topic in answer.topics)
+        if found.error_code:
+            self.forget(group)
+            raise_for(found.error_code, f"the transactions in {_OFFSETS_TOPIC}-{partition}")
+        return {
+            (each.producer_id, each.current_txn_start_offset)
+            for each in found.active_producers
+            if each.current_txn_start_offset >= 0
+        }
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from protocol.api import Api
+from protocol.apis import ApiKey
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
+
+_CHANGES: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LEAVE_GROUP})
+"""Executed late, after somebody else's, the first of two would undo that one."""
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
 class KeptBrokers:
-    """Those that the cluster has, by its newest view. A request may be sent twice, where the first is not answered."""
+    """Those that the cluster has, by its newest view. What changes nothing may be sent twice, where the first is not
+    answered."""
 
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
@@ -30,9 +35,10 @@ class KeptBrokers:
     async def ask(
         self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
     ) -> Response:
+        connection, once = self._connection(node_id), api.key in _CHANGES
         if version is None:
-            return await self._connection(node_id).ask(api, request)
-        return await self._connection(node_id).ask(api, request, at_least=version, at_most=version)
+            return await connection.ask(api, request, once=once)
+        return await connection.ask(api, request, at_least=version, at_most=version, once=once)
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         return await self._connection(node_id).versions(api) is not None

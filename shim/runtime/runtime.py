@@ -22,7 +22,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, Outcome
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, NotServed, Outcome
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
@@ -180,6 +180,9 @@ class Runtime:
             partition.waiting[ticket] = ticket
             try:
                 outcome = decided(partition, operation(partition.coordinator, self._clock.now(), ticket))
+            except NotServed:
+                del partition.waiting[ticket]
+                ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             except Exception:
                 log.exception("__consumer_offsets-%d: a request could not be decided", partition_number)
                 del partition.waiting[ticket]
@@ -219,6 +222,8 @@ class Runtime:
             return
         try:
             response = question(partition.coordinator)
+        except NotServed:
+            ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         except Exception:
             log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)

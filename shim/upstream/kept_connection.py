@@ -31,11 +31,19 @@ class KeptConnection:
         self._connection: BrokerConnection | None = None
 
     async def ask(
-        self, api: Api[Request, Response], request: Request, *, at_least: int = 0, at_most: int | None = None
+        self,
+        api: Api[Request, Response],
+        request: Request,
+        *,
+        at_least: int = 0,
+        at_most: int | None = None,
+        once: bool = False,
     ) -> Response:
-        """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. Raises
-        :class:`UpstreamError`."""
+        """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. ``once``: of what does, and
+        is sent on a new connection. Raises :class:`UpstreamError`."""
         async with self._turn:
+            if once:
+                self.close()
             if self._connection is not None:
                 try:
                     return await self._ask(self._connection, api, request, at_least, at_most, PATIENCE_SECONDS)

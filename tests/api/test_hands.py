@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
@@ -67,20 +67,9 @@ class Placed:
     def gathering(self, group_id: str) -> Gathering | None:
         return self.gatherings.get(group_id)
 
-    def passing(self, group_id: str) -> Any:
-        return self.passing_all([group_id])
-
-    def passing_all(self, group_ids: Any) -> Any:
-        placed = self
-
-        class Way:
-            def __enter__(self) -> None:
-                placed.on_their_way.extend(group_ids)
-
-            def __exit__(self, *_: object) -> None:
-                return
-
-        return Way()
+    def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
+        assert isinstance(answered, asyncio.Future)
+        self.on_their_way.extend(group_ids)
 
 
 async def to(placed: Placed, coordinator: GroupCoordinator | None = None) -> Services:
@@ -357,7 +346,7 @@ async def test_a_list_of_which_the_cluster_cannot_tell_its_part_is_none(error: E
 @pytest.mark.parametrize("group", [PASSED, SERVED])
 async def test_members_are_told_to_join_and_held_there(group: str) -> None:
     placed = Placed()
-    gathering = placed.gatherings[group] = Gathering({"a", "b"})
+    gathering = placed.gatherings[group] = Gathering({"a": None, "b": None})
     services_ = await to(placed)
     well = Client(broker=broker(heartbeat.API, lambda _: heartbeat.HeartbeatResponse()))
     if group == SERVED:  # the coordinator's own word on a member that it does not know comes first
@@ -396,7 +385,7 @@ async def test_members_are_told_to_join_and_held_there(group: str) -> None:
 
 
 async def test_who_goes_away_while_it_is_held_is_not_there() -> None:
-    gathering = Gathering({"a"})
+    gathering = Gathering({"a": None})
     request = join_group.JoinGroupRequest(PASSED, 10_000, 60_000, "a", None, "consumer", ())
     joining = asyncio.create_task(gathering.joined(request))
     await asyncio.sleep(0)

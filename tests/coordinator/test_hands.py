@@ -12,7 +12,7 @@ from protocol.offsets_log import (
     OffsetCommitValue,
 )
 from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands
-from shim.coordinator import CoordinatorSettings, Outcome
+from shim.coordinator import CoordinatorSettings, NotServed, Outcome
 from shim.coordinator.outcome import HandsTaken
 
 from .driving import CALLER, RANGE, START, SUBSCRIPTION, Driven
@@ -155,7 +155,7 @@ def test_a_group_that_was_handed_back_leaves_nothing() -> None:
     ticket = d.ticket()
     d.take(d.coordinator.abandon(d.now, "g", ticket))
     assert d.answer(ticket, HandsTaken).done
-    assert d.offsets() == {}
+    assert d.coordinator.own_offsets("g").topics == ()
     assert d.records[-1] == (GroupMetadataKey("g"), None)
     assert_same(d.coordinator, reloaded(d.records))
     assert d.coordinator.next_deadline() is None
@@ -172,13 +172,45 @@ def test_with_members_too() -> None:
     assert d.coordinator.list_groups() == ()
 
 
-def test_not_while_one_of_them_waits_for_an_answer() -> None:
+def test_who_waits_for_an_answer_then_is_sent_there() -> None:
     d = Driven()
     take(d, Hands.SERVED)
-    d.coordinator.join_group(d.now, CALLER, 3, _join(), d.ticket())
+    joining = d.ticket()
+    d.take(d.coordinator.join_group(d.now, CALLER, 3, _join(), joining))
     take(d, Hands.PASSED_THROUGH)
-    with pytest.raises(RuntimeError):
-        d.coordinator.abandon(d.now, "g", d.ticket())
+    d.take(d.coordinator.abandon(d.now, "g", d.ticket()))
+    assert d.joined(joining).error_code == E.NOT_COORDINATOR
+    assert d.coordinator.next_deadline() is None
+
+
+@pytest.mark.parametrize("closed_by", ["its hands", "a change of hands"])
+def test_nothing_is_decided_about_a_group_that_is_not_the_shims(closed_by: str) -> None:
+    d = Driven()
+    take(d, Hands.SERVED)
+    d.commit(offsets=[("orders", 0, 5)])
+    if closed_by == "its hands":
+        take(d, Hands.PASSED_THROUGH)
+    else:
+        d.coordinator.close_group("g", closed=True)
+    for ask in (
+        d.commit,
+        d.ask_join,
+        d.offsets,
+        d.state,
+        d.delete_group,
+        lambda: d.heartbeat("m", 1),
+        lambda: d.leave("m"),
+        lambda: d.delete_offsets(("orders", [0])),
+    ):
+        with pytest.raises(NotServed):
+            ask()
+    d.commit(group="another")
+    d.coordinator.close_group("g", closed=False)
+    if closed_by == "its hands":
+        with pytest.raises(NotServed):
+            d.offsets()
+    else:
+        assert d.offsets() == {("orders", 0): 5}
 
 
 def _join() -> JoinGroupRequest:

@@ -28,10 +28,16 @@ class HeldLog(OffsetsLog):
     files: FaultyFiles
 
     @classmethod
-    def at(cls, data_dir: Path, num_partitions: int, *, log_settings: LogSettings | None = None) -> Self:
+    def at(
+        cls,
+        data_dir: Path,
+        num_partitions: int,
+        *,
+        log_settings: LogSettings | None = None,
+        topics: Sequence[str] = (OFFSETS_TOPIC, HISTORY_TOPIC),
+    ) -> Self:
         history: list[object] = []
         files = RecordingFiles(history)
-        topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
         log = cls.open(data_dir, num_partitions, topics=topics, settings=log_settings, files=files)
         log.files, log.history, log.writes = files, history, []
         log._released = threading.Semaphore(0)

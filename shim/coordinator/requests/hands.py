@@ -7,6 +7,7 @@ of it has reached the disk, is a group in the hands that it was in, or in the ne
 
 from collections.abc import Sequence
 
+from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands
 from shim.coordinator.decision import Decision
@@ -74,6 +75,8 @@ def _forget(decision: Decision, group_id: str, but: frozenset[OffsetCommitKey] |
     group = state.groups.get(group_id)
     if group is None:
         return
-    if any(member.join or member.sync for member in group.members.values()):
-        raise RuntimeError(f"group {group_id!r} is passed through, and a request of a member is parked here")
+    for member in group.members.values():  # whoever waits here asks again, there
+        decision.refuse_join(group.take_join(member), ErrorCode.NOT_COORDINATOR, member.member_id)
+        sync, member.sync = member.sync, None
+        decision.refuse_sync(sync, ErrorCode.NOT_COORDINATOR)
     decision.write(GroupMetadataKey(group_id), None)

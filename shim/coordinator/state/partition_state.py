@@ -39,6 +39,7 @@ class PartitionState:
 
     __slots__ = (
         "behind",
+        "closed",
         "commits",
         "committers",
         "deadlines",
@@ -60,6 +61,8 @@ class PartitionState:
         group, which is known by its offsets only."""
         self.hands: dict[str, GroupHandsValue] = {}
         """What the log of the shim's own state says of groups, those that are deleted included."""
+        self.closed: set[str] = set()
+        """Groups about which nothing is decided: the cluster's, and those that change hands."""
         self.offsets = Offsets()
         self.behind: set[int] = set()
         """The partitions of the cluster's of which it is not known what was written there while nobody read."""
@@ -80,6 +83,14 @@ class PartitionState:
     def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
         """Apply a record of the shim's own state."""
         self.hands[group_id] = value
+        self.close(group_id, closed=value.hands != Hands.SERVED)
+
+    def close(self, group_id: str, *, closed: bool) -> None:
+        """Decide nothing about the group from here on, or no longer so."""
+        if closed:
+            self.closed.add(group_id)
+        else:
+            self.closed.discard(group_id)
 
     def has_room_for_group(self, group_id: str) -> bool:
         """Whether a group without members may be made."""

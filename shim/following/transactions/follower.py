@@ -24,6 +24,7 @@ from shim.upstream.topic_reader import TopicReader, TopicUnknown
 log = logging.getLogger(__name__)
 
 _PREPARED_AT_ONCE: Final = 2
+_PASSED_WITHIN_S: Final = 5.0
 
 
 def _where_it_ends(followed: int) -> str:
@@ -47,6 +48,7 @@ class TransactionFollower:
         # How many commits of each partition were overdue when that was asked last.
         self._overdue: dict[int, int] = {}
         self._followed: dict[Pair, asyncio.Task[None]] = {}
+        self._taking_over: dict[Pair, TakingOver] = {}
         # None: of how many partitions the cluster's topic has.
         self._preparing: dict[Pair | None, asyncio.Task[None]] = {}
         self._preparations = asyncio.Semaphore(_PREPARED_AT_ONCE)
@@ -81,6 +83,34 @@ class TransactionFollower:
             except UpstreamError as error:
                 self._trouble.failed(_where_it_ends(pair.followed), error)
         return None
+
+    async def passed_by(self, group_id: str) -> bool:
+        """Wait until what the cluster's log has of the group by now has been read, and durably so: none of it is taken
+        over any more, whatever is done with the group from here on. False where that cannot be found out in time."""
+        number = self._runtime.partition_of(group_id)
+        coordinator = self._runtime.coordinator(number)
+        if coordinator is None:
+            return False
+        if not coordinator.followed:
+            return True
+        try:
+            async with asyncio.timeout(_PASSED_WITHIN_S):
+                if self._followed_count is None:
+                    self._followed_count = await self._cluster_log.partition_count()
+                pair = Pair(number, partition_for(group_id, self._followed_count))
+                if pair.followed not in coordinator.followed:
+                    return True
+                end = await self._cluster_log.end_of(pair.followed)
+                taking_over = self._taking_over.get(pair)
+                if taking_over is None:
+                    return False
+                position = await taking_over.reached(end.next_offset)
+        except (UpstreamError, TimeoutError) as error:
+            self._trouble.failed(f"how far the cluster's log has been read for group {group_id}", error)
+            return False
+        self._runtime.decide(number, lambda its, now: its.follow(now, position))
+        await self._runtime.settled(number)
+        return self._runtime.coordinator(number) is coordinator
 
     def _look_for_overdue(self, number: int) -> None:
         """Where something was not read in time, what is known of the cluster's topic may not be so any more."""
@@ -135,13 +165,14 @@ class TransactionFollower:
         self._overdue.pop(number, None)
         for pair in [pair for pair in self._followed if pair.number == number]:
             self._followed.pop(pair).cancel()
+            self._taking_over.pop(pair, None)
         if coordinator is not None:
             for followed in coordinator.followed:
                 self._follow(Pair(number, followed), coordinator)
 
     def _follow(self, pair: Pair, coordinator: GroupCoordinator) -> None:
         if pair not in self._followed and not self._stopping:
-            taking_over = TakingOver(self._runtime, self._cluster_log, coordinator, *pair)
+            taking_over = self._taking_over[pair] = TakingOver(self._runtime, self._cluster_log, coordinator, *pair)
             self._followed[pair] = asyncio.get_running_loop().create_task(taking_over.run())
 
     # -- the end

@@ -38,6 +38,8 @@ class TakingOver:
         self._coordinator = coordinator
         self._number = number
         self._followed = followed
+        self._position: Position | None = None
+        self._read = asyncio.Event()
 
     async def run(self) -> None:
         """Until it is cancelled, which is when the partition has another coordinator, or none."""
@@ -49,6 +51,13 @@ class TakingOver:
                 # What cannot be understood is not passed over: it may be the end of a transaction.
                 log.exception("the cluster's __consumer_offsets-%d cannot be followed", self._followed)
             await asyncio.sleep(_RETRY_S)
+
+    async def reached(self, offset: int) -> Position:
+        """Wait until all up to there has been read; gives how far it has."""
+        while (position := self._position) is None or position.next_offset < offset:
+            self._read.clear()
+            await self._read.wait()
+        return position
 
     async def _take(self, read: Read) -> None:
         position = read.start
@@ -75,6 +84,8 @@ class TakingOver:
             self._take_over(position)
         # So that nothing piles up while the disk is slow.
         await self._runtime.settled(self._number)
+        self._position = position
+        self._read.set()
         if position.next_offset >= read.end_offset:
             self._coordinator.caught_up(self._followed)
 

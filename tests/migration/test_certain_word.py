@@ -1,0 +1,93 @@
+"""Where nobody knows whether the word on a group is on disk, the group is nobody's until it is certain."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any, cast
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup
+from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
+from shim.config import Settings
+from shim.log import OFFSETS_TOPIC
+from shim.migration.groups import Placements, Whose
+from shim.migration.migration import Migration
+from shim.migration.words import Refused
+from shim.offsets.cluster_groups import ClusterGroups, Committed
+from shim.runtime import Clock, Runtime
+from tests.runtime.held_log import HeldLog
+
+SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=100)
+WAIT_SECONDS = 30
+
+
+class NoGroups:
+    """A cluster that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.offsets: Committed = {}
+
+    def forget(self, group: str) -> None:
+        return
+
+    async def described(self, group: str) -> DescribedGroup:
+        return DescribedGroup(0, group_id=group, group_state="Empty")
+
+    async def transactions_ended(self, group: str) -> None:
+        return
+
+    async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:
+        return {group: dict(self.offsets) for group in groups}
+
+    async def commit(self, group: str, offsets: Committed) -> list[str]:
+        self.offsets.update(offsets)
+        return []
+
+
+async def passed_by(_group: str) -> bool:
+    return True
+
+
+async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
+    log = HeldLog.at(tmp_path, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC, STATE_TOPIC))
+    runtime = Runtime(log, SETTINGS, Clock(), files=log.files)
+    runtime.admit()
+    await runtime.load()
+    writing = asyncio.create_task(runtime.run())
+    cluster = cast(ClusterGroups, NoGroups())
+    placements = Placements(runtime, cluster, SETTINGS, passed_by)
+    migration = Migration(runtime, cluster, placements, SETTINGS, passed_by)
+    log.release()
+    assert await placements.find_out("g") is ErrorCode.NONE
+    assert placements.of("g") is Whose.SERVED
+    lost, read_back = asyncio.Event(), asyncio.Event()
+    runtime.watch(lambda _, coordinator: (lost if coordinator is None else read_back).set())
+    refused = None
+    try:
+        await migration.rollback("g", "why")
+    except Refused as error:
+        refused = str(error)
+    assert refused == "group g: the log answers COORDINATOR_NOT_AVAILABLE"
+    assert placements.of("g") is Whose.CHANGING
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "the disk")
+
+    log.files.faults["pwrite"] = fails
+    log.release()
+    async with asyncio.timeout(WAIT_SECONDS):
+        await lost.wait()
+        log.files.faults.clear()
+        log.release(50)
+        await read_back.wait()
+        await placements.certain("g")
+        await asyncio.sleep(0)  # as whoever waits for that has been told
+    assert placements.of("g") is Whose.SERVED
+    runtime.stop()
+    log.release(1000)
+    async with asyncio.timeout(WAIT_SECONDS):
+        await writing
+    await runtime.close(WAIT_SECONDS)
