@@ -56,6 +56,7 @@ RULES: Final = (
     Rule(ResourceType.GROUP, "g-describe", AclOperation.DESCRIBE),
     Rule(ResourceType.GROUP, "g-delete", AclOperation.DELETE),
     Rule(ResourceType.GROUP, "g-all", AclOperation.ALL),
+    Rule(ResourceType.TOPIC, "__consumer_offsets", AclOperation.READ),  # the shim has the name that clients have
     Rule(ResourceType.TOPIC, "t-read", AclOperation.READ),
     Rule(ResourceType.TOPIC, "t-describe", AclOperation.DESCRIBE),
     # READ without DESCRIBE, which READ would have with it.

@@ -32,15 +32,15 @@ GRANTED: Final = {
     # To READ or DELETE is to DESCRIBE.
     Right.DESCRIBE_GROUP: {"g-read", "g-describe", "g-delete"} | OF_ALL,
     Right.DELETE_GROUP: {"g-delete"} | OF_ALL,
-    Right.READ_TOPIC: {"t-read", "t-blind", "t-read-absent", "t-read is no name"},
-    Right.DESCRIBE_TOPIC: {"t-read", "t-describe", "t-read-absent", "t-read is no name"},
+    Right.READ_TOPIC: {"t-read", "t-blind", "t-read-absent", "t-read is no name", "__consumer_offsets"},
+    Right.DESCRIBE_TOPIC: {"t-read", "t-describe", "t-read-absent", "t-read is no name", "__consumer_offsets"},
     Right.WRITE_TRANSACTIONAL_ID: {"x-write"},
 }
 ASKED: Final = {
     **dict.fromkeys((Right.READ_GROUP, Right.DESCRIBE_GROUP, Right.DELETE_GROUP), GROUPS),
     **dict.fromkeys(
         (Right.READ_TOPIC, Right.DESCRIBE_TOPIC),
-        (*TOPICS, "t-none-absent", "t-read-absent", "t-read is no name", "", "*", "__consumer_offsets"),
+        (*TOPICS, "t-none-absent", "t-read-absent", "t-read is no name", "", "*", "__consumer_offsets", "__none"),
     ),
     Right.WRITE_TRANSACTIONAL_ID: ("x-none", "x-describe", "x-write", ""),
 }
