@@ -151,7 +151,7 @@ class Placements:
         described = await self._cluster_groups.described(group_id)
         if described.members or described.group_state not in NOBODY:
             return f"members of it (it is {described.group_state})"
-        await self._cluster_groups.transactions_ended(group_id)
+        await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())
         offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
         return f"offsets of it, for {len(offsets)} partitions" if offsets else ""
 
@@ -160,6 +160,11 @@ class Placements:
         decided = _Decided()
         self._runtime.submit(self._runtime.partition_of(group_id), operation, decided)
         return await decided.outcome
+
+    def producers_in_transaction(self) -> set[int]:
+        """Those of transactions with offsets of groups that the shim serves."""
+        coordinators = filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions)))
+        return set().union(*(each.producers_in_transaction() for each in coordinators))
 
     # -- what is passed on
 

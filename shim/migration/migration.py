@@ -145,7 +145,7 @@ class Migration:
             now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
             if strangers := now_there - gathered.keys():
                 raise Refused(f"group {group}: {len(strangers)} members have come to it in the cluster meanwhile")
-            await self._cluster_groups.transactions_ended(group)
+            await self._cluster_groups.transactions_ended(group, self._placements.producers_in_transaction())
             offsets = await self._cluster_offsets(group)
             members = self._members(group, described, gathered)
             await self._adopt(group, offsets, members)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby, islice
@@ -183,9 +183,10 @@ class ClusterGroups:
         answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
         raise_for(answer.error_code, f"group {group}")
 
-    async def transactions_ended(self, group: str) -> None:
+    async def transactions_ended(self, group: str, known: Collection[int]) -> None:
         """Wait until those that are open now, in the partition of the cluster's log that has the group, have ended:
-        what they have of the group no OffsetFetch tells. Raises UpstreamError where that takes too long.
+        what they have of the group no OffsetFetch tells. ``known``: producers of whose transactions it is known that
+        they have nothing of it. Raises UpstreamError where it takes too long.
 
         Brokers before 2.8 cannot be asked.
         """
@@ -198,7 +199,7 @@ class ClusterGroups:
             (found,) = (await self._brokers.ask(node_id, metadata.API, request)).topics
             raise_for(found.error_code, f"topic {_OFFSETS_TOPIC}")
             self._partition_count = len(found.partitions)
-        begun = await self._open_transactions(group)
+        begun = {each for each in await self._open_transactions(group) if each[0] not in known}
         deadline = time.monotonic() + self._patience_seconds
         while begun & await self._open_transactions(group):
             if time.monotonic() > deadline:

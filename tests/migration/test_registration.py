@@ -99,7 +99,12 @@ _PARTITIONS = st.sampled_from([ONE, ONE._replace(leader=2), ONE._replace(leader_
 _TOPIC = st.dictionaries(st.sampled_from([0, 1, 2, 10]), _PARTITIONS, min_size=1).map(topic_znodes)
 # As a connection that was lost, or another program, may leave it.
 _IN_PIECES = st.one_of(
-    st.builds(TopicZnodes, st.sampled_from([b"", b"what is this", topic_znodes({0: ONE}).value])),
+    st.builds(
+        TopicZnodes,
+        st.sampled_from([b"", b"what is this", topic_znodes({0: ONE}).value]),
+        st.just(False),
+        st.just({}),
+    ),
     st.builds(
         TopicZnodes,
         st.just(b"{}"),
