@@ -316,8 +316,7 @@ class GroupCoordinator:
         return listing.describe_group(self._state.groups, group_id, _OLD_DESCRIPTION)
 
     def producers_in_transaction(self) -> set[int]:
-        """Of transactions that have not ended, with offsets of groups that are served: these came through the shim, and
-        what else such a producer sends does."""
+        """Of transactions that have not ended, with offsets of groups that are served: these came through the shim."""
         return {producer.producer_id for producer in self._state.offsets.transactions.pending}
 
     def has_pending(self, group_id: str) -> bool:

@@ -145,7 +145,7 @@ class Migration:
             now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
             if strangers := now_there - gathered.keys():
                 raise Refused(f"group {group}: {len(strangers)} members have come to it in the cluster meanwhile")
-            await self._cluster_groups.transactions_ended(group, self._placements.producers_in_transaction())
+            await self._cluster_groups.transactions_ended(group)
             offsets = await self._cluster_offsets(group)
             members = self._members(group, described, gathered)
             await self._adopt(group, offsets, members)
@@ -167,12 +167,8 @@ class Migration:
             for at, its in offsets.items()
         ]
         await self._done(group, lambda coordinator, now, asker: coordinator.adopt(now, group, records, members, asker))
-        kept = await self._own_offsets(group)
-        if any(_served(kept.get(at)) != _served(offsets.get(at)) for at in kept.keys() | offsets.keys()):
-            differing = sum(_served(kept.get(at)) != _served(its) for at, its in offsets.items()) + len(
-                kept.keys() - offsets.keys()
-            )
-            raise Refused(f"group {group}: {differing} offsets are not what they are in the cluster")
+        if wrong := _differing(await self._own_offsets(group), offsets):
+            raise Refused(f"group {group}: {len(wrong)} offsets are not what they are in the cluster, as of {wrong[0]}")
 
     async def _leave(self, group: str, members: Sequence[DescribedGroupMember]) -> None:
         """They are not at the cluster's coordinator any more, which would find that out when their sessions end."""
@@ -321,7 +317,7 @@ class Migration:
         if isinstance(answer, ErrorCode):
             raise Refused(f"group {group}: the log answers {answer.name}")
         if not answer.done:
-            raise Refused(f"group {group} has come into other hands meanwhile")
+            raise Refused(f"group {group} has come into other hands, or into a transaction, meanwhile")
 
     def _coordinator(self, group: str) -> GroupCoordinator:
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group))

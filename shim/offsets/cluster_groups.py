@@ -183,7 +183,7 @@ class ClusterGroups:
         answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
         raise_for(answer.error_code, f"group {group}")
 
-    async def transactions_ended(self, group: str, known: Collection[int]) -> None:
+    async def transactions_ended(self, group: str, known: Collection[int] = ()) -> None:
         """Wait until those that are open now, in the partition of the cluster's log that has the group, have ended:
         what they have of the group no OffsetFetch tells. ``known``: producers of whose transactions it is known that
         they have nothing of it. Raises UpstreamError where it takes too long.

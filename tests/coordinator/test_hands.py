@@ -11,6 +11,7 @@ from protocol.offsets_log import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from protocol.own.position import Producer
 from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands
 from shim.coordinator import CoordinatorSettings, NotServed, Outcome
 from shim.coordinator.outcome import HandsTaken
@@ -181,6 +182,18 @@ def test_who_waits_for_an_answer_then_is_sent_there() -> None:
     d.take(d.coordinator.abandon(d.now, "g", d.ticket()))
     assert d.joined(joining).error_code == E.NOT_COORDINATOR
     assert d.coordinator.next_deadline() is None
+
+
+def test_a_group_in_a_transaction_is_not_given_away() -> None:
+    d = Driven()
+    take(d, Hands.SERVED)
+    producer, key = Producer(0, 7), OffsetCommitKey("g", "orders", 0)
+    d.coordinator.replay_pending(producer, None, key, OffsetCommitValue(5))
+    assert take(d, Hands.PASSED_THROUGH)[0] is False
+    assert d.coordinator.hands_of("g") is Hands.SERVED
+    assert d.coordinator.producers_in_transaction() == {7}
+    d.coordinator.replay_end(producer, None, committed=True)
+    assert take(d, Hands.PASSED_THROUGH)[0] is True
 
 
 @pytest.mark.parametrize("closed_by", ["its hands", "a change of hands"])

@@ -36,7 +36,7 @@ class NoGroups:
     async def described(self, group: str) -> DescribedGroup:
         return DescribedGroup(0, group_id=group, group_state="Empty")
 
-    async def transactions_ended(self, group: str, known: object) -> None:
+    async def transactions_ended(self, group: str, known: object = ()) -> None:
         return
 
     async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:

@@ -20,8 +20,11 @@ _UTF8_MAX = 4
 
 
 def take_in_hand(decision: Decision, group_id: str, hands: Hands, cause: str, asker: Asker) -> None:
-    """The group is in these hands from here on. The answer is whether that was anything new."""
-    changes = decision.state.hands_of(group_id) is not hands
+    """The group is in these hands from here on. The answer is whether that was anything new, and possible: what is
+    pending of a transaction would be older than what the cluster was given meanwhile, and lose to it.
+    """
+    pending = hands is Hands.PASSED_THROUGH and decision.state.offsets.transactions.has_group(group_id)
+    changes = decision.state.hands_of(group_id) is not hands and not pending
     if changes:
         decision.write_hands(group_id, hands, cause)
     decision.answer(asker, HandsTaken(changes))
