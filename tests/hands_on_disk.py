@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.errors import DecodeError
-from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, Hands, decode_state
+from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, Hands, decode_state
 from shim.log.files import Files
 from shim.log.segment import BadBytes, sound_batches
 
@@ -36,6 +36,7 @@ def _in_segment(path: Path) -> dict[str, Hands]:
             for record in batch.records:
                 key, value = decode_state(record.key or b"", record.value)
                 if isinstance(key, GroupHandsKey):
+                    assert isinstance(value, GroupHandsValue)
                     found[key.group] = Hands(value.hands)
     except (BadBytes, DecodeError):
         pass

@@ -1,26 +1,31 @@
-"""Keys and values of the records of `__offset_shim_state`: in whose hands each group is, and how that came about.
+"""Keys and values of the records of `__offset_shim_state`: in whose hands each group is, where its offsets are kept,
+and how that came about.
 
 They are the shim's own, and no broker's, built like those of `__consumer_offsets`: a key is an int16 type and its
 fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. A record is in the partition of
 the same number as that of its group. Type 0 is the newest word on a group, of which compaction keeps the last; type 1
-is the same once more where it has changed, by its time, so that all changes are kept.
+is the same once more where it has changed, by its time, so that all changes are kept. Type 2 is the outbox's: what
+ZooKeeper has of an offset by the shim's own hand, or is about to have.
 
 A group without a record is in nobody's hands yet, unless the log has offsets or members of it: then it is served.
 """
 
 from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from protocol.codec import codec
 from protocol.errors import DecodeError
-from protocol.wire import Int8, Int64, String, TaggedFields
+from protocol.wire import Int8, Int32, Int64, String, TaggedFields, tag
 
 STATE_TOPIC: Final = "__offset_shim_state"
 
 _INT16: Final = Struct(">h")
 _GROUP_HANDS: Final = 0
 _GROUP_CHANGE: Final = 1
+_WRITTEN: Final = 2
+
+NOT_CARRIED: Final = -2
 _VALUE_VERSION: Final = 0
 
 
@@ -32,6 +37,21 @@ class Hands(IntEnum):
 
     PASSED_THROUGH = 0
     SERVED = 1
+
+
+class Step(IntEnum):
+    """Where the offsets of a group that is served are kept beside the log, in which they always are: `offsets.storage`,
+    and with ``_DUAL`` `dual.commit.enabled=true`.
+
+    ``ZOOKEEPER``, ``ZOOKEEPER_DUAL``: in ZooKeeper, which is right where the two differ. ``KAFKA_DUAL``: in ZooKeeper
+    too, and the log is right. ``UPSTREAM_DUAL``: in the cluster's own offsets too, before a commit is answered.
+    """
+
+    KAFKA = 0
+    ZOOKEEPER = 1
+    ZOOKEEPER_DUAL = 2
+    KAFKA_DUAL = 3
+    UPSTREAM_DUAL = 4
 
 
 class GroupHandsKey(NamedTuple):
@@ -48,52 +68,89 @@ class GroupChangeKey(NamedTuple):
 
 
 class GroupHandsValue(NamedTuple):
-    """`hands` is one of `Hands`. `time`: since when, in milliseconds since the epoch. `cause`: why, for people."""
+    """`hands` is one of `Hands`. `time`: since when, in milliseconds since the epoch. `cause`: why, for people. `step`:
+    one of `Step`, of a group that is served. `from_zookeeper`: 1 where its offsets were in ZooKeeper at first, so that
+    this is where its way back leads.
+    """
 
     hands: Int8
     time: Int64
     cause: String = ""
+    step: Annotated[Int8, tag(0)] = 0
+    from_zookeeper: Annotated[Int8, tag(1)] = 0
     tagged: TaggedFields = ()
 
 
-StateKey = GroupHandsKey | GroupChangeKey
-StateRecord = tuple[StateKey, GroupHandsValue]
+class WrittenKey(NamedTuple):
+    group: String
+    topic: String
+    partition: Int32
+    tagged: TaggedFields = ()
 
-_KEYS: Final[dict[int, type[GroupHandsKey] | type[GroupChangeKey]]] = {
-    _GROUP_HANDS: GroupHandsKey,
-    _GROUP_CHANGE: GroupChangeKey,
+
+class WrittenValue(NamedTuple):
+    """That the znode of the offset has `version` and says `offset`, or will when what was about to be written is.
+    `replaced`: of what somebody else has written there, what the log had until it was carried (-1 for nothing): where
+    it still has that, it was not. `NOT_CARRIED` of what is the shim's own.
+    """
+
+    offset: Int64
+    version: Int32
+    replaced: Annotated[Int64, tag(0)] = NOT_CARRIED
+    tagged: TaggedFields = ()
+
+
+StateKey = GroupHandsKey | GroupChangeKey | WrittenKey
+StateValue = GroupHandsValue | WrittenValue
+StateRecord = tuple[StateKey, StateValue | None]
+"""A value of None is a tombstone, which only a WrittenKey can have."""
+
+_KINDS: Final[dict[int, tuple[type[Any], type[Any]]]] = {
+    _GROUP_HANDS: (GroupHandsKey, GroupHandsValue),
+    _GROUP_CHANGE: (GroupChangeKey, GroupHandsValue),
+    _WRITTEN: (WrittenKey, WrittenValue),
 }
-_TYPES: Final = {cls: type_ for type_, cls in _KEYS.items()}
-_VALUE: Final = codec(GroupHandsValue, _VALUE_VERSION, flexible=True)
+_TYPES: Final = {key: type_ for type_, (key, _) in _KINDS.items()}
 
 
-def encode_state(record: StateRecord) -> tuple[bytes, bytes]:
+def encode_state(record: StateRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they are in the log. Raises EncodeError."""
     key, value = record
-    cls = type(key)
-    raw_key = codec(cls, 0, flexible=True).encode(key, _INT16.pack(_TYPES[cls]))
-    return raw_key, _VALUE.encode(value, _INT16.pack(_VALUE_VERSION))
+    raw_key = codec(type(key), 0, flexible=True).encode(key, _INT16.pack(_TYPES[type(key)]))
+    if value is None:
+        return raw_key, None
+    raw_value = codec(type(value), _VALUE_VERSION, flexible=True).encode(value, _INT16.pack(_VALUE_VERSION))
+    return raw_key, raw_value
 
 
 def decode_state(key: bytes, value: bytes | None) -> StateRecord:
     """Raises DecodeError, also for what a later version of the shim has written: who is to serve a group cannot be
     guessed.
     """
-    cls = _KEYS.get(_head(key, "key"))
-    if cls is None:
+    kind = _KINDS.get(_head(key, "key"))
+    if kind is None:
         raise DecodeError(f"key type {_head(key, 'key')} is of a later version of the shim", 0, "key")
+    found_key: StateKey = _whole(kind[0], key, "key")
     if value is None:
+        if isinstance(found_key, WrittenKey):
+            return found_key, None
         raise DecodeError("a tombstone, which no shim writes there", 0, "value")
     if (version := _head(value, "value")) != _VALUE_VERSION:
         raise DecodeError(f"value version {version} is of a later version of the shim", 0, "value")
-    found_key, end = codec(cls, 0, flexible=True).decode(key, _INT16.size)
-    found, value_end = _VALUE.decode(value, _INT16.size)
-    for raw, at, what in ((key, end, "key"), (value, value_end, "value")):
-        if at != len(raw):
-            raise DecodeError(f"{len(raw) - at} bytes too many", at, what)
-    if found.hands not in Hands._value2member_map_:
-        raise DecodeError(f"hands {found.hands}", _INT16.size, "value")
+    found: StateValue = _whole(kind[1], value, "value")
+    if isinstance(found, GroupHandsValue):
+        for number, words in ((found.hands, Hands), (found.step, Step)):
+            if number not in words._value2member_map_:
+                raise DecodeError(f"{words.__name__.lower()} {number}", _INT16.size, "value")
     return found_key, found
+
+
+def _whole(cls: type[Any], raw: bytes, what: str) -> Any:
+    """What is behind the type or version, and nothing else."""
+    found, end = codec(cls, 0, flexible=True).decode(raw, _INT16.size)
+    if end != len(raw):
+        raise DecodeError(f"{len(raw) - end} bytes too many", end, what)
+    return found
 
 
 def _head(raw: bytes, what: str) -> int:

@@ -10,11 +10,21 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
-from protocol.own.state_log import GroupHandsValue, Hands
+from protocol.own.state_log import (
+    GroupHandsKey,
+    GroupHandsValue,
+    Hands,
+    StateKey,
+    StateValue,
+    Step,
+    WrittenKey,
+    WrittenValue,
+)
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, Key, Outcome, Value
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.delete_groups import delete_group
+from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
 from shim.coordinator.requests.join_group import join_group
@@ -152,9 +162,12 @@ class GroupCoordinator:
         """As `replay`, a marker."""
         self._state.replay_end(producer, position, committed=committed)
 
-    def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
+    def replay_state(self, key: StateKey, value: StateValue | None) -> None:
         """As `replay`, a record of the shim's own state; after all the others."""
-        self._state.replay_hands(group_id, value)
+        if isinstance(key, GroupHandsKey) and isinstance(value, GroupHandsValue):
+            self._state.replay_hands(key.group, value)
+        elif isinstance(key, WrittenKey) and not isinstance(value, GroupHandsValue):
+            self._state.replay_written(key, value)
 
     def begin_dump(self) -> StateDump:
         """What the records replayed so far, and those of all outcomes, have made, to be had as bytes."""
@@ -191,6 +204,7 @@ class GroupCoordinator:
         if memory is not None:
             self._state.memory.move_to(memory)
         self._state.behind = set(self._state.offsets.transactions.positions)
+        self._state.offsets.touched.clear()
         decision = Decision(self._state, now)
         for group in self._state.groups.values():
             for member in group.members.values():
@@ -322,6 +336,42 @@ class GroupCoordinator:
     def has_pending(self, group_id: str) -> bool:
         """Whether a transaction that has not ended may yet change its offsets."""
         return self._state.offsets.transactions.has_group(group_id)
+
+    # -- where else offsets are kept
+
+    def step_of(self, group_id: str) -> Step:
+        """Of a group that is served."""
+        return self._state.step_of(group_id)
+
+    def is_elsewhere(self, group_id: str) -> bool:
+        """Whether the group is served, and its offsets are in another place beside the log, too."""
+        return group_id in self._state.elsewhere
+
+    def from_zookeeper(self, group_id: str) -> bool:
+        """Whether the group's offsets were in ZooKeeper at first."""
+        known = self._state.hands.get(group_id)
+        return known is not None and bool(known.from_zookeeper)
+
+    def written(self, group_id: str) -> Mapping[tuple[str, int], WrittenValue]:
+        """By topic and partition, what ZooKeeper has by the shim's hand, or is about to have."""
+        return self._state.written.get(group_id, {})
+
+    def is_used_elsewhere(self, now: int, group_id: str, *, used: bool) -> None:
+        """Whether consumers of the group are in ZooKeeper: as long as that is so, or not known, no offset expires, nor
+        sooner after it than after a commit."""
+        if used:
+            self._state.unused_elsewhere.pop(group_id, None)
+        else:
+            self._state.unused_elsewhere.setdefault(group_id, now)
+
+    def take_touched(self) -> set[str]:
+        """The groups whose offsets have changed since this was last asked, or since :meth:`loaded`."""
+        offsets = self._state.offsets
+        touched, offsets.touched = offsets.touched, set()
+        return touched
+
+    carry = _decided_by(carry)
+    write_ahead = _decided_by(write_ahead)
 
     take_in_hand = _decided_by(take_in_hand)
     adopt = _decided_by(adopt)

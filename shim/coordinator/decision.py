@@ -1,6 +1,6 @@
 """The making of an outcome: records are applied as they are written, answers gathered as they are given."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocol.commit_rows import CommitRows
@@ -9,7 +9,16 @@ from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMem
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
-from protocol.own.state_log import GroupChangeKey, GroupHandsKey, GroupHandsValue, Hands, StateRecord
+from protocol.own.state_log import (
+    GroupChangeKey,
+    GroupHandsKey,
+    GroupHandsValue,
+    Hands,
+    StateRecord,
+    Step,
+    WrittenKey,
+    WrittenValue,
+)
 from shim.coordinator.outcome import (
     Asker,
     Key,
@@ -52,13 +61,27 @@ class Decision:
         self.state.replay_rows(group, topic, rows, self.now)
         self.rows.append(_new(RowsOfTopic, (group, topic, rows, self.now, who)))
 
-    def write_hands(self, group_id: str, hands: Hands, cause: str) -> None:
-        """The group is in these hands from here on."""
-        value = GroupHandsValue(hands, self.now, cause)
+    def write_hands(self, group_id: str, hands: Hands, step: Step, cause: str, *, from_zookeeper: bool) -> None:
+        """The group is in these hands from here on, and at this step."""
+        value = GroupHandsValue(hands, self.now, cause, step, int(from_zookeeper))
         records: list[StateRecord] = [(GroupHandsKey(group_id), value)]
         if self.state.hands_of(group_id) is not None:  # names that somebody once tried are not worth a second one
             records.append((GroupChangeKey(group_id, self.now), value))
         self.state.replay_hands(group_id, value)
+        self.outcome = self.outcome._replace(state=(*self.outcome.state, *records))
+
+    def mark_served(self, group_id: str) -> None:
+        """A group that goes was served, if there is no word on it: what the cluster has of it must not rise again."""
+        if group_id not in self.state.hands:
+            self.write_hands(group_id, Hands.SERVED, Step.KAFKA, "it was served", from_zookeeper=False)
+
+    def write_written(self, group_id: str, written: Mapping[tuple[str, int], WrittenValue | None]) -> None:
+        """By topic and partition: ZooKeeper has this by the shim's hand, or is about to; None: nothing."""
+        records: list[StateRecord] = []
+        for (topic, partition), value in written.items():
+            key = WrittenKey(group_id, topic, partition)
+            self.state.replay_written(key, value)
+            records.append((key, value))
         self.outcome = self.outcome._replace(state=(*self.outcome.state, *records))
 
     def begin_batch(self) -> None:

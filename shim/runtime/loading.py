@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, decode_state
+from protocol.own.state_log import STATE_TOPIC, decode_state
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
@@ -199,8 +199,7 @@ class Loader:
                 reason = f"{STATE_TOPIC}-{number} offset {logged.offset}: the record cannot be decoded: {error}"
                 raise LogError(reason) from error
             home.check(key.group)
-            if isinstance(key, GroupHandsKey):
-                coordinator.replay_hands(key.group, value)
+            coordinator.replay_state(key, value)
 
     def _read_over_history(self, number: int) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""

@@ -229,3 +229,12 @@ def test_nothing_is_decided_about_a_group_that_is_not_the_shims(closed_by: str) 
 def _join() -> JoinGroupRequest:
     protocols = tuple(JoinGroupRequestProtocol(name, metadata) for name, metadata in RANGE)
     return JoinGroupRequest("g", 10_000, 60_000, "", None, "consumer", protocols)
+
+
+def test_one_from_before_there_were_such_records_leaves_one_when_it_goes() -> None:
+    """The cluster may have a copy of its offsets."""
+    d = Driven()
+    d.commit()
+    d.delete_group()
+    assert d.coordinator.hands_of("g") is Hands.SERVED
+    assert d.coordinator.hands()["g"].cause == "it was served"

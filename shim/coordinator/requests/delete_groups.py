@@ -21,6 +21,7 @@ def delete_group(decision: Decision, group_id: str, asker: Asker) -> None:
     if error is ErrorCode.NONE:
         _delete_offsets(decision, group_id)
         decision.write(GroupMetadataKey(group_id), None)
+        decision.mark_served(group_id)
     decision.answer(asker, DeletableGroupResult(group_id, error))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from protocol.own.state_log import Hands
+from protocol.own.state_log import Hands, Step
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, HandsTaken
 from shim.coordinator.requests.tombstones import Tombstones
@@ -19,15 +19,27 @@ _RECORD_OVERHEAD = 80
 _UTF8_MAX = 4
 
 
-def take_in_hand(decision: Decision, group_id: str, hands: Hands, cause: str, asker: Asker) -> None:
-    """The group is in these hands from here on. The answer is whether that was anything new, and possible: what is
-    pending of a transaction would be older than what the cluster was given meanwhile, and lose to it.
+def take_in_hand(
+    decision: Decision,
+    group_id: str,
+    hands: Hands,
+    cause: str,
+    asker: Asker,
+    step: Step = Step.KAFKA,
+    *,
+    from_zookeeper: bool = False,
+) -> None:
+    """The group is in these hands from here on, and of one that is served the offsets are kept as the step says. The
+    answer is whether that was anything new, and possible: what is pending of a transaction would be older than what
+    another place was given meanwhile, and lose to it.
     """
-    pending = hands is Hands.PASSED_THROUGH and decision.state.offsets.transactions.has_group(group_id)
-    changes = decision.state.hands_of(group_id) is not hands and not pending
-    if changes:
-        decision.write_hands(group_id, hands, cause)
-    decision.answer(asker, HandsTaken(changes))
+    state = decision.state
+    elsewhere = hands is Hands.PASSED_THROUGH or step in (Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL)
+    pending = elsewhere and state.offsets.transactions.has_group(group_id)
+    new = (state.hands_of(group_id), state.step_of(group_id)) != (hands, step)
+    if new and not pending:
+        decision.write_hands(group_id, hands, step, cause, from_zookeeper=from_zookeeper)
+    decision.answer(asker, HandsTaken(new and not pending))
 
 
 def adopt(

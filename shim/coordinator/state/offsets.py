@@ -21,11 +21,13 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 class Offsets:
     """Of one offsets partition, or of several. Both parts are to be looked at from outside, and changed by records."""
 
-    __slots__ = ("committed", "transactions")
+    __slots__ = ("committed", "touched", "transactions")
 
     def __init__(self) -> None:
         self.committed = OffsetTable()
         self.transactions = Transactions()
+        self.touched: set[str] = set()
+        """Groups whose committed offsets have changed, until somebody has taken them from here."""
 
     # -- records
 
@@ -40,10 +42,12 @@ class Offsets:
         if self.transactions.pending:
             for partition, _, _ in rows.values():
                 self.transactions.overtake(OffsetCommitKey(group, topic, partition))
+        self.touched.add(group)
         self.committed.set_rows(group, topic, rows, commit_timestamp)
 
     def delete(self, key: OffsetCommitKey) -> None:
         """A tombstone: it takes what is pending, too."""
+        self.touched.add(key.group)
         self.committed.delete(key.group, key.topic, key.partition)
         if self.transactions.pending:
             self.transactions.forget(key)
@@ -64,6 +68,7 @@ class Offsets:
         return settled
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        self.touched.add(key.group)
         self.committed.set(key.group, key.topic, key.partition, committed_offset(value))
 
     # -- committed or pending

@@ -22,7 +22,7 @@ from protocol.offsets_log import (
 )
 from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
-from protocol.own.state_log import GroupHandsValue, Hands
+from protocol.own.state_log import GroupHandsValue, Hands, Step, WrittenKey, WrittenValue
 from shim.coordinator.outcome import Key, Value
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.deadlines import Deadlines
@@ -32,6 +32,8 @@ from shim.coordinator.state.offsets import Offsets
 from shim.coordinator.state.parked_commits import CommitDeadline, ParkedCommits
 from shim.coordinator.state.subscription import topics_of_generation
 from shim.coordinator.state.transactions import Settled
+
+_IN_ZOOKEEPER = (Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL)
 
 
 class PartitionState:
@@ -43,6 +45,7 @@ class PartitionState:
         "commits",
         "committers",
         "deadlines",
+        "elsewhere",
         "groups",
         "hands",
         "memory",
@@ -50,6 +53,8 @@ class PartitionState:
         "offsets",
         "recorded",
         "settings",
+        "unused_elsewhere",
+        "written",
     )
 
     def __init__(self, settings: CoordinatorSettings, new_uuid: Callable[[], str]) -> None:
@@ -61,6 +66,13 @@ class PartitionState:
         group, which is known by its offsets only."""
         self.hands: dict[str, GroupHandsValue] = {}
         """What the log of the shim's own state says of groups, those that are deleted included."""
+        self.written: dict[str, dict[tuple[str, int], WrittenValue]] = {}
+        """By group, topic and partition: what ZooKeeper has by the shim's hand, or is about to have."""
+        self.elsewhere: set[str] = set()
+        """Groups that are served and at another step than KAFKA."""
+        self.unused_elsewhere: dict[str, int] = {}
+        """Of the groups whose offsets are in ZooKeeper, too: those of which no consumer is there, as far as this
+        process knows, and since when."""
         self.closed: set[str] = set()
         """Groups about which nothing is decided: the cluster's, and those that change hands."""
         self.offsets = Offsets()
@@ -80,9 +92,41 @@ class PartitionState:
         # From before there were such records, when every group was served.
         return Hands.SERVED if group_id in self.groups else None
 
+    def step_of(self, group_id: str) -> Step:
+        """Of a group that is served."""
+        known = self.hands.get(group_id)
+        return Step.KAFKA if known is None else Step(known.step)
+
+    def is_in_use_elsewhere(self, group_id: str) -> bool:
+        """Whether somebody may go by its offsets of whom nothing is heard here. In ZooKeeper none expires."""
+        step = self.step_of(group_id)
+        return step in _IN_ZOOKEEPER or (step is Step.KAFKA_DUAL and group_id not in self.unused_elsewhere)
+
+    def used_elsewhere_until(self, group_id: str) -> int:
+        """When somebody may have gone by its offsets last of whom nothing is heard here; 0 where nobody may have."""
+        word = self.hands.get(group_id)
+        if word is None or not word.from_zookeeper:
+            return 0
+        return max(word.time, self.unused_elsewhere.get(group_id, 0))
+
+    def replay_written(self, key: WrittenKey, value: WrittenValue | None) -> None:
+        """Apply a record of the shim's own state."""
+        group, topic, partition, _ = key
+        if value is not None:
+            self.written.setdefault(group, {})[topic, partition] = value
+        elif group in self.written:
+            self.written[group].pop((topic, partition), None)
+            if not self.written[group]:
+                del self.written[group]
+
     def replay_hands(self, group_id: str, value: GroupHandsValue) -> None:
         """Apply a record of the shim's own state."""
         self.hands[group_id] = value
+        self.unused_elsewhere.pop(group_id, None)
+        if value.hands == Hands.SERVED and value.step != Step.KAFKA:
+            self.elsewhere.add(group_id)
+        else:
+            self.elsewhere.discard(group_id)
         self.close(group_id, closed=value.hands != Hands.SERVED)
 
     def close(self, group_id: str, *, closed: bool) -> None:

@@ -41,6 +41,9 @@ class RetentionCheck:
         """Gives what each bit of work cost; the next one may belong to another step."""
         state = self._state
         for group_id in group_ids:
+            if state.is_in_use_elsewhere(group_id):
+                yield 1
+                continue
             for topic in state.offsets.committed.topics(group_id):
                 yield 1
                 group = state.groups.get(group_id)
@@ -72,7 +75,7 @@ class RetentionCheck:
             OffsetCommitKey(group_id, topic, partition)
             for partition in partitions
             if (committed := state.offsets.committed.get(group_id, topic, partition)) is not None
-            and self._has_expired(committed, since, now)
+            and self._has_expired(committed, since, now, state.used_elsewhere_until(group_id))
         ]
         expired = [key for key in expired if not state.is_unstable(key)]
         for key in expired:
@@ -80,10 +83,11 @@ class RetentionCheck:
         self._offsets += len(expired)
         return len(partitions) + DELETED * len(expired)
 
-    def _has_expired(self, committed: CommittedOffset, since: int | None, now: int) -> bool:
+    def _has_expired(self, committed: CommittedOffset, since: int | None, now: int, used_until: int) -> bool:
+        """``used_until``: by consumers of whom nothing is heard here."""
         if committed.expire_timestamp != -1:  # of a client that said how long, up to OffsetCommit v4
             return now >= committed.expire_timestamp
-        return now - (committed.commit_timestamp if since is None else since) >= self._retention_ms
+        return now - max(committed.commit_timestamp if since is None else since, used_until) >= self._retention_ms
 
     def _delete_unused_group(self, group_id: str) -> int:
         state = self._state
@@ -93,6 +97,7 @@ class RetentionCheck:
         if state.offsets.has_group(group_id):
             return 1
         self._decision.write(GroupMetadataKey(group_id), None)
+        self._decision.mark_served(group_id)
         self._groups += 1
         return DELETED
 

@@ -1,0 +1,56 @@
+"""Offsets that are in ZooKeeper, too: what somebody else has written there, and what the shim is about to write."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import Who
+from protocol.own.state_log import WrittenValue
+from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Asker, HandsTaken
+
+_DIRECTLY: Final = Who(-1, "", None, "zookeeper", "", "")
+"""Nobody knows who has written there."""
+
+# What a record takes beside its names (a little less), and a character in UTF-8 (at most).
+_RECORD_OVERHEAD = 80
+_UTF8_MAX = 4
+
+
+def carry(
+    decision: Decision,
+    group_id: str,
+    offsets: Mapping[tuple[str, int], int],
+    asker: Asker,
+) -> None:
+    """Commit what somebody has written to ZooKeeper directly: in the order of the log it comes now. A negative offset
+    stands for none.
+    """
+    settings = decision.state.settings
+    room = settings.commit_max_bytes
+    for (topic, partition), offset in offsets.items():
+        size = _RECORD_OVERHEAD + _UTF8_MAX * (len(group_id) + len(topic))
+        if room < size:
+            decision.begin_batch()
+            room = settings.commit_max_bytes
+        room -= size
+        key = OffsetCommitKey(group_id, topic, partition)
+        if offset < 0:
+            decision.write(key, None)
+            continue
+        value = OffsetCommitValue(offset, commit_timestamp=decision.now)
+        decision.write(key, value)
+        if settings.offsets_history_retention_minutes > 0:
+            decision.remember(key, value, _DIRECTLY)
+    decision.answer(asker, HandsTaken(True))
+
+
+def write_ahead(
+    decision: Decision, group_id: str, written: Mapping[tuple[str, int], WrittenValue | None], asker: Asker
+) -> None:
+    """Note what ZooKeeper is about to be given, and on which version, before it is, or what is about to be carried from
+    there: after a crash that says whether what stands there is known. None: the shim knows of nothing there.
+    """
+    if written:
+        decision.write_written(group_id, written)
+    decision.answer(asker, HandsTaken(True))
