@@ -13,6 +13,9 @@ from typing import Final, NamedTuple, TypeVar
 CONSUMERS: Final = "/consumers"
 """Its children are the groups."""
 
+NO_PARTITION: Final = "not the name of a partition"
+"""Why a znode below a topic is not taken that cannot be one of an offset."""
+
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _OFFSET: Final = re.compile(rb"[+-]?[0-9]{1,30}")  # what Java's Long.parseLong takes, of ASCII
 _INT32_MAX: Final = 2**31 - 1
@@ -41,6 +44,22 @@ class PartitionName(NamedTuple):
     broker_id: int | None = None
 
 
+class Offsets(NamedTuple):
+    """A group's znode ``offsets``, or one below it: of a topic, or of a partition, which is ``name``."""
+
+    group: str
+    topic: str | None = None
+    name: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Raises :class:`NotAName`."""
+        if self.topic is None:
+            return offsets_path(self.group)
+        topic = topic_path(self.group, self.topic)
+        return topic if self.name is None else f"{topic}/{self.name}"
+
+
 def group_path(group: str) -> str:
     """Raises :class:`NotAName`, as the others do."""
     return f"{CONSUMERS}/{checked_name(group)}"
@@ -56,6 +75,11 @@ def owners_path(group: str) -> str:
     return f"{group_path(group)}/owners"
 
 
+def consumer_of(thread: bytes) -> str:
+    """The id of the consumer that a thread is of, given what stands in the znode of a partition that it owns."""
+    return thread.decode("utf-8", "replace").rpartition("-")[0]
+
+
 def offsets_path(group: str) -> str:
     """Its children are topics."""
     return f"{group_path(group)}/offsets"
@@ -69,6 +93,15 @@ def topic_path(group: str, topic: str) -> str:
 def offset_path(group: str, topic: str, partition: int) -> str:
     """Its value is the offset."""
     return f"{topic_path(group, topic)}/{partition}"
+
+
+def parse_offsets_path(path: str) -> Offsets | None:
+    """None where it is another znode."""
+    match path.split("/"):
+        case ["", consumers, group, "offsets", *below] if f"/{consumers}" == CONSUMERS and len(below) <= 2:
+            return Offsets(group, *below)
+        case _:
+            return None
 
 
 def checked_name(name: str) -> str:
@@ -122,7 +155,7 @@ def choose(names: Iterable[str]) -> Chosen:
     for name in sorted(names):
         match parse_partition(name):
             case None:
-                strange[name] = "not the name of a partition"
+                strange[name] = NO_PARTITION
             case PartitionName(partition, None):
                 since_08[partition] = name
             case PartitionName(partition, _):

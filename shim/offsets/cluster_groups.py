@@ -77,6 +77,17 @@ class LiveGroup(NamedTuple):
     type: str
 
 
+class RefusedPartition(NamedTuple):
+    """What a broker has refused of a commit or a deletion; as text a line for an operator."""
+
+    group: str
+    at: TopicPartition
+    code: int
+
+    def __str__(self) -> str:
+        return str(BrokerRefused(self.code, f"group {self.group} {self.at}"))
+
+
 class Shown(Enum):
     """How much a cluster shows to the one who asks."""
 
@@ -226,8 +237,9 @@ class ClusterGroups:
 
     # --- offsets -----------------------------------------------------------------------------------------------------
 
-    async def offsets_of(self, groups: Sequence[str]) -> dict[str, Committed]:
-        """Of each group all that it has committed; waits for transactions that are about to commit more.
+    async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
+        """Of each group all that it has committed; waits for transactions that are about to commit more, but for
+        ``stable=False``.
 
         Brokers do not tell when an offset was committed, so that is now.
         """
@@ -238,24 +250,28 @@ class ClusterGroups:
         for node_id, its_groups in by_node.items():
             version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
             for some in _slices(its_groups, _GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
-                found |= await self._until_ready(partial(self._fetch, node_id, version, some))
+                found |= await self._until_ready(partial(self._fetch, node_id, version, some, stable))
         return found
 
-    async def _fetch(self, node_id: int, version: int, groups: Sequence[str]) -> dict[str, Committed]:
+    async def _fetch(self, node_id: int, version: int, groups: Sequence[str], stable: bool) -> dict[str, Committed]:
         if version < _MANY_GROUPS_SINCE:
-            stable = version >= _STABLE_SINCE
+            stable = stable and version >= _STABLE_SINCE
             request = offset_fetch.OffsetFetchRequest(groups[0], topics=None, require_stable=stable)
             answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
             return {groups[0]: _committed(groups[0], answer.error_code, answer.topics)}
         wanted = tuple(offset_fetch.OffsetFetchRequestGroup(group, topics=None) for group in groups)
-        request = offset_fetch.OffsetFetchRequest(groups=wanted, require_stable=True)
+        request = offset_fetch.OffsetFetchRequest(groups=wanted, require_stable=stable)
         answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
         return {each.group_id: _committed(each.group_id, each.error_code, each.topics) for each in answer.groups}
 
     async def commit(self, group: str, offsets: Committed) -> list[str]:
         """As somebody who is no member (generation -1), which a group without members lets in. Gives a line for each
         partition that was refused."""
-        refused: list[str] = []
+        return [str(each) for each in await self.try_commit(group, offsets)]
+
+    async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
+        """As :meth:`commit`; gives the partitions that were refused."""
+        refused: list[RefusedPartition] = []
         for some in _slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
             topics = tuple(
                 offset_commit.OffsetCommitRequestTopic(topic, partitions=tuple(_to_commit(*each) for each in its))
@@ -265,7 +281,7 @@ class ClusterGroups:
             refused += await self._until_ready(partial(self._commit, request))
         return refused
 
-    async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[str]:
+    async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[RefusedPartition]:
         node_id = await self._coordinator(request.group_id)
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
         answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
@@ -281,6 +297,10 @@ class ClusterGroups:
 
     async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[str]:
         """Forget offsets; as :meth:`commit`."""
+        return [str(each) for each in await self.try_delete(group, partitions)]
+
+    async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
+        """As :meth:`delete`; gives the partitions that were refused."""
         topics = tuple(
             offset_delete.OffsetDeleteRequestTopic(
                 topic, tuple(offset_delete.OffsetDeleteRequestPartition(at.partition) for at in its)
@@ -298,6 +318,8 @@ class ClusterGroups:
         return self._coordinators[group]
 
     async def _find_coordinator(self, group: str) -> int:
+        if not self._brokers.addresses:
+            raise UpstreamError("no broker of the cluster is known")
         node_id = next(iter(self._brokers.addresses))
         version = await self._brokers.newest(node_id, find_coordinator.API, at_least=0, at_most=_NEWEST_FIND)
         if version < _MANY_KEYS_SINCE:
@@ -330,16 +352,13 @@ def _to_commit(at: TopicPartition, committed: CommittedOffset) -> offset_commit.
     )
 
 
-def _refused(group: str, answers: Iterator[tuple[str, int, int]]) -> list[str]:
+def _refused(group: str, answers: Iterator[tuple[str, int, int]]) -> list[RefusedPartition]:
     """Raises BrokerRefused where all that can be done is to ask again."""
-    lines = []
-    for topic, index, code in answers:
-        refused = BrokerRefused(code, f"group {group} {topic}-{index}")
-        if code in PASSES_BY_ITSELF:
-            raise refused
-        if code:
-            lines.append(str(refused))
-    return lines
+    refused = [RefusedPartition(group, TopicPartition(topic, index), code) for topic, index, code in answers if code]
+    for each in refused:
+        if each.code in PASSES_BY_ITSELF:
+            raise BrokerRefused(each.code, f"group {group} {each.at}")
+    return refused
 
 
 def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
@@ -19,12 +18,14 @@ from shim.offsets.kazoo_client import (
     transaction,
     znode,
 )
-from shim.offsets.session import Call, Session
+from shim.offsets.many import ask_many
+from shim.offsets.session import Call, Session, Watcher
 from shim.offsets.znodes import (
     ANY_VERSION,
     Acl,
     ChrootMissing,
     Create,
+    EnsembleError,
     EnsembleUnavailable,
     MultiFailed,
     NoZnode,
@@ -32,6 +33,7 @@ from shim.offsets.znodes import (
     SessionEvent,
     Set,
     TooLarge,
+    Watch,
     Znode,
     ZnodeExists,
 )
@@ -85,7 +87,7 @@ class Ensemble:
                 await self._session.start()
                 if make_chroot:
                     await self._make(self._chroot)
-                elif self._chroot and not await self._exists(self._chroot):
+                elif self._chroot and not await self._is_there(self._chroot):
                     raise ChrootMissing(f"ZooKeeper at {self.connect} has no znode {self._chroot}")
         except TimeoutError:
             self._session.let_go()
@@ -112,30 +114,62 @@ class Ensemble:
         """``listener`` is called, in the event loop, for each change from now on; before the start, for that too."""
         self._session.listeners.append(listener)
 
-    async def get(self, path: str) -> Znode | None:
-        """None where there is no such znode."""
+    async def get(self, path: str, watch: Watch | None = None) -> Znode | None:
+        """None where there is no such znode; nothing is watched then."""
         try:
-            return znode(await self._session.ask(self._get(path), path))
+            return znode(await self._session.ask(self._get(path, watch), path))
         except NoZnode:
             return None
 
-    async def children(self, path: str) -> list[str]:
-        """The names of what is below it, in no order; none where there is no such znode."""
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of what is below it, in no order; none where there is no such znode, and nothing is watched then.
+        ``watch`` hears of names that come and go, and of the znode's own deletion."""
         try:
-            names: list[str] = await self._session.ask(self._children(path), path)
+            names: list[str] = await self._session.ask(self._children(path, watch), path)
         except NoZnode:
             return []
         return names
 
-    async def get_many(self, paths: Sequence[str], at_once: int = MOST_UNDER_WAY) -> list[Znode | None]:
-        """As :meth:`get`, in the order of ``paths``; so many are under way at once."""
-        answers = await self._ask_many(((path, self._get(path)) for path in paths), at_once)
+    async def get_many(
+        self,
+        paths: Sequence[str],
+        at_once: int = MOST_UNDER_WAY,
+        *,
+        watch: Watch | None = None,
+        wrong: dict[str, EnsembleError] | None = None,
+    ) -> list[Znode | None]:
+        """As :meth:`get`, in the order of ``paths``; so many are under way at once. With ``wrong`` one that is refused
+        does not end it all: None is in its place, and ``wrong`` has why; also of those that are not there."""
+        asked = ((path, self._get(path, watch)) for path in paths)
+        answers = await ask_many(self._session, asked, at_once, wrong)
         return [None if each is None else znode(each) for each in answers]
 
-    async def children_many(self, paths: Sequence[str], at_once: int = MOST_UNDER_WAY) -> list[list[str]]:
-        """As :meth:`children`, in the order of ``paths``; so many are under way at once."""
-        answers = await self._ask_many(((path, self._children(path)) for path in paths), at_once)
+    async def children_many(
+        self,
+        paths: Sequence[str],
+        at_once: int = MOST_UNDER_WAY,
+        *,
+        watch: Watch | None = None,
+        wrong: dict[str, EnsembleError] | None = None,
+    ) -> list[list[str]]:
+        """As :meth:`children`, in the order of ``paths``; otherwise as :meth:`get_many`."""
+        asked = ((path, self._children(path, watch)) for path in paths)
+        answers = await ask_many(self._session, asked, at_once, wrong)
         return [each or [] for each in answers]
+
+    async def exist_many(
+        self,
+        paths: Sequence[str],
+        at_once: int = MOST_UNDER_WAY,
+        *,
+        watch: Watch | None = None,
+        wrong: dict[str, EnsembleError] | None = None,
+    ) -> list[bool]:
+        """Whether there are such znodes. ``watch`` hears of one that is created, too; also where its parents are not
+        there yet. Otherwise as :meth:`get_many`."""
+        asked = ((path, self._exists(self._full(path), watch)) for path in paths)
+        answers = await ask_many(self._session, asked, at_once, wrong)
+        return [each is not None for each in answers]
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> None:
         """Raises :class:`ZnodeExists`; :class:`NoZnode` where its parent is not there; :class:`TooLarge`."""
@@ -200,45 +234,26 @@ class Ensemble:
             raise TooLarge(f"{len(operations)} operations of {size} bytes; ZooKeeper takes {self.jute_maxbuffer}")
         return paths
 
-    def _get(self, path: str) -> Call:
+    def _get(self, path: str, watch: Watch | None) -> Call:
         full = self._full(path)
-        return lambda client: client.get_async(full)
+        return lambda client: client.get_async(full, self._watcher(client, watch))
 
-    def _children(self, path: str) -> Call:
+    def _children(self, path: str, watch: Watch | None) -> Call:
         full = self._full(path)
-        return lambda client: client.get_children_async(full)
+        return lambda client: client.get_children_async(full, self._watcher(client, watch))
 
-    async def _ask_many(self, asked: Iterable[tuple[str, Call]], at_once: int) -> list[Any]:
-        """None in the place of one that is not there."""
-        window: deque[tuple[asyncio.Future[Any], str]] = deque()
-        answers: list[Any] = []
+    def _exists(self, full: str, watch: Watch | None = None) -> Call:
+        return lambda client: client.exists_async(full, self._watcher(client, watch))
 
-        async def oldest() -> None:
-            future, path = window.popleft()
-            try:
-                answers.append(await self._session.answer(future, path))
-            except NoZnode:
-                answers.append(None)
+    def _watcher(self, client: Client, watch: Watch | None) -> Watcher | None:
+        return None if watch is None else Watcher(self._session, client, len(self._chroot), watch)
 
-        try:
-            for path, call in asked:
-                if len(window) >= at_once:
-                    await oldest()
-                window.append((await self._session.send(call, path), path))
-            while window:
-                await oldest()
-        finally:
-            for future, _ in window:
-                if not future.cancel():
-                    future.exception()  # nobody will ask for it
-        return answers
-
-    async def _exists(self, full: str) -> bool:
-        return await self._session.ask(lambda client: client.exists_async(full), full) is not None
+    async def _is_there(self, full: str) -> bool:
+        return await self._session.ask(self._exists(full), full) is not None
 
     async def _make(self, full: str) -> None:
         missing: list[str] = []
-        while full and not await self._exists(full):
+        while full and not await self._is_there(full):
             missing.append(full)
             full = full.rpartition("/")[0]
         for path in reversed(missing):

@@ -122,6 +122,12 @@ class Client(KazooClient):  # type: ignore[misc]
         with self._gate:  # between a connection's end and the end of its requests none may be added
             super()._session_callback(state)
 
+    def _reset_watchers(self) -> None:
+        """The connection has gone, and what it watched. kazoo would call each watcher, to tell of the session: whoever
+        watches hears of that once, from the session."""
+        self._child_watchers.clear()
+        self._data_watchers.clear()
+
     @property
     def ended(self) -> bool:
         """Whether it has given up, and will not connect again."""

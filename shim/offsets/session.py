@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kazoo.exceptions import KazooException
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, WatchedEvent
 
+from shim.offsets.into_loop import IntoLoop, in_loop
 from shim.offsets.kazoo_client import MOST_UNDER_WAY, Client, in_our_words
-from shim.offsets.znodes import EnsembleUnavailable, SessionEvent
+from shim.offsets.znodes import EnsembleUnavailable, SessionEvent, Watch
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,19 @@ _EVENTS: Final = {
     KazooState.SUSPENDED: SessionEvent.SUSPENDED,
     KazooState.LOST: SessionEvent.LOST,
 }
+
+
+class Watcher(NamedTuple):
+    """``watch`` as kazoo has it: called in kazoo's thread. Two of the same are equal, and kazoo keeps one at a znode,
+    however often that is read. ``chroot``: of so many characters."""
+
+    session: Session
+    client: Client
+    chroot: int
+    watch: Watch
+
+    def __call__(self, event: WatchedEvent) -> None:
+        self.session.fired(self, event.path)
 
 
 class Session:
@@ -42,8 +55,8 @@ class Session:
         self._open = asyncio.Event()  # whether requests are sent
         self._room = asyncio.Semaphore(MOST_UNDER_WAY)
         self._under_way: set[asyncio.Future[Any]] = set()
-        self._landed: deque[tuple[asyncio.Future[Any], Any]] = deque()
-        self._woken = False
+        self._landed = IntoLoop(self._deliver)
+        self._fired = IntoLoop(self._tell)
         # While one has had no answer in its time no more are sent: kazoo finds out whether the server lives when it
         # has nothing to send. All of them are answered, or lost with the connection.
         self._overdue: set[asyncio.Future[Any]] = set()
@@ -78,7 +91,7 @@ class Session:
 
         def end() -> None:
             client.let_go()
-            _in_loop(loop, told)
+            in_loop(loop, told)
 
         # A daemon, and none of the executor's: whoever stops does not wait for a server that hangs.
         Thread(target=end, name="zookeeper-close", daemon=True).start()
@@ -109,7 +122,7 @@ class Session:
             self._room.release()
             raise
         self._under_way.add(future)
-        result.rawlink(partial(self._land, loop, future))
+        result.rawlink(lambda landed: self._landed.put(loop, (future, landed)))
         return future
 
     async def _turn(self) -> None:
@@ -135,35 +148,36 @@ class Session:
         except KazooException as error:
             raise in_our_words(error, what) from error
 
-    def _land(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any) -> None:
-        """Called in kazoo's thread; many answers wake the loop once."""
-        self._landed.append((future, result))
-        if not self._woken:
-            self._woken = True
-            _in_loop(loop, self._deliver)
+    def fired(self, watcher: Watcher, path: str) -> None:
+        """Called in kazoo's thread. ``path``: the whole one."""
+        if self._loop is not None:
+            self._fired.put(self._loop, (watcher, path))
 
-    def _deliver(self) -> None:
-        self._woken = False  # before the first is taken: one that lands from here on wakes the loop again
-        while self._landed:
-            future, result = self._landed.popleft()
-            if future not in self._under_way:
-                continue  # kazoo can say twice that a request has failed, where it is closed
-            self._under_way.remove(future)
-            self._room.release()
-            if future in self._overdue:
-                self._overdue.remove(future)
-                self._open_or_not()
-            if future.done():
-                continue  # nobody waits for it any more
-            if result.exception is None:
-                future.set_result(result.value)
-            else:
-                future.set_exception(result.exception)
+    def _tell(self, fired: tuple[Watcher, str]) -> None:
+        watcher, path = fired
+        if watcher.client is self._client:  # not of a session that was let go
+            asyncio.get_running_loop().call_soon(watcher.watch, path[watcher.chroot :] or "/")
+
+    def _deliver(self, landed: tuple[asyncio.Future[Any], Any]) -> None:
+        future, result = landed
+        if future not in self._under_way:
+            return  # kazoo can say twice that a request has failed, where it is closed
+        self._under_way.remove(future)
+        self._room.release()
+        if future in self._overdue:
+            self._overdue.remove(future)
+            self._open_or_not()
+        if future.done():
+            return  # nobody waits for it any more
+        if result.exception is None:
+            future.set_result(result.value)
+        else:
+            future.set_exception(result.exception)
 
     def _changed(self, client: Client, state: str) -> None:
         """Called in kazoo's thread."""
         if self._loop is not None:
-            _in_loop(self._loop, partial(self._heard, client, _EVENTS[state]))
+            in_loop(self._loop, partial(self._heard, client, _EVENTS[state]))
 
     def _heard(self, client: Client, event: SessionEvent) -> None:
         if client is not self._client:
@@ -179,12 +193,3 @@ class Session:
             self._open.set()
         else:
             self._open.clear()
-
-
-def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
-    """Nothing happens where the loop has ended: nobody waits then."""
-    try:
-        loop.call_soon_threadsafe(call)
-    except RuntimeError:
-        if not loop.is_closed():
-            raise

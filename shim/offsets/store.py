@@ -26,6 +26,13 @@ class StoredOffset(NamedTuple):
     metadata: str = ""
 
 
+class Ownership(NamedTuple):
+    """Of a partition. ``consumer``: the owner's id, as among the members. ``claim``: no two claims have the same."""
+
+    consumer: str
+    claim: int
+
+
 class GroupOffsets(NamedTuple):
     """``unreadable``: where → why it is not among the offsets."""
 
@@ -91,11 +98,26 @@ class OffsetStore(Protocol):
     async def fetch(self, group: str, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
         """Of these topics, or of all. Raises :class:`StoreUnreadable`."""
 
+    async def partitions(self, group: str) -> list[Partition]:
+        """Those of which it has an offset, whatever that is."""
+
     async def commit(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> dict[Partition, int]:
         """The new versions, where the store has such. Raises :class:`StoreConflict`."""
 
-    async def delete(self, group: str, partitions: Collection[Partition] | None = None) -> None:
-        """The offsets of these partitions, or the whole group. Raises :class:`GroupInUse`."""
+    async def delete(
+        self,
+        group: str,
+        partitions: Collection[Partition] | None = None,
+        versions: Mapping[Partition, int] | None = None,
+    ) -> None:
+        """The offsets of these partitions, or the whole group. ``versions``: those that are expected to be there; where
+        one is not, :class:`StoreError`, and nothing was deleted. Raises :class:`GroupInUse`."""
+
+    async def members(self, group: str) -> list[str]:
+        """Consumers that are there, in the store itself."""
+
+    async def owned(self, group: str) -> dict[Partition, Ownership]:
+        """Which of them has which partitions."""
 
     async def groups(self) -> list[str]: ...
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
 ANY_VERSION: Final = -1
 """As an expected version: whichever the znode has."""
+
+
+Watch = Callable[[str], None]
+"""Called in the event loop with the path of a znode that has changed since it was read: once for each time that it was
+read, or for several of them. It goes with the connection (SUSPENDED): what is to be seen after that is read again."""
 
 
 class Znode(NamedTuple):

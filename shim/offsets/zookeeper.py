@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from compat import zookeeper as layout
 from shim.offsets.ensemble import Ensemble
 from shim.offsets.in_store_words import in_store_words
+from shim.offsets.places import Place, place_of, stored
 from shim.offsets.store import (
-    ABSENT,
     GroupOffsets,
     LoadProgress,
+    Ownership,
     Partition,
     StoredOffset,
     StoreUnreadable,
@@ -20,15 +21,6 @@ from shim.offsets.zookeeper_commit import commit
 from shim.offsets.zookeeper_deletion import delete_group, delete_offsets
 
 _GROUPS_AT_ONCE: Final = 100
-
-
-class _Place(NamedTuple):
-    """A znode that says an offset. One in the layout of 0.7 is read only: what is written stands beside it."""
-
-    group: str
-    partition: Partition
-    path: str
-    writable: bool
 
 
 class ZooKeeperOffsets:
@@ -53,21 +45,71 @@ class ZooKeeperOffsets:
                 topics = await self._ensemble.children(layout.offsets_path(group))
             (found,) = await self._read([(group, topics)])
         for path, why in found.unreadable.items():
+            if why == layout.NO_PARTITION:
+                continue  # somebody keeps something else there
             raise StoreUnreadable(f"{path}: {why}")
         return dict(found.offsets)
+
+    async def partitions(self, group: str) -> list[Partition]:
+        """By the names of znodes. Raises :class:`StoreUnreadable` for one that is no partition's."""
+        layout.group_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            topics = await self._ensemble.children(layout.offsets_path(group))
+            names = await self._ensemble.children_many([layout.topic_path(group, topic) for topic in topics])
+        found: list[Partition] = []
+        for topic, children in zip(topics, names, strict=True):
+            chosen = layout.choose(children)
+            for name, why in chosen.strange.items():
+                if why == layout.NO_PARTITION:
+                    continue
+                raise StoreUnreadable(f"{layout.topic_path(group, topic)}/{name}: {why}")
+            found += [(topic, partition) for partition in chosen.names]
+        return found
 
     async def commit(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> dict[Partition, int]:
         """All or none, where ZooKeeper takes all of them in one request (some 6,000); where not, in as many as needed,
         in the order given."""
         return await commit(self._ensemble, group, offsets)
 
-    async def delete(self, group: str, partitions: Collection[Partition] | None = None) -> None:
+    async def delete(
+        self,
+        group: str,
+        partitions: Collection[Partition] | None = None,
+        versions: Mapping[Partition, int] | None = None,
+    ) -> None:
         """Topic and group go too where nothing is left in them. What is not of the old consumers stays, and what it
         is in."""
         if partitions is None:
             await delete_group(self._ensemble, group)
         else:
-            await delete_offsets(self._ensemble, group, partitions)
+            await delete_offsets(self._ensemble, group, partitions, versions or {})
+
+    async def members(self, group: str) -> list[str]:
+        """By the ids that they have there, as long as they live."""
+        with in_store_words():
+            await self._ensemble.sync()
+            return sorted(await self._ensemble.children(layout.ids_path(group)))
+
+    async def owned(self, group: str) -> dict[Partition, Ownership]:
+        """By what each consumer has claimed; a claim is the transaction that has created its znode."""
+        owners = layout.owners_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            topics = await self._ensemble.children(owners)
+            names = await self._ensemble.children_many([f"{owners}/{topic}" for topic in topics])
+            named = [
+                ((topic, place.partition), f"{owners}/{topic}/{name}")
+                for topic, children in zip(topics, names, strict=True)
+                for name in children
+                if (place := layout.parse_partition(name)) is not None
+            ]
+            found = await self._ensemble.get_many([path for _, path in named])
+        return {
+            at: Ownership(layout.consumer_of(znode.data), znode.mzxid)
+            for (at, _), znode in zip(named, found, strict=True)
+            if znode is not None
+        }
 
     async def groups(self) -> list[str]:
         """Those without offsets among them."""
@@ -99,11 +141,10 @@ class ZooKeeperOffsets:
         paths = [layout.topic_path(group, topic) for group, topic in wanted]
         names = await self._ensemble.children_many(paths)
         unreadable: dict[str, dict[str, str]] = {}
-        places: list[_Place] = []
+        places: list[Place] = []
         for (group, topic), path, children in zip(wanted, paths, names, strict=True):
             chosen = layout.choose(children)
-            for number, name in chosen.names.items():
-                places.append(_Place(group, (topic, number), f"{path}/{name}", name == str(number)))
+            places.extend(place_of(group, topic, name) for name in chosen.names.values())
             for name, why in chosen.strange.items():
                 unreadable.setdefault(group, {})[f"{path}/{name}"] = why
         offsets: dict[str, dict[Partition, StoredOffset]] = {}
@@ -111,10 +152,7 @@ class ZooKeeperOffsets:
             if znode is None:
                 continue  # deleted since
             try:
-                offset = layout.parse_offset(znode.data)
+                offsets.setdefault(place.group, {})[place.partition] = stored(place, znode)
             except layout.NotAnOffset as error:
                 unreadable.setdefault(place.group, {})[place.path] = str(error)
-            else:
-                version = znode.version if place.writable else ABSENT
-                offsets.setdefault(place.group, {})[place.partition] = StoredOffset(offset, version)
         return [GroupOffsets(group, offsets.get(group, {}), unreadable.get(group, {})) for group, _ in groups]

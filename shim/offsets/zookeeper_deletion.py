@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from compat import zookeeper as layout
 from shim.offsets.ensemble import Ensemble
 from shim.offsets.in_store_words import in_store_words
 from shim.offsets.store import GroupInUse, Partition, StoreUnavailable
-from shim.offsets.znodes import Delete, MultiFailed, NoZnode, Operation, ZnodeHasChildren
+from shim.offsets.znodes import ANY_VERSION, Delete, MultiFailed, NoZnode, Operation, ZnodeHasChildren
 
 log = logging.getLogger(__name__)
 
@@ -18,16 +18,24 @@ _TRIES: Final = 5
 """Of a deletion whose znodes somebody else deletes at the same time."""
 
 
-async def delete_offsets(ensemble: Ensemble, group: str, partitions: Collection[Partition]) -> None:
-    """Where a partition has znodes of both layouts both go: otherwise the older one would say its offset from then
+async def delete_offsets(
+    ensemble: Ensemble, group: str, partitions: Collection[Partition], versions: Mapping[Partition, int]
+) -> None:
+    """``versions``: that the znodes are expected to have; whatever they have where that is not said.
+
+    Where a partition has znodes of both layouts both go: otherwise the older one would say its offset from then
     on."""
     gone = set(partitions)
     topics = sorted({topic for topic, _ in gone})
     layout.group_path(group)
     with in_store_words():
         for _ in range(_TRIES):
-            paths = [path for topic, number, path in await _offsets(ensemble, group, topics) if (topic, number) in gone]
-            if await _deleted(ensemble, [Delete(path) for path in paths]):
+            deletions = [
+                Delete(path, versions.get((topic, number), ANY_VERSION) if path.endswith(f"/{number}") else ANY_VERSION)
+                for topic, number, path in await _offsets(ensemble, group, topics)
+                if (topic, number) in gone
+            ]
+            if await _deleted(ensemble, deletions):
                 await _prune(ensemble, group, topics)
                 return
     raise _not_done(group)

@@ -167,6 +167,11 @@ class BrokerConnection:
             raise UpstreamError(f"{self.address}: not connected")
         return self._reader, self._writer
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the other side is known to have closed it, or it is not open."""
+        return self._reader is None or self._writer is None or self._reader.at_eof() or self._writer.is_closing()
+
     def offers(self, api: Api[Any, Any], version: int) -> bool:
         low, high = self._ranges.get(api.key, (0, -1))
         return low <= version <= high

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from typing import Any, Final, TypeVar
 
 from protocol.api import Api
@@ -17,6 +19,9 @@ PATIENCE_SECONDS: Final = 2.0
 """An open connection on which no answer begins for so long may be one that the network has lost, which nobody is told.
 A broker that is slow has the whole of ``request.timeout.ms`` on the new one."""
 
+_FRESH_SECONDS: Final = 1.0
+"""An open connection that has answered so lately will answer again."""
+
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
@@ -29,6 +34,7 @@ class KeptConnection:
         self._settings = settings
         self._turn = asyncio.Lock()
         self._connection: BrokerConnection | None = None
+        self._answered_at = -math.inf
 
     async def ask(
         self,
@@ -39,12 +45,14 @@ class KeptConnection:
         at_most: int | None = None,
         once: bool = False,
     ) -> Response:
-        """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. ``once``: of what does, and
-        is sent on a new connection. Raises :class:`UpstreamError`."""
+        """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. ``once``: of what does,
+        and is sent on a connection that is new or has answered lately. Raises :class:`UpstreamError`."""
         async with self._turn:
-            if once:
+            if once and not self._is_fresh:
                 self.close()
             if self._connection is not None:
+                if once:
+                    return await self._ask(self._connection, api, request, at_least, at_most, None)
                 try:
                     return await self._ask(self._connection, api, request, at_least, at_most, PATIENCE_SECONDS)
                 except AuthenticationFailed:
@@ -79,10 +87,18 @@ class KeptConnection:
     ) -> Response:
         connection.patience_seconds = patience_seconds
         try:
-            return await connection.ask(api, request, at_least=at_least, at_most=at_most)
+            answer = await connection.ask(api, request, at_least=at_least, at_most=at_most)
         except BaseException:  # given up, too: what is read next would be the answer to this one
             self.close()
             raise
+        self._answered_at = time.monotonic()
+        return answer
+
+    @property
+    def _is_fresh(self) -> bool:
+        if self._connection is None or self._connection.is_lost:
+            return False
+        return time.monotonic() - self._answered_at < _FRESH_SECONDS
 
     def close(self) -> None:
         if self._connection is not None:

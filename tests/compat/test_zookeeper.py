@@ -13,6 +13,7 @@ from compat.zookeeper import (
     Chosen,
     NotAName,
     NotAnOffset,
+    Offsets,
     PartitionName,
     checked_name,
     choose,
@@ -23,6 +24,7 @@ from compat.zookeeper import (
     offsets_path,
     owners_path,
     parse_offset,
+    parse_offsets_path,
     parse_partition,
     portions,
     topic_path,
@@ -43,6 +45,21 @@ from compat.zookeeper import (
 )
 def test_paths(path: str, expected: str) -> None:
     assert path == expected
+
+
+@pytest.mark.parametrize(
+    "offsets", [Offsets("g"), Offsets("g", "t"), Offsets("g", "t", "12"), Offsets("offsets", "offsets", "0-1")]
+)
+def test_paths_of_offsets(offsets: Offsets) -> None:
+    assert parse_offsets_path(offsets.path) == offsets
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/consumers/g", "/consumers/g/ids", "/consumers/g/offsets/t/0/x", "/x/g/offsets", "/x/consumers/g/offsets"],
+)
+def test_paths_of_others(path: str) -> None:
+    assert parse_offsets_path(path) is None
 
 
 @pytest.mark.parametrize(

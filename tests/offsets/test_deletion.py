@@ -6,7 +6,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from shim.offsets.ensemble import Ensemble
-from shim.offsets.store import GroupInUse, OffsetStore, StoredOffset
+from shim.offsets.store import GroupInUse, OffsetStore, StoredOffset, StoreError
 from shim.offsets.zookeeper import ZooKeeperOffsets
 
 G = "/consumers/g"
@@ -113,3 +113,16 @@ async def test_more_than_fit_into_one_request(connect: str, ensemble: Ensemble, 
     await store.delete("g")
     assert tree(others) == {"/consumers"}
     await small.close()
+
+
+async def test_not_what_somebody_has_written_since(store: OffsetStore, others: KazooClient) -> None:
+    """All or none of the partitions."""
+    known = {at: each.version for at, each in (await store.fetch("g")).items() if each.version is not None}
+    others.set(f"{G}/offsets/t/1", b"99")
+    before = tree(others)
+    with pytest.raises(StoreError):
+        await store.delete("g", [("t", 0), ("t", 1)], known)
+    assert tree(others) == before
+    known["t", 1] += 1
+    await store.delete("g", [("t", 0), ("t", 1)], known)
+    assert f"{G}/offsets/t/1" not in tree(others)

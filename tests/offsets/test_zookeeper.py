@@ -43,6 +43,8 @@ async def test_what_an_old_consumer_has_written_is_read(store: OffsetStore, othe
     assert await store.fetch("g", ["u", "none"]) == {("u", 3): StoredOffset(8, version)}
     assert await store.fetch("g", []) == {}
     assert await store.fetch("nobody") == {}
+    assert sorted(await store.partitions("g")) == [("t", 0), ("u", 3)]
+    assert await store.partitions("nobody") == []
 
 
 async def test_the_oldest_layout_is_read_and_not_written(store: OffsetStore, others: KazooClient) -> None:
@@ -69,8 +71,16 @@ async def test_what_is_no_offset(store: OffsetStore, others: KazooClient, name: 
     put(others, f"{T}/0", b"1")
     put(others, f"{T}/2-5", b"1")
     put(others, f"{T}/{name}", value)
-    with pytest.raises(StoreUnreadable, match=re.escape(f"{T}/{name}: {why}")):
-        await store.fetch("g")
+    if name == "x":  # somebody keeps something else there
+        assert sorted(await store.fetch("g")) == [("t", 0), ("t", 5)]
+    else:
+        with pytest.raises(StoreUnreadable, match=re.escape(f"{T}/{name}: {why}")):
+            await store.fetch("g")
+    if name in ("0", "x"):
+        assert sorted(await store.partitions("g")) == [("t", 0), ("t", 5)]
+    else:
+        with pytest.raises(StoreUnreadable, match=re.escape(f"{T}/{name}: {why}")):
+            await store.partitions("g")
     (loaded,) = [each async for portion in store.load() for each in portion]
     assert loaded.unreadable[f"{T}/{name}"] == why
 
@@ -96,6 +106,7 @@ async def test_names_are_what_zookeeper_takes_for_one(
     except NotAName:
         for refused in (
             store.fetch(name),
+            store.partitions(name),
             store.commit(name, {("t", 0): StoredOffset(1)}),
             store.commit("g", {(name, 0): StoredOffset(1)}),
             store.delete(name),

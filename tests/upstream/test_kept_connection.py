@@ -1,0 +1,95 @@
+"""On which connection a request goes that must not be sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from protocol.messages import metadata
+from shim.config import HostPort, Settings
+from shim.upstream.errors import UpstreamError
+from shim.upstream.kept_connection import KeptConnection
+from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker
+
+REQUEST = metadata.MetadataRequest(topics=None)
+WAIT_SECONDS = 10.0
+
+
+class Counting(ScriptedBroker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[asyncio.StreamWriter] = []
+        self.closed = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open.append(writer)
+        await super().serve(reader, writer)
+        self.closed += 1
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[tuple[Counting, KeptConnection]]:
+    broker = Counting()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    broker.address = HostPort("127.0.0.1", server.sockets[0].getsockname()[1])
+    kept = KeptConnection(broker.address, Settings())
+    try:
+        yield broker, kept
+    finally:
+        kept.close()
+        server.close()
+
+
+async def ask(kept: KeptConnection, *, once: bool) -> None:
+    await kept.ask(metadata.API, REQUEST, at_least=METADATA_VERSION, at_most=METADATA_VERSION, once=once)
+
+
+async def test_it_goes_on_one_that_has_answered_lately() -> None:
+    async with counting() as (broker, kept):
+        for once in (False, True, True):
+            await ask(kept, once=once)
+        assert (len(broker.open), broker.asked.qsize()) == (1, 3)
+
+
+async def test_it_does_not_go_on_one_that_was_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.upstream.kept_connection._FRESH_SECONDS", 0.0)
+    async with counting() as (broker, kept):
+        for once in (False, True):
+            await ask(kept, once=once)
+        assert (len(broker.open), broker.asked.qsize()) == (2, 2)
+
+
+async def test_it_does_not_go_on_one_that_the_broker_has_closed() -> None:
+    async with counting() as (broker, kept):
+        await ask(kept, once=True)
+        assert kept._connection is not None
+        broker.open[0].close()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                if kept._connection.is_lost:
+                    break
+                await asyncio.sleep(0.001)
+        await ask(kept, once=True)
+        assert (len(broker.open), broker.asked.qsize()) == (2, 2)
+
+
+@pytest.mark.parametrize("once", [True, False])
+async def test_it_is_not_sent_again(once: bool) -> None:
+    async with counting() as (broker, kept):
+        await ask(kept, once=False)
+
+        def lost(_: bytes) -> bytes:
+            broker.open[0].close()
+            broker.spoil = lambda frame: frame
+            return b""
+
+        broker.spoil = lost
+        if once:
+            with pytest.raises(UpstreamError):
+                await ask(kept, once=True)
+        else:
+            await ask(kept, once=False)
+        assert broker.asked.qsize() == (2 if once else 3)
