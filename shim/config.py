@@ -132,6 +132,9 @@ class Settings:
     offsets_history_retention_minutes: int = _integer(
         10_080, 0, INT32_MAX, "How long every commit is kept in the history; 0: there is none."
     )
+    offsets_mirror_upstream: bool = _boolean(
+        True, "Whether the cluster's own offsets of groups that the shim serves are kept as they are in the log."
+    )
     group_min_session_timeout_ms: int = _integer(6000, 1, INT32_MAX, "Shortest session time-out a member may ask for.")
     group_max_session_timeout_ms: int = _integer(1_800_000, 1, INT32_MAX, "Longest session time-out a member may have.")
     group_new_served: bool = _boolean(
@@ -172,6 +175,11 @@ class Settings:
     )
     zookeeper_session_timeout_ms: int = _integer(
         18_000, 1, INT32_MAX, "When ZooKeeper takes a shim that it does not hear of for dead."
+    )
+    zookeeper_username: str = _text("", "Who the shim is to ZooKeeper, in its scheme `digest`; nobody by default.")
+    zookeeper_password: str = _secret("The password of that user.")
+    zookeeper_set_acl: bool = _boolean(
+        False, "Whether what the shim creates in ZooKeeper is that user's alone; otherwise it is everybody's."
     )
     listeners: str = _text("", "Listeners beside the one of `--listen`: `NAME://host:port`, with commas between.")
     advertised_listeners: str = _text(
@@ -219,6 +227,10 @@ class Settings:
             raise SettingError("max.connections.per.ip can be 0 only where max.connections.per.ip.overrides is set")
         if self.brokers_authenticate:
             self._check_credentials()
+        if bool(self.zookeeper_username) != bool(self.zookeeper_password):
+            raise SettingError("zookeeper.username and zookeeper.password are of use only together")
+        if self.zookeeper_set_acl and not self.zookeeper_username:
+            raise SettingError("zookeeper.set.acl needs zookeeper.username: what is created has to be somebody's")
 
     @property
     def brokers_authenticate(self) -> bool:

@@ -51,6 +51,8 @@ def test_numbers_and_switches(tmp_path: Path) -> None:
         ("offset.topic.num.partitions=5", "did you mean offsets.topic.num.partitions"),
         ("group.min.session.timeout.ms=2000000", "is larger than group.max.session.timeout.ms"),
         ("upstream.security.protocol=SASL_SSL", "PLAIN needs upstream.sasl.username and upstream.sasl.password"),
+        ("zookeeper.username=shim", "zookeeper.username and zookeeper.password are of use only together"),
+        ("zookeeper.set.acl=true", "zookeeper.set.acl needs zookeeper.username"),
         ("upstream.sasl.mechanism=GSSAPI", "'GSSAPI' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
     ],
 )

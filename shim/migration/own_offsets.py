@@ -1,0 +1,36 @@
+"""What the log has of a group's offsets, as those need it who write them somewhere else."""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode
+from shim.coordinator import GroupCoordinator
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster_groups import Committed
+
+
+class NotReadable(Exception):
+    """Not all of them are known for now: the partition has not caught up with the cluster's log, for one. The message
+    is one line for an operator."""
+
+
+def own_offsets(coordinator: GroupCoordinator, group: str) -> Committed:
+    """All that are committed, durable or not, without the time at which they were; what is pending of a transaction is
+    none of them. Raises NotReadable."""
+    answer = coordinator.own_offsets(group)
+    if answer.error_code:
+        raise NotReadable(f"group {group}: {ErrorCode.for_code(answer.error_code).name}")
+    found: Committed = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            at = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                raise NotReadable(f"group {group}: {at}: {ErrorCode.for_code(each.error_code).name}")
+            found[at] = CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata or "", 0)
+    return found
+
+
+def differences(own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
+    """What is to be committed there, and what is to be deleted."""
+    changed = {at: its for at, its in own.items() if at not in there or there[at][:3] != its[:3]}
+    return changed, sorted(there.keys() - own.keys())

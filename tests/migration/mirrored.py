@@ -1,0 +1,189 @@
+"""A runtime and its mirror in front of a real broker, without the ports that clients come in at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.own.state_log import Hands
+from shim.config import Settings, parse_servers
+from shim.coordinator import GroupCoordinator
+from shim.demo.parts import Broker
+from shim.following import TransactionFollower
+from shim.log import OFFSETS_TOPIC
+from shim.log.checkpoint import TopicPartition
+from shim.migration.mirror import Mirror
+from shim.offsets.cluster_groups import ClusterGroups, Committed, RefusedPartition
+from shim.offsets.kept_brokers import KeptBrokers
+from shim.runtime import Clock, Runtime, open_log
+from shim.upstream import Cluster, TopicReader
+from tests.migration.test_transactions import begun
+from tests.runtime.running import CALLER
+from tests.runtime.test_hands import WAIT_SECONDS, decided, take
+
+SETTINGS: Final = Settings(offsets_topic_num_partitions=3, topology_refresh_interval_ms=100)
+OFTEN_SECONDS: Final = 0.02
+
+
+class WatchedGroups(ClusterGroups):
+    """It remembers what it has written. ``meanwhile``: awaited once, after the cluster has told what it has, and before
+    that is known here."""
+
+    def __init__(self, brokers: KeptBrokers, patience_seconds: float = 15.0) -> None:
+        super().__init__(brokers, patience_seconds)
+        self.committed: list[tuple[str, Committed]] = []
+        self.deleted: list[tuple[str, Sequence[TopicPartition]]] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
+        found = await super().offsets_of(groups, stable=stable)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return found
+
+    async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
+        self.committed.append((group, offsets))
+        return await super().try_commit(group, offsets)
+
+    async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
+        self.deleted.append((group, partitions))
+        return await super().try_delete(group, partitions)
+
+
+class Mirrored:
+    """``groups``: through which the mirror writes. ``cluster_groups``: to look at what the cluster has."""
+
+    def __init__(self, runtime: Runtime, cluster: Cluster, settings: Settings) -> None:
+        self.runtime = runtime
+        self.cluster = cluster
+        self.brokers = KeptBrokers(cluster, settings)
+        self.groups = WatchedGroups(self.brokers, 0)
+        self.mirror = Mirror(runtime, self.groups, settings, every_seconds=OFTEN_SECONDS)
+        self._other_brokers = KeptBrokers(cluster, settings)
+        self.cluster_groups = ClusterGroups(self._other_brokers)
+
+    def close(self) -> None:
+        self.mirror.close()
+        self.brokers.close()
+        self._other_brokers.close()
+
+    def coordinator(self, group: str) -> GroupCoordinator:
+        found = self.runtime.coordinator(self.runtime.partition_of(group))
+        assert found is not None
+        return found
+
+    async def serve(self, group: str, hands: Hands = Hands.SERVED) -> None:
+        assert (await decided(self.runtime, group, partial(take, group, hands))).done
+
+    async def commit(self, group: str, topic: str, *partitions: OffsetCommitRequestPartition) -> None:
+        request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=partitions),))
+        answer = await decided(
+            self.runtime, group, lambda its, now, asker: its.offset_commit(now, CALLER, 8, request, asker)
+        )
+        assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        self.tell()
+
+    async def commit_offset(self, group: str, topic: str, offset: int) -> None:
+        """Of partition 0."""
+        await self.commit(group, topic, OffsetCommitRequestPartition(0, offset))
+
+    async def delete_offset(self, group: str, topic: str, number: int) -> None:
+        topics = (OffsetDeleteRequestTopic(topic, (OffsetDeleteRequestPartition(number),)),)
+        request = OffsetDeleteRequest(group, topics)
+        await decided(self.runtime, group, lambda its, now, asker: its.offset_delete(now, CALLER, 0, request, asker))
+        self.tell()
+
+    async def delete(self, group: str) -> None:
+        await decided(self.runtime, group, lambda its, now, asker: its.delete_group(now, group, asker))
+        self.tell()
+
+    def tell(self) -> None:
+        """The mirror of what has changed."""
+        for number in range(self.runtime.num_partitions):
+            coordinator = self.runtime.coordinator(number)
+            if coordinator is not None:
+                self.mirror.touched(coordinator.take_touched())
+
+    async def in_cluster(self, group: str) -> dict[TopicPartition, tuple[int, int, str]]:
+        """Offset, leader epoch and metadata."""
+        found = (await self.cluster_groups.offsets_of([group], stable=False))[group]
+        return {at: its[:3] for at, its in found.items()}
+
+    async def offset_in_cluster(self, group: str, topic: str) -> int | None:
+        """Of partition 0."""
+        found = (await self.in_cluster(group)).get(TopicPartition(topic, 0))
+        return None if found is None else found[0]
+
+    async def comes_to(self, group: str, topic: str, offset: int) -> None:
+        """In the cluster; a transaction is committed a little before its offsets are in force."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                if await self.offset_in_cluster(group, topic) == offset:
+                    return
+                await asyncio.sleep(0.01)
+
+    async def reached(self, *groups: str) -> None:
+        await eventually(lambda: all(self.mirror.lag_seconds(group) is None for group in groups))
+
+
+async def eventually(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def mirrored(broker: Broker, data_dir: Path, settings: Settings = SETTINGS) -> AsyncIterator[Mirrored]:
+    cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
+    watching = asyncio.create_task(cluster.run())
+    await eventually(lambda: cluster.looked_up)
+    runtime = Runtime(open_log(data_dir, settings), settings, Clock())
+    at = Mirrored(runtime, cluster, settings)
+    runtime.admit()
+    await runtime.load()
+    tasks = [asyncio.create_task(runtime.run()), asyncio.create_task(at.mirror.run())]
+    try:
+        yield at
+    finally:
+        at.close()
+        runtime.stop()
+        for task in (watching, tasks[1]):
+            task.cancel()
+        await asyncio.wait([watching, *tasks], timeout=WAIT_SECONDS)
+        await runtime.close(WAIT_SECONDS)
+
+
+@asynccontextmanager
+async def transaction(
+    at: Mirrored, broker: Broker, group: str, topic: str, partition: int, offset: int
+) -> AsyncIterator[tuple[TransactionFollower, Producer]]:
+    """One that is open, with an offset of the group, as is known here; at the end nobody follows the cluster's log any
+    more."""
+    following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
+    try:
+        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        producer = await asyncio.to_thread(begun, broker.bootstrap_servers, group, topic, partition, offset)
+        await eventually(lambda: at.coordinator(group).has_pending(group))
+        yield following, producer
+    finally:
+        await following.stop()

@@ -1,0 +1,261 @@
+"""What the shim has of the groups that it serves, a real broker has too, soon after."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from protocol.own.state_log import Hands
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.demo.parts import Broker
+from shim.log.checkpoint import TopicPartition
+from shim.migration.written import Written
+from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
+from tests.conftest import TopicFactory
+from tests.migration.mirrored import SETTINGS, eventually, mirrored, transaction
+from tests.migration.test_changing_hands import Member
+from tests.migration.test_first_contact import TIMEOUT_S, commit
+
+
+async def test_the_last_of_many_commits_arrives(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        for offset in range(50):
+            await at.commit(group, topic, OffsetCommitRequestPartition(0, offset))
+        await at.commit(group, topic, OffsetCommitRequestPartition(1, 7, 3, committed_metadata="müde"))
+        await at.reached(group)
+        assert await at.in_cluster(group) == {
+            TopicPartition(topic, 0): (49, -1, ""),
+            TopicPartition(topic, 1): (7, 3, "müde"),
+        }
+        assert len(at.groups.committed) < 20
+        written = len(at.groups.committed)
+        await at.commit_offset(group, topic, 49)
+        await at.reached(group)
+        assert len(at.groups.committed) == written
+
+
+async def test_what_is_deleted_is_deleted_there(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(3)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 5) for number in range(3)))
+        await at.reached(group)
+        await at.delete_offset(group, topic, 1)
+        await at.reached(group)
+        assert set(await at.in_cluster(group)) == {TopicPartition(topic, 0), TopicPartition(topic, 2)}
+        await at.delete(group)
+        await at.reached(group)
+        assert await at.in_cluster(group) == {}
+
+
+async def test_who_waits_is_told_when_it_is_there(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """Also where nothing else is mirrored."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.mirror.fed(group)
+        assert await at.offset_in_cluster(group, topic) == 1
+        await at.commit_offset(group, topic, 2)
+        assert at.mirror.lag_seconds(group) is None
+        await asyncio.sleep(0.1)  # in which the mirror would have written it
+        assert await at.offset_in_cluster(group, topic) == 1
+        await at.mirror.fed(group)
+        assert await at.offset_in_cluster(group, topic) == 2
+
+
+async def test_a_restart_writes_what_differs_and_nothing_else(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    groups = [f"{group}-{number}" for number in range(20)]
+    async with mirrored(broker, tmp_path) as at:
+        for each in groups:
+            await at.serve(each)
+            await at.commit(each, topic, OffsetCommitRequestPartition(0, 5, 2, committed_metadata="m"))
+        await at.reached(*groups)
+        at.mirror.close()
+        await at.commit(groups[3], topic, OffsetCommitRequestPartition(0, 6))
+        await at.delete(groups[4])
+    commit(broker.bootstrap_servers, groups[5], topic, 77)
+    async with mirrored(broker, tmp_path) as at:
+        await eventually(lambda: len(at.groups.committed) == 2 and at.groups.deleted)
+        await eventually(lambda: all(each in at.mirror.written for each in groups))
+        await at.reached(*groups)
+        assert {each for each, _ in at.groups.committed} == {groups[3], groups[5]}
+        assert at.groups.deleted == [(groups[4], [TopicPartition(topic, 0)])]
+        assert [await at.offset_in_cluster(each, topic) for each in groups[3:7]] == [6, None, 5, 5]
+
+
+async def test_nothing_is_written_before_the_log_has_caught_up_with_the_clusters(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """What it has by then of transactions that ended while it was away nobody knows."""
+    topic = make_topic(2)
+
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        async with transaction(at, broker, group, topic, 0, 5) as (_, producer):
+            pass
+    await asyncio.to_thread(producer.commit_transaction, TIMEOUT_S)
+    async with mirrored(broker, tmp_path) as at:
+        with pytest.raises(StoreUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            await at.mirror.fed(group)
+        assert group not in at.mirror.written
+        await at.comes_to(group, topic, 5)
+        assert (at.groups.committed, at.groups.deleted) == ([], [])
+
+
+async def test_what_was_not_written_while_the_broker_was_away_is_written_then(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.reached(group)
+        await asyncio.to_thread(broker.stop)
+        await at.commit_offset(group, topic, 2)
+        await eventually(lambda: at.mirror.why(group))
+        with pytest.raises(StoreUnavailable):
+            await at.mirror.fed(group)
+        lag = at.mirror.lag_seconds(group)
+        assert lag is not None
+        await eventually(lambda: (at.mirror.lag_seconds(group) or 0) > lag)
+        assert at.mirror.lagging == 1
+        await asyncio.to_thread(broker.start)
+        await at.reached(group)
+        assert await at.offset_in_cluster(group, topic) == 2
+        assert at.mirror.why(group) == ""
+    assert any("the cluster's own offsets cannot be kept up for now" in line for line in caplog.messages)
+
+
+async def test_members_in_the_cluster_are_in_the_way(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
+        try:
+            await eventually(lambda: member.assigned)
+            await at.commit_offset(group, topic, 3)
+            with pytest.raises(GroupInUse, match="UNKNOWN_MEMBER_ID"):
+                await at.mirror.fed(group)
+            assert at.mirror.contested == {group}
+        finally:
+            await asyncio.to_thread(member.stop)
+        await at.reached(group)
+        assert (await at.offset_in_cluster(group, topic), at.mirror.contested) == (3, set())
+
+
+async def test_a_group_that_is_passed_through_is_not_written(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.reached(group)
+        # It is given back while a write of it is due.
+        async with at.mirror.alone(group):
+            await at.commit_offset(group, topic, 2)
+            await at.serve(group, Hands.PASSED_THROUGH)
+        await at.reached(group)
+        at.mirror.touched([group])
+        await at.mirror.fed(group)
+        assert await at.offset_in_cluster(group, topic) == 1
+        assert group not in at.mirror.written
+
+
+async def test_a_group_that_is_given_away_on_the_way_is_not_written(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path, replace(SETTINGS, offsets_mirror_upstream=False)) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 2)
+        at.groups.meanwhile = partial(at.serve, group, Hands.PASSED_THROUGH)
+        await at.mirror.fed(group)
+        assert at.coordinator(group).hands_of(group) is Hands.PASSED_THROUGH
+        assert await at.offset_in_cluster(group, topic) is None
+
+
+async def test_while_a_transaction_is_open_nothing_is_believed(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """What it has comes into force in the cluster or not, depending on what was written there last."""
+    topic = make_topic(2)
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 12)
+        await at.mirror.fed(group)
+        async with transaction(at, broker, group, topic, 1, 5) as (_, producer):
+            try:
+                await asyncio.to_thread(commit, broker.bootstrap_servers, group, topic, 17)
+                await at.mirror.fed(group)
+                assert await at.offset_in_cluster(group, topic) == 12
+                assert group not in at.mirror.written
+            finally:  # groups of the same partition wait for its end
+                await asyncio.to_thread(producer.abort_transaction, TIMEOUT_S)
+
+
+async def test_a_topic_that_is_gone_is_no_failure(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, f"{topic}-gone", 1)
+        await at.commit_offset(group, topic, 1)
+        await at.mirror.fed(group)
+        await at.reached(group)
+        assert await at.in_cluster(group) == {TopicPartition(topic, 0): (1, -1, "")}
+
+
+async def test_what_is_forgotten_is_not_written(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await asyncio.to_thread(broker.stop)
+        await at.commit_offset(group, topic, 2)
+        with pytest.raises(StoreError):
+            await at.mirror.fed(group)
+        at.mirror.forget(group)
+        assert at.mirror.lag_seconds(group) is None
+        await asyncio.to_thread(broker.start)
+        await at.mirror.fed(f"{group}-another")
+        assert await at.offset_in_cluster(group, topic) is None
+
+
+def test_what_is_known_has_a_bound() -> None:
+    written = Written(10)
+    offsets = {TopicPartition("t", number): CommittedOffset(number, -1, "", 0) for number in range(4)}
+    for group in ("a", "b"):
+        written.update(group, offsets, ())
+    stamp = written.stamp("a")
+    written.update("a", {}, ())
+    assert written.stamp("a") == stamp
+    written.update("c", offsets, ())
+    assert list(written) == ["a", "c"]
+    assert (written.get("a"), written.get("b"), written.stamp("b")) == (offsets, None, None)
+    written.update("c", {TopicPartition("t", 3): CommittedOffset(30, -1, "", 0)}, [TopicPartition("t", 0)])
+    assert (written.count("c"), written.stamp("c") != stamp) == (3, True)
+    assert (written.get("c") or {})[TopicPartition("t", 3)].offset == 30
+    written.update("d", {TopicPartition("t", number): CommittedOffset(1, -1, "", 0) for number in range(20)}, ())
+    assert list(written) == []
