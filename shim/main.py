@@ -43,8 +43,12 @@ def _naming(option: str) -> Iterator[None]:
 @click.option("--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the log is.")
 @click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
 @click.option("--admin", metavar="H:P", help="Port for `groups` and `migrate`; whoever reaches it may use it.")
-@click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="A ZooKeeper of the shim's own: for --registrar.")
-@click.option("--registrar", is_flag=True, help="Have consumers of 0.8 to 1.1 find brokers and topics in --zookeeper.")
+@click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
+@click.option(
+    "--registrar",
+    is_flag=True,
+    help="Have consumers of 0.8 to 1.1 find brokers and topics in --zookeeper.",
+)
 @configuration_options
 def serve_command(
     bootstrap_servers: str,
@@ -73,8 +77,8 @@ def serve_command(
         with _naming("--admin"):
             admin_address = None if admin is None else parse_host_port(admin)
         listening = listeners_of(configuration, address, advertised_host)
-        if registrar != (zookeeper is not None):
-            raise SettingError("--registrar and --zookeeper are of use only together")
+        if registrar and zookeeper is None:
+            raise SettingError("--registrar needs to know where: --zookeeper")
         with _naming("--zookeeper"):
             if zookeeper is not None:
                 parse_connect_string(zookeeper)
@@ -82,7 +86,18 @@ def serve_command(
         raise click.ClickException(str(error)) from error
     _prefer_throughput()
     try:
-        _run(serve(bootstrap, listening, data_dir, configuration.settings, click.echo, admin_address, zookeeper))
+        _run(
+            serve(
+                bootstrap,
+                listening,
+                data_dir,
+                configuration.settings,
+                click.echo,
+                admin_address,
+                zookeeper,
+                registrar=registrar,
+            )
+        )
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)

@@ -18,14 +18,21 @@ from shim.config import HostPort, SettingError, Settings
 from shim.following import Topics, TransactionFollower
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.logged_once import LoggedOnce
+from shim.migration.dual_commit import DualCommit
 from shim.migration.groups import Placements
+from shim.migration.guard import Guard
 from shim.migration.migration import Migration
+from shim.migration.mirror import Mirror
 from shim.migration.registrar import Registrar
+from shim.migration.stores import Stores
 from shim.migration.topic_list import TopicList
 from shim.net import CannotListen, Departures, Limits, Listeners
 from shim.offsets.cluster_groups import ClusterGroups
 from shim.offsets.ensemble import Ensemble
 from shim.offsets.kept_brokers import KeptBrokers
+from shim.offsets.znodes import Acl, ChrootMissing, EnsembleError
+from shim.offsets.zookeeper import ZooKeeperOffsets
 from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime, open_log
 from shim.security.authorizer import Authorizer
 from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
@@ -43,6 +50,9 @@ CERTIFICATE_LOOK_SECONDS = 5.0
 
 # How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask again.
 LOOK_PATIENCE_SECONDS = 3.0
+
+# The longest wait for a session with a ZooKeeper, each time.
+ZOOKEEPER_START_SECONDS = 3.0
 
 # The offsets, their history and the shim's own state: a file open for each partition of each.
 TOPICS_OF_THE_LOG = 3
@@ -63,15 +73,17 @@ async def serve(
     settings: Settings,
     ready: Callable[[str], None],
     admin: HostPort | None = None,
-    registered_in: str | None = None,
+    zookeeper: str | None = None,
+    *,
+    registrar: bool = False,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
-    found. ``admin``: where the admin interface is. ``registered_in``: the connect string of the ZooKeeper where old
-    consumers look for the cluster.
+    found. ``admin``: where the admin interface is. ``zookeeper``: the connect string of the one where old consumers
+    have their offsets; with ``registrar`` they find the cluster there, too.
 
     Raises :class:`CannotStart`.
     """
-    to_register = None if registered_in is None else _registered_listener(listening)
+    to_register = _registered_listener(listening) if registrar else None
     contexts = _tls_contexts(listening, settings)
     admin_port = _admin_port(admin)
     stop = asyncio.Event()
@@ -99,8 +111,17 @@ async def serve(
     topics = Topics(cluster_topics, settings)
     authorizer = Authorizer(cluster, settings)
     brokers = KeptBrokers(cluster, settings)
-    placements = Placements(runtime, ClusterGroups(brokers, LOOK_PATIENCE_SECONDS), settings, transactions.passed_by)
-    migration = Migration(runtime, ClusterGroups(brokers), placements, settings, transactions.passed_by)
+    cluster_groups = ClusterGroups(brokers)
+    copies = KeptBrokers(cluster, settings)  # what others wait for does not wait for what is copied there
+    mirror = Mirror(runtime, ClusterGroups(copies, 0.0), settings)
+    guard = Guard(runtime, cluster_groups, mirror)
+    ensemble = None if zookeeper is None else _ensemble(zookeeper, settings)
+    dual_commit = None if ensemble is None else DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
+    stores = Stores(runtime, mirror, dual_commit)
+    placements = Placements(
+        runtime, ClusterGroups(brokers, LOOK_PATIENCE_SECONDS), settings, transactions.passed_by, stores
+    )
+    migration = Migration(runtime, cluster_groups, placements, stores, guard, settings, transactions.passed_by)
     listeners = Listeners(
         [
             (
@@ -114,6 +135,7 @@ async def serve(
                     topics,
                     authorizer,
                     placements,
+                    stores,
                 ),
                 contexts.get(each.name),
             )
@@ -122,16 +144,18 @@ async def serve(
         limits,
         departures,
     )
-    registrar = None
-    if registered_in is not None and to_register is not None:
-        registrar = Registrar(
-            Ensemble(registered_in, session_timeout_ms=settings.zookeeper_session_timeout_ms),
+    registering = None
+    if zookeeper is not None and to_register is not None:
+        registering = Registrar(
+            _ensemble(zookeeper, settings),
             cluster,
             TopicList(cluster, cluster_topics, settings),
             _port_map(to_register),
             _own_name(data_dir),
         )
-    claimed, first_view = asyncio.Event(), asyncio.Event()
+    claimed, first_view, session_tried = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    if ensemble is None:
+        session_tried.set()
 
     async def follow(brokers: Mapping[int, HostPort]) -> None:
         if cluster.looked_up:
@@ -141,8 +165,8 @@ async def serve(
         await listeners.follow(brokers)
         if cluster.looked_up:
             first_view.set()
-            if registrar is not None:
-                registrar.heard(brokers)
+            if registering is not None:
+                registering.heard(brokers)
 
     cluster.watch(follow)
     tasks: list[asyncio.Task[object]] = []
@@ -160,13 +184,19 @@ async def serve(
         ]
         if contexts:
             tasks.append(loop.create_task(keep_up("the look at certificates", partial(_follow_files, contexts))))
-        if registrar is not None:
-            tasks.append(loop.create_task(keep_up("the registrar", registrar.run)))
+        if registering is not None:
+            tasks.append(loop.create_task(keep_up("the registrar", registering.run)))
+        chores = {"other places for offsets": stores.run, "the mirror": mirror.run, "the guard": guard.run}
+        if ensemble is not None and dual_commit is not None:
+            tasks.append(loop.create_task(_begin_session(ensemble, session_tried, waits=registrar), name="ZooKeeper"))
+            chores |= {"the watch of offsets": dual_commit.watch.run, "the look for old consumers": dual_commit.run}
+        tasks += [loop.create_task(keep_up(what, chore)) for what, chore in chores.items()]
         starting = asyncio.gather(
             _load(runtime, data_dir),
             _broker_ports(listeners, first_view),
             _admit(runtime, claimed, authorizer),
-            _register(registrar),
+            _register(registering),
+            session_tried.wait(),
         )
         if await _first_of(starting, stop, tasks):
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
@@ -184,10 +214,14 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if registrar is not None:
-            await registrar.close()
+        stores.close()
+        if registering is not None:
+            await registering.close()
+        if ensemble is not None:
+            await ensemble.close()
         cluster_topics.close()
         brokers.close()
+        copies.close()
         try:
             await runtime.close(LAST_WRITE_SECONDS)
         except TimeoutError:
@@ -333,6 +367,31 @@ def _registered_listener(listening: Sequence[Listener]) -> Listener:
         if listener.security_protocol == "PLAINTEXT":
             return listener
     raise CannotStart("--registrar is for consumers that speak PLAINTEXT alone, and no listener does")
+
+
+def _ensemble(zookeeper: str, settings: Settings) -> Ensemble:
+    auth = (settings.zookeeper_username, settings.zookeeper_password) if settings.zookeeper_username else None
+    acl = Acl.CREATOR if settings.zookeeper_set_acl else Acl.WORLD
+    return Ensemble(zookeeper, session_timeout_ms=settings.zookeeper_session_timeout_ms, auth=auth, acl=acl)
+
+
+async def _begin_session(ensemble: Ensemble, tried: asyncio.Event, *, waits: bool) -> None:
+    """With a ZooKeeper that is away until it is there; what is in it is not known until then. One without the chroot
+    is another one than was meant, unless the registrar is about to make it (``waits``)."""
+    trouble = LoggedOnce(log)
+    while True:
+        try:
+            await ensemble.start(ZOOKEEPER_START_SECONDS)
+            tried.set()
+            break
+        except ChrootMissing as error:
+            if not waits:
+                raise CannotStart(str(error)) from error
+            await asyncio.sleep(ZOOKEEPER_START_SECONDS / 10)  # ZooKeeper would tell, but not a session that is none
+        except EnsembleError as error:
+            tried.set()
+            trouble.failed("offsets in ZooKeeper are not served", error)
+    await asyncio.Event().wait()  # kazoo goes on by itself
 
 
 async def _register(registrar: Registrar | None) -> None:

@@ -11,6 +11,7 @@ from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
 from shim.migration.groups import Placements
+from shim.migration.stores import Stores
 from shim.runtime import Runtime
 from shim.security.authorizer import Authorizer
 from shim.security.rights import Rights
@@ -37,6 +38,7 @@ class Services(NamedTuple):
     topics: Topics
     authorizer: Authorizer
     placements: Placements
+    stores: Stores
 
     @property
     def brokers(self) -> Sequence[int]:
@@ -100,7 +102,7 @@ class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_amend", "_api", "_failure", "_header", "_respond", "connection", "request", "version",
+        "_amend", "_api", "_failure", "_header", "_held", "_respond", "connection", "request", "version",
     )  # fmt: skip
 
     def __init__(
@@ -121,6 +123,7 @@ class Call(Generic[Request, Response]):
         self._failure = failure
         self._respond = respond
         self._amend: Callable[[Response], Response] | None = None
+        self._held: Callable[[Response], None] | None = None
 
     @property
     def correlation_id(self) -> int:
@@ -181,8 +184,16 @@ class Call(Generic[Request, Response]):
     def is_amended(self) -> bool:
         return self._amend is not None
 
+    def hold(self, held: Callable[[Response], None]) -> None:
+        """Have the next response handed over instead of sent, for whoever takes it to answer with in time."""
+        self._held = held
+
     def answer(self, response: Response) -> None:
         """Never raises: whoever answers has others to answer too."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            held(response)
+            return
         if self._amend is not None:
             response = self._amend(response)
         try:

@@ -8,17 +8,26 @@ has asked for; to all others such a group is the cluster's, which says that it k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.apis import ApiKey
+from protocol.commit_rows import AllCommitted
 from protocol.errors import ErrorCode
+from protocol.own.conditional_commit import is_conditional
 from shim.api import offset_fetch
 from shim.api.authorization import AnyCall, Handle, Policy, authorized
 from shim.api.call import Services
+from shim.logged_once import LoggedOnce
 from shim.migration.gathering import Gathering
-from shim.migration.groups import Whose
+from shim.migration.groups import SERVED, Whose
+from shim.migration.stores import StoreError
+
+log = logging.getLogger(__name__)
+_trouble = LoggedOnce(log)
 
 Known = TypeVar("Known")
 
@@ -29,6 +38,8 @@ _OPENS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_O
 _CHANGES_OFFSETS: Final = frozenset(
     {ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.DELETE_GROUPS}
 )
+_OF_OLD_CONSUMERS: Final = (1, 2)
+"""Versions of OffsetCommit that those of 0.8.2 to 1.1 send, who are in ZooKeeper."""
 _HELD_BACK: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Those that a broker may have a reason to answer late."""
 
@@ -52,11 +63,13 @@ def _one(key: ApiKey, served: Handle, opening: Handle) -> Handle:
     def route(services: Services, call: AnyCall) -> _FollowUp | None:
         group_id = call.request.group_id
         whose = services.placements.of(group_id)
+        if whose is Whose.SERVED_AND_ELSEWHERE and key in _CHANGES_OFFSETS:
+            return _change_elsewhere(services, call, key, served)
         if gathers is not None and (gathering := services.placements.gathering(group_id)) is not None:
             following = gathers(services, call, gathering, whose, route)
             if following is not None:
                 return following
-        if whose is Whose.SERVED:
+        if whose in SERVED:
             return served(services, call)
         if whose is Whose.CHANGING:
             call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -68,6 +81,99 @@ def _one(key: ApiKey, served: Handle, opening: Handle) -> Handle:
     return route
 
 
+def _change_elsewhere(services: Services, call: AnyCall, key: ApiKey, served: Handle) -> _FollowUp | None:
+    """Of a group whose offsets are in another place, too."""
+    group_id = call.request.group_id
+    if key == ApiKey.TXN_OFFSET_COMMIT and not services.stores.takes_transactions(group_id):
+        call.fail(ErrorCode.GROUP_AUTHORIZATION_FAILED)  # at which clients abort, and no more
+        return None
+    of_old_consumers = key == ApiKey.OFFSET_COMMIT and call.version in _OF_OLD_CONSUMERS
+    answered = _notes_old_consumers if of_old_consumers else _notes_nothing
+    # Of an offset that the log does not have yet it would have nothing to delete, and a condition would be held against
+    # an older one.
+    looks_first = key == ApiKey.OFFSET_DELETE or (key == ApiKey.OFFSET_COMMIT and is_conditional(call.request))
+    if not looks_first and services.stores.is_ready(group_id):
+        return _told_elsewhere(services, call, [group_id], served, answered)
+
+    def ready(error: ErrorCode) -> _FollowUp | None:
+        if error:
+            call.fail(error)
+            return None
+        return _told_elsewhere(services, call, [group_id], served, answered)
+
+    if key == ApiKey.OFFSET_DELETE:
+        return _when(call, _prepared_deletion(services, [group_id], ()), ready)
+    return _when(call, _ready(services, [group_id]), ready)
+
+
+def _notes_nothing(_services: Services, _call: AnyCall, _response: Any) -> None:
+    """Of whoever else is answered nothing has to be known."""
+
+
+def _notes_old_consumers(services: Services, call: AnyCall, response: Any) -> None:
+    """They commit as nobody in no generation."""
+    if isinstance(response, AllCommitted):
+        response = response.response()
+    if not call.request.member_id and call.request.generation_id_or_member_epoch < 0:
+        committed = [
+            (topic.name, each.partition_index)
+            for topic in response.topics
+            for each in topic.partitions
+            if not each.error_code
+        ]
+        services.stores.committed_by_none(call.request.group_id, committed)
+
+
+async def _ready(services: Services, group_ids: Iterable[str]) -> ErrorCode:
+    """NONE when the log has what decides about the offsets of these groups."""
+    try:
+        await asyncio.gather(*map(services.stores.before, group_ids))
+    except StoreError as error:
+        _trouble.failed("groups whose offsets are in ZooKeeper are not served", error)
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _told_elsewhere(
+    services: Services,
+    call: AnyCall,
+    group_ids: Sequence[str],
+    served: Handle,
+    answered: Callable[[Services, AnyCall, Any], None] = _notes_nothing,
+) -> _FollowUp:
+    """Have it decided, now; it is answered when what it has changed is where else that has to be, and otherwise with an
+    error. ``answered`` is called with the response, if it is none."""
+    decided: asyncio.Future[tuple[Any, list[Awaitable[None]]]] = asyncio.get_running_loop().create_future()
+
+    def held(response: Any) -> None:
+        if not decided.done():  # it is when the client has gone
+            # At once: what has been decided by now is what is to be there.
+            decided.set_result((response, [services.stores.after(group_id) for group_id in group_ids]))
+
+    call.hold(held)
+    return _answered_when_told(call, group_ids, served(services, call), decided, partial(answered, services))
+
+
+async def _answered_when_told(
+    call: AnyCall,
+    group_ids: Sequence[str],
+    following: _FollowUp | None,
+    decided: asyncio.Future[tuple[Any, list[Awaitable[None]]]],
+    answered: Callable[[AnyCall, Any], None],
+) -> None:
+    if following is not None:
+        await following
+    response, told = await decided
+    try:
+        await asyncio.gather(*told)
+    except StoreError as error:
+        _trouble.failed("commits that another place has to have are refused", error)
+        call.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    else:
+        call.answer(response)
+        answered(call, response)
+
+
 def _finding_out(key: ApiKey, handle: Handle) -> Handle:
     def find_out(services: Services, call: AnyCall) -> _FollowUp:
         group_id = call.request.group_id
@@ -75,6 +181,10 @@ def _finding_out(key: ApiKey, handle: Handle) -> Handle:
         def found(error: ErrorCode) -> _FollowUp | None:
             whose = services.placements.of(group_id)
             if error is ErrorCode.NONE and whose is Whose.SERVED:
+                return handle(services, call)
+            if error is ErrorCode.NONE and whose is Whose.SERVED_AND_ELSEWHERE:
+                if key in _CHANGES_OFFSETS:
+                    return _change_elsewhere(services, call, key, handle)
                 return handle(services, call)
             if error is ErrorCode.NONE and whose is Whose.PASSED_THROUGH:
                 return _passed(services, call, key)
@@ -226,7 +336,26 @@ def _many(key: ApiKey, many: _Many, served: Handle) -> Handle:
         if Whose.CHANGING in whose.values():
             call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
-        passed = {name for name, each in whose.items() if each is not Whose.SERVED}
+        elsewhere = [name for name, each in whose.items() if each is Whose.SERVED_AND_ELSEWHERE]
+        unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if key == ApiKey.OFFSET_FETCH else []
+        looked_for = unknown if services.stores.has_zookeeper else []
+        if (elsewhere or looked_for) and key in _PREPARED:
+
+            def prepared(error: ErrorCode) -> _FollowUp | None:
+                if error:
+                    call.fail(error)
+                    return None
+                return divided({name: services.placements.of(name) for name in names}, services, call)
+
+            return _when(call, _PREPARED[key](services, elsewhere, looked_for), prepared)
+        return divided(whose, services, call)
+
+    def divided(whose: Mapping[str, Whose], services: Services, call: AnyCall) -> _FollowUp | None:
+        names = many.names(call.version, call.request)
+        elsewhere = [name for name, each in whose.items() if each is Whose.SERVED_AND_ELSEWHERE]
+        passed = {name for name, each in whose.items() if each not in SERVED}
+        if not passed:
+            return here(services, call, elsewhere)
         if len(passed) == len(whose):
             return _passed_all(services, call, key, passed)
         asked = asyncio.ensure_future(call.ask_broker(request=many.only(call.request, passed)))
@@ -237,11 +366,44 @@ def _many(key: ApiKey, many: _Many, served: Handle) -> Handle:
             theirs = call.parse_response(call.version, frame)
             call.request = many.only(call.request, whose.keys() - passed)
             call.amend(lambda ours: many.merged(names, passed, ours, theirs))
-            return served(services, call)
+            return here(services, call, elsewhere)
 
         return _when(call, asked, merged)
 
+    def here(services: Services, call: AnyCall, elsewhere: Sequence[str]) -> _FollowUp | None:
+        if elsewhere and key in _CHANGES_OFFSETS:
+            return _told_elsewhere(services, call, elsewhere, served)
+        return served(services, call)
+
     return route
+
+
+async def _prepared_fetch(services: Services, elsewhere: Sequence[str], unknown: Sequence[str]) -> ErrorCode:
+    """One that nobody has asked for may have its offsets in ZooKeeper."""
+    for name in unknown:
+        error = await services.placements.find_out(name, opening=False)
+        if error:
+            return error
+    now = [name for name in unknown if services.placements.of(name) is Whose.SERVED_AND_ELSEWHERE]
+    return await _ready(services, (*elsewhere, *now))
+
+
+async def _prepared_deletion(services: Services, elsewhere: Sequence[str], _: Sequence[str]) -> ErrorCode:
+    """Consumers in ZooKeeper are members, too."""
+    for name in elsewhere:
+        try:
+            if await services.stores.is_in_use_elsewhere(name):
+                return ErrorCode.NON_EMPTY_GROUP
+        except StoreError as error:
+            log.info("group %s is not deleted now: %s", name, error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return await _ready(services, elsewhere)
+
+
+_PREPARED: Final[Mapping[ApiKey, Callable[[Services, Sequence[str], Sequence[str]], Awaitable[ErrorCode]]]] = {
+    ApiKey.OFFSET_FETCH: _prepared_fetch,
+    ApiKey.DELETE_GROUPS: _prepared_deletion,
+}
 
 
 def _passed_all(services: Services, call: AnyCall, key: ApiKey, passed: Collection[str]) -> _FollowUp:
@@ -314,7 +476,7 @@ def _listed(services: Services, call: AnyCall, frame: bytes, served: Handle) -> 
     theirs = call.parse_response(call.version, frame)
 
     def is_served(group: Any) -> bool:
-        return services.placements.of(group.group_id) is Whose.SERVED
+        return services.placements.of(group.group_id) in SERVED
 
     def merged(ours: Any) -> Any:
         if ours.error_code or theirs.error_code:

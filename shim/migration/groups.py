@@ -16,12 +16,15 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.own.state_log import Hands
+from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.logged_once import LoggedOnce
+from shim.migration.deciding import decide
 from shim.migration.gathering import Gathering
+from shim.migration.stores import Stores
 from shim.offsets.cluster_groups import NOBODY, ClusterGroups
+from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
@@ -33,13 +36,18 @@ _SEEN_MOST: Final = 100_000
 
 
 class Whose(Enum):
-    """``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the moment."""
+    """``SERVED_AND_ELSEWHERE``: the shim serves it, and another place has a say in its offsets, too
+    (:mod:`shim.migration.stores`). ``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the
+    moment."""
 
     SERVED = auto()
+    SERVED_AND_ELSEWHERE = auto()
     PASSED_THROUGH = auto()
     UNKNOWN = auto()
     CHANGING = auto()
 
+
+SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_AND_ELSEWHERE})
 
 _WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
 
@@ -81,15 +89,17 @@ class Placements:
         cluster_groups: ClusterGroups,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
+        stores: Stores,
     ) -> None:
         """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
         restart either; False where that takes too long."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
+        self._stores = stores
         self._new_served = settings.group_new_served
         self._open: dict[str, Placement] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
-        self._finding: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._finding: dict[tuple[str, bool], asyncio.Task[ErrorCode]] = {}
         self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
         self._trouble = LoggedOnce(log)
         self._followed = followed
@@ -115,36 +125,62 @@ class Placements:
             return Whose.SERVED
         if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
             return Whose.CHANGING
+        if coordinator.is_elsewhere(group_id):
+            return Whose.SERVED_AND_ELSEWHERE
         return _WHOSE[coordinator.hands_of(group_id)]
 
-    async def find_out(self, group_id: str) -> ErrorCode:
-        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again."""
-        task = self._finding.get(group_id)
+    async def find_out(self, group_id: str, *, opening: bool = True) -> ErrorCode:
+        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. Not
+        ``opening``: for somebody who makes no group, so that one that nobody knows stays UNKNOWN."""
+        task = self._finding.get((group_id, opening))
         if task is None:
-            task = self._finding[group_id] = asyncio.get_running_loop().create_task(self._find_out(group_id))
-            task.add_done_callback(lambda _: self._finding.pop(group_id, None))
+            task = asyncio.get_running_loop().create_task(self._find_out(group_id, opening=opening))
+            self._finding[group_id, opening] = task
+            task.add_done_callback(lambda _: self._finding.pop((group_id, opening), None))
         return await asyncio.shield(task)  # others may wait for it, too
 
-    async def _find_out(self, group_id: str) -> ErrorCode:
+    async def _find_out(self, group_id: str, *, opening: bool) -> ErrorCode:
         what = "whether the cluster knows a group cannot be found out"
-        async with self._turns:
-            try:
+        in_zookeeper = 0
+        try:
+            async with self._turns:
                 known = await self._known_as(group_id)
-                if not known and not await self._followed(group_id):
-                    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            except UpstreamError as error:
-                self._cluster_groups.forget(group_id)
-                self._trouble.failed(what, error)
+            if not known:  # not in a turn: one that hangs is no reason for others to wait
+                in_zookeeper = await self._stores.zookeeper_names(group_id)
+            if not known and not in_zookeeper and not opening:
+                return ErrorCode.NONE
+            if not known and not await self._followed(group_id):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        except StoreError as error:
+            self._trouble.failed("whether ZooKeeper has offsets of a group cannot be found out", error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        except UpstreamError as error:
+            self._cluster_groups.forget(group_id)
+            self._trouble.failed(what, error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._trouble.went_well(what)
+        step = Step.KAFKA
         if known:
             hands, cause = Hands.PASSED_THROUGH, f"the cluster has {known}"
+            if await self._is_in_zookeeper_too(group_id):
+                cause += "; ZooKeeper has offsets of it, too, which are not looked at"
+                log.warning("group %s is passed through: %s", group_id, cause)
+        elif in_zookeeper:
+            hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
+            step = Step.ZOOKEEPER
         elif self._new_served:
             hands, cause = Hands.SERVED, "the cluster did not know it"
         else:
             hands, cause = Hands.PASSED_THROUGH, "new groups are passed through (group.new.served=false)"
-        taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause))
+        taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause, step))
         return taken if isinstance(taken, ErrorCode) else ErrorCode.NONE
+
+    async def _is_in_zookeeper_too(self, group_id: str) -> bool:
+        try:
+            return bool(await self._stores.zookeeper_names(group_id))
+        except StoreError as error:  # it is the cluster's in any case
+            log.info("group %s: it is not known whether ZooKeeper has offsets of it, too: %s", group_id, error)
+            return False
 
     async def _known_as(self, group_id: str) -> str:
         """By what the cluster knows the group; "" where it does not."""
@@ -157,9 +193,7 @@ class Placements:
 
     async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
         """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
-        decided = _Decided()
-        self._runtime.submit(self._runtime.partition_of(group_id), operation, decided)
-        return await decided.outcome
+        return await decide(self._runtime, group_id, operation)
 
     def producers_in_transaction(self) -> set[int]:
         """Those of transactions with offsets of groups that the shim serves."""
@@ -228,22 +262,10 @@ class Placements:
 
 
 def _take_in_hand(
-    group_id: str, hands: Hands, cause: str, coordinator: GroupCoordinator, now: int, ticket: Any
+    group_id: str, hands: Hands, cause: str, step: Step, coordinator: GroupCoordinator, now: int, ticket: Any
 ) -> Outcome:
-    if coordinator.hands_of(group_id) is not None:  # since it was asked for
-        hands = coordinator.hands_of(group_id) or hands
-    return coordinator.take_in_hand(now, group_id, hands, cause, ticket)
-
-
-class _Decided:
-    """The ticket of a decision that the shim waits for itself."""
-
-    def __init__(self) -> None:
-        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def answer(self, response: Any) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(response)
-
-    def fail(self, error: ErrorCode) -> None:
-        self.answer(error)
+    found = coordinator.hands_of(group_id)
+    if found is not None:  # since it was asked for
+        hands, step = found, coordinator.step_of(group_id)
+    from_zookeeper = step is not Step.KAFKA
+    return coordinator.take_in_hand(now, group_id, hands, cause, ticket, step, from_zookeeper=from_zookeeper)

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from protocol.own.state_log import Step
 
 
 class Refused(Exception):
-    """The group stays in the hands that it is in; the message is one line that says why."""
+    """The group stays where it is; the message is one line that says why."""
 
 
 class NotKnown(Exception):
     """Neither the shim nor the cluster knows such a group."""
 
 
+class Place(NamedTuple):
+    """``storage`` and ``dual_commit``: Kafka's `offsets.storage` and `dual.commit.enabled`. "upstream" is the cluster's
+    own: without dual commit the group is passed through to its coordinator."""
+
+    storage: str
+    dual_commit: bool
+
+    def __str__(self) -> str:
+        return f"{self.storage}+dual" if self.dual_commit else self.storage
+
+
+PASSED_THROUGH: Final = Place("upstream", False)
+PLACES: Final = {
+    Step.ZOOKEEPER: Place("zookeeper", False),
+    Step.ZOOKEEPER_DUAL: Place("zookeeper", True),
+    Step.KAFKA_DUAL: Place("kafka", True),
+    Step.KAFKA: Place("kafka", False),
+    Step.UPSTREAM_DUAL: Place("upstream", True),
+}
+"""Of the groups that the shim serves; in the order in which they are gone through, PASSED_THROUGH the last."""
+
+
 class GroupStatus(NamedTuple):
-    """``storage``: in Kafka's words, ``offsets.storage``: "upstream" of a group that is passed through to the cluster's
-    own coordinator, "kafka" of one that the shim serves. ``state`` and ``members``: of the coordinator in whose hands
-    it is. ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody
-    knows.
+    """``storage``, ``dual_commit``: of its `Place`. ``state`` and ``members``: of the coordinator in whose hands it is.
+    ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody knows.
+    ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
+    ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
     """
 
     group: str
@@ -27,11 +52,14 @@ class GroupStatus(NamedTuple):
     members: int
     changed_ms: int | None
     cause: str
+    lag_seconds: float | None = None
+    alarm: str = ""
 
 
 class Planned(NamedTuple):
     """What a start would find. ``members_here``: of the members, how many have come through the shim
     lately. ``offsets``: partitions of which an offset would be adopted. ``hindrance``: "" where it would go through.
+    ``storage``: where the offsets are, "upstream" or "zookeeper".
     """
 
     group: str
@@ -40,3 +68,40 @@ class Planned(NamedTuple):
     members_here: int
     offsets: int
     hindrance: str
+    storage: str = "upstream"
+
+
+class Difference(NamedTuple):
+    """Of one partition, the offset in the log and in the other place (``where``: "zookeeper", "upstream"); None where
+    it has none."""
+
+    topic: str
+    partition: int
+    log: int | None
+    elsewhere: int | None
+    where: str
+
+    def __str__(self) -> str:
+        log, there = ("none" if each is None else each for each in (self.log, self.elsewhere))
+        return f"{self.topic}-{self.partition} is {log} in the log and {there} in {self.where}"
+
+
+class Verified(NamedTuple):
+    """``offsets``: how many were compared, each with every place that its group's offsets are in."""
+
+    group: str
+    offsets: int
+    differences: Sequence[Difference]
+
+
+def may_move(move: str, status: GroupStatus) -> bool:
+    """Whether ``move`` ("start", "advance", "rollback") means this group, too, where groups are not named.
+
+    None advances from `kafka` by itself: there a group can stay. One that is named is tried in any case.
+    """
+    place = Place(status.storage, status.dual_commit)
+    if move == "start":
+        return place in (PASSED_THROUGH, PLACES[Step.ZOOKEEPER])
+    if move == "advance":
+        return place.dual_commit
+    return place not in (PASSED_THROUGH, PLACES[Step.ZOOKEEPER])

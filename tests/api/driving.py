@@ -19,7 +19,7 @@ from shim.security.authorizer import Authorizer
 from shim.security.rights import Rights
 from shim.upstream import Cluster, PortMap
 from tests.following.believed import any_topic
-from tests.migration.placed import EVERYTHING_SERVED
+from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.security.authorizers import NO_AUTHORIZER
 
 BOOTSTRAP = 19092
@@ -152,6 +152,7 @@ async def services(
         topics or any_topic(),
         authorizer,
         placements or EVERYTHING_SERVED,
+        NOWHERE_ELSE,
     )
 
 

@@ -29,7 +29,7 @@ from shim.coordinator.state.partition_state import PartitionState
 from shim.security.rights import Rights
 from tests.following.believed import any_topic
 from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
-from tests.migration.placed import EVERYTHING_SERVED
+from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import PARTITIONS, TOPIC, Running, running
 from tests.security.authorizers import NO_AUTHORIZER
@@ -128,7 +128,9 @@ async def at_work(tmp_path: Path, settings: Settings | None = None, *, is_ready:
         if is_ready:
             await ready(following, GROUP)
         unused = cast(Any, None)
-        services = Services(shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER, EVERYTHING_SERVED)
+        services = Services(
+            shim.runtime, unused, unused, {}, following, any_topic(), NO_AUTHORIZER, EVERYTHING_SERVED, NOWHERE_ELSE
+        )
         yield At(shim, cluster, services)
         await following.stop()
 

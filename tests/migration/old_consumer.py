@@ -6,6 +6,7 @@ import queue
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -16,6 +17,9 @@ TIMEOUT_SECONDS = 45.0
 _SHOWN = 4_000  # characters of its log in an exception
 
 
+_COMMITTED = "committed"
+
+
 class Record(NamedTuple):
     topic: str
     partition: int
@@ -23,13 +27,33 @@ class Record(NamedTuple):
     value: str
 
 
-class OldConsumer:
-    """Starts to consume at once; a context manager that has it leave its group. ``storage``: zookeeper, or kafka."""
+def _record(line: str) -> Record:
+    topic, partition, offset, value = line.split(" ", 3)
+    return Record(topic, int(partition), int(offset), value)
 
-    def __init__(self, release: str, zookeeper: str, topics: str, group: str, storage: str) -> None:
+
+class OldConsumer:
+    """Starts to consume at once; a context manager that has it leave its group. ``storage``: zookeeper, kafka, or
+    kafka+dual; ``commits_every_ms``: by itself, and when it leaves; None: when it is told to. ``on_record``: called
+    with each record, in another thread."""
+
+    def __init__(
+        self,
+        release: str,
+        zookeeper: str,
+        topics: str,
+        group: str,
+        storage: str,
+        *,
+        commits_every_ms: int | None = None,
+        on_record: Callable[[Record], None] | None = None,
+    ) -> None:
         self.title = f"high-level consumer of {release}"
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         command = [*program(release, "ZooKeeperConsumer")(), zookeeper, topics, group, storage]
+        if commits_every_ms is not None:
+            command.append(str(commits_every_ms))
+        self._on_record = on_record
         self._process = spawn(command, stdin=subprocess.PIPE, stderr=self._log.fileno())
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -48,7 +72,7 @@ class OldConsumer:
         assert self._process.stdin is not None
         self._process.stdin.write("commit\n")
         self._process.stdin.flush()
-        while self._take_line("no commit") != "committed":
+        while self._take_line("no commit") != _COMMITTED:
             pass
 
     def leave(self) -> None:
@@ -74,7 +98,10 @@ class OldConsumer:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._lines.put(line.rstrip("\n"))
+            text = line.rstrip("\n")
+            self._lines.put(text)
+            if self._on_record is not None and text != _COMMITTED:
+                self._on_record(_record(text))
 
     def _take_line(self, so_far: str) -> str:
         try:
@@ -83,9 +110,8 @@ class OldConsumer:
             raise TimeoutError(f"{self.title}: {so_far} in {TIMEOUT_SECONDS:g} s\n{self._said()}") from None
 
     def _taken(self, line: str) -> str:
-        if line != "committed":
-            topic, partition, offset, value = line.split(" ", 3)
-            self.records.append(Record(topic, int(partition), int(offset), value))
+        if line != _COMMITTED:
+            self.records.append(_record(line))
         return line
 
     def _said(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from shim.migration.groups import Placements, Whose
+from shim.migration.stores import Stores
 
 
 class _Always:
@@ -17,5 +18,15 @@ class _Always:
     def gathering(self, group_id: str) -> Any:
         return None
 
+
+class _NowhereElse:
+    has_zookeeper = False
+
+    async def zookeeper_names(self, group: str) -> int:
+        return 0
+
+
+NOWHERE_ELSE: Final = cast(Stores, _NowhereElse())
+"""No place keeps offsets but the log."""
 
 EVERYTHING_SERVED: Final = cast(Placements, _Always(Whose.SERVED))

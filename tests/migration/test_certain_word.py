@@ -8,47 +8,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from protocol.errors import ErrorCode
-from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
 from shim.migration.groups import Placements, Whose
+from shim.migration.guard import Guard
 from shim.migration.migration import Migration
+from shim.migration.mirror import Mirror
+from shim.migration.stores import Stores
 from shim.migration.words import Refused
-from shim.offsets.cluster_groups import ClusterGroups, Committed
+from shim.offsets.cluster_groups import ClusterGroups
 from shim.runtime import Clock, Runtime
+from tests.migration.no_groups import NoGroups, passed_by
 from tests.runtime.held_log import HeldLog
 
 SETTINGS = Settings(offsets_topic_num_partitions=1, offsets_commit_timeout_ms=100)
 WAIT_SECONDS = 30
-
-
-class NoGroups:
-    """A cluster that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.offsets: Committed = {}
-
-    def forget(self, group: str) -> None:
-        return
-
-    async def described(self, group: str) -> DescribedGroup:
-        return DescribedGroup(0, group_id=group, group_state="Empty")
-
-    async def transactions_ended(self, group: str, known: object = ()) -> None:
-        return
-
-    async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:
-        return {group: dict(self.offsets) for group in groups}
-
-    async def commit(self, group: str, offsets: Committed) -> list[str]:
-        self.offsets.update(offsets)
-        return []
-
-
-async def passed_by(_group: str) -> bool:
-    return True
 
 
 async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
@@ -58,8 +34,10 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     await runtime.load()
     writing = asyncio.create_task(runtime.run())
     cluster = cast(ClusterGroups, NoGroups())
-    placements = Placements(runtime, cluster, SETTINGS, passed_by)
-    migration = Migration(runtime, cluster, placements, SETTINGS, passed_by)
+    mirror = Mirror(runtime, cluster, SETTINGS)
+    stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
+    placements = Placements(runtime, cluster, SETTINGS, passed_by, stores)
+    migration = Migration(runtime, cluster, placements, stores, guard, SETTINGS, passed_by)
     log.release()
     assert await placements.find_out("g") is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED

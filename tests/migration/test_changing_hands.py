@@ -26,24 +26,24 @@ class Administered:
 
     def __init__(self, shim: Shim, admin: str) -> None:
         self.shim = shim
-        self._admin = admin
+        self.address = admin
 
     def migrate(self, step: str, *args: str) -> Result:
-        return offset_shim("migrate", step, *args, "--json", "--admin", self._admin)
+        return offset_shim("migrate", step, *args, "--json", "--admin", self.address)
 
     def status(self, group: str) -> dict[str, Any]:
         (found,) = self.migrate("status", group).json["groups"]
         return dict(found)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        described = offset_shim("groups", "describe", group, "--json", "--admin", self._admin).json
+        described = offset_shim("groups", "describe", group, "--json", "--admin", self.address).json
         return {(each["topic"], each["partition"]): each["offset"] for each in described["offsets"]}
 
 
 @contextmanager
-def administered(broker: Broker, data_dir: Path, **settings: str | int) -> Iterator[Administered]:
+def administered(broker: Broker, data_dir: Path, *more: str, **settings: str | int) -> Iterator[Administered]:
     admin = f"127.0.0.1:{free_port()}"
-    args, with_settings = ["--admin", admin], {**_QUICK, **settings}
+    args, with_settings = ["--admin", admin, *more], {**_QUICK, **settings}
     with Shim(broker.bootstrap_servers, data_dir, args=args, settings=with_settings, passes_groups=True) as shim:
         yield Administered(shim, admin)
 
@@ -68,11 +68,11 @@ class Member:
                 **settings,
             }
         )
-        self._consumer.subscribe([topic], on_assign=self._assigned, on_lost=self._lost)
+        self._consumer.subscribe([topic], on_assign=self.on_assign, on_lost=self._lost)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned += 1
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
@@ -82,12 +82,16 @@ class Member:
         while not self._stopped.is_set():
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                self.values.append(message.value() or b"")
+                self.took(message.value() or b"")
                 try:
                     self._consumer.commit(message=message, asynchronous=False)
                 except KafkaException:
                     self.not_committed += 1
         self._consumer.close()
+
+    def took(self, value: bytes) -> None:
+        """In another thread, before it is committed."""
+        self.values.append(value)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from protocol.errors import ErrorCode
 from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.own.state_log import STATE_TOPIC, Hands, decode_state
+from protocol.own.state_log import STATE_TOPIC, GroupHandsValue, Hands, decode_state
 from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.runtime import open_log
@@ -90,6 +90,7 @@ def hands_in(data_dir: Path) -> dict[str, Hands]:
             for number in range(log.num_partitions)
             for record in log.recover(number, topic=STATE_TOPIC)
             for key, value in [decode_state(record.key or b"", record.value)]
+            if isinstance(value, GroupHandsValue)
         }
     finally:
         log.close()

@@ -260,8 +260,7 @@ def test_a_cluster_that_comes_later_is_not_written_into(
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--registrar",), "--registrar and --zookeeper are of use only together"),
-        (("--zookeeper", "127.0.0.1:2181"), "--registrar and --zookeeper are of use only together"),
+        (("--registrar",), "--registrar needs to know where: --zookeeper"),
         (("--zookeeper", "127.0.0.1", "--registrar"), "--zookeeper: '127.0.0.1' is not host:port"),
         (("--zookeeper", "127.0.0.1:2181/a//b", "--registrar"), "--zookeeper: '127.0.0.1:2181/a//b'"),
         (

@@ -41,7 +41,7 @@ def test_consumers_come_to_the_shim(tmp_path: Path) -> None:
         make_topics(internal_port, ["orders"])
         write(shim.bootstrap, "orders", 0, range(10))
         for release in (KAFKA_0_8, KAFKA_0_10, KAFKA_1):
-            with OldConsumer(release, legacy.zookeeper.connect_string, "orders", release, "kafka") as consumer:
+            with OldConsumer(release, legacy.zookeeper.connect_string, "orders", release, "kafka+dual") as consumer:
                 assert [each.value for each in consumer.read(10)] == values(range(10))
                 consumer.commit()
             # It was at the shim, which has what it committed; the broker does not know the group.

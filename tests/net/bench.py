@@ -14,7 +14,7 @@ from shim.config import HostPort, Settings
 from shim.net.session import ClientSession
 from shim.net.sessions import Sessions
 from tests.following.believed import any_topic
-from tests.migration.placed import EVERYTHING_SERVED
+from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.security.authorizers import NO_AUTHORIZER
 
 HOST = "127.0.0.1"
@@ -171,6 +171,7 @@ class Bench:
             any_topic(),
             NO_AUTHORIZER,
             EVERYTHING_SERVED,
+            NOWHERE_ELSE,
         )
         self.port = 0
         self._clients: list[Client] = []

@@ -17,7 +17,7 @@ from shim.demo.parts import free_port_range
 from shim.listener_config import Listener
 from shim.net import CannotListen, Limits, Listeners
 from shim.upstream import PortMap
-from tests.migration.placed import EVERYTHING_SERVED
+from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.net.bench import HOST, until
 from tests.security.authorizers import NO_AUTHORIZER
 
@@ -48,6 +48,7 @@ def listeners_at(*ports: int, settings: Settings | None = None, limits: Limits |
                     cast(Any, None),
                     NO_AUTHORIZER,
                     EVERYTHING_SERVED,
+                    NOWHERE_ELSE,
                 ),
                 None,
             )

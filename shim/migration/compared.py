@@ -1,0 +1,41 @@
+"""What two places have of a group's offsets, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.migration.words import Difference, Refused
+from shim.offsets.cluster_groups import Committed
+
+_SHOWN: Final = 5
+
+
+def differing(some: Committed, others: Committed) -> list[TopicPartition]:
+    """In leader epoch and metadata, too."""
+    return sorted(at for at in some.keys() | others.keys() if _served(some.get(at)) != _served(others.get(at)))
+
+
+def differences_to_cluster(own: Committed, there: Committed) -> list[Difference]:
+    """As :func:`differing`, of what is in the log and in the cluster."""
+    return [
+        Difference(at.topic, at.partition, _offset(own.get(at)), _offset(there.get(at)), "upstream")
+        for at in differing(own, there)
+    ]
+
+
+def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:
+    """To be raised: names the first few of them."""
+    shown = "; ".join(map(str, differences[:_SHOWN]))
+    more = f"; and {len(differences) - _SHOWN} more (migrate verify)" if len(differences) > _SHOWN else ""
+    return Refused(f"group {group}: {why}: {shown}{more}")
+
+
+def _offset(committed: CommittedOffset | None) -> int | None:
+    return None if committed is None else committed.offset
+
+
+def _served(committed: CommittedOffset | None) -> tuple[int, int, str] | None:
+    return None if committed is None else (committed.offset, committed.leader_epoch, committed.metadata)

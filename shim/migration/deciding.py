@@ -1,0 +1,17 @@
+"""Decisions that the shim asks of a group's coordinator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shim.coordinator import GroupCoordinator, Outcome
+from shim.runtime import Runtime
+from shim.runtime.step import Step
+
+
+async def decide(runtime: Runtime, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
+    """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
+    decided: Step[Any] = Step()
+    runtime.submit(runtime.partition_of(group), operation, decided)
+    return await decided.answered

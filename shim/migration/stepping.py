@@ -1,0 +1,147 @@
+"""A group that is served goes from step to step: other places get its offsets, too, or no longer have a say in them.
+
+A step is taken while nobody decides about the group, which takes as long as its places need to be compared: what
+differs then is told, partition by partition, and the step is not taken. Consumers that write to ZooKeeper themselves go
+on meanwhile; what they write is carried over before, and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from protocol.own.state_log import Hands, Step
+from shim.migration.changing import Changing
+from shim.migration.compared import differences_to_cluster, refused
+from shim.migration.dual_commit import IN_ZOOKEEPER
+from shim.migration.groups import SERVED
+from shim.migration.stores import Stores
+from shim.migration.words import PLACES, Difference, Refused, Verified
+
+log = logging.getLogger(__name__)
+
+_LOOKS: Final = 5
+"""At places that differ, where somebody writes to one of them all the time."""
+_SHOWN: Final = 5
+_STEP_SECONDS: Final = 30.0
+"""The longest for which clients of the group are told to ask again."""
+
+
+class Stepping:
+    """For the event loop."""
+
+    def __init__(self, changing: Changing, stores: Stores) -> None:
+        self._changing = changing
+        self._stores = stores
+
+    async def move(self, group: str, step: Step, cause: str) -> None:
+        """From the step at which the group is. Raises Refused."""
+        async with self._changing.group(group, SERVED, "is not served by the shim") as placement:
+            coordinator = self._changing.coordinator(group)
+            before = coordinator.step_of(group)
+            if before in IN_ZOOKEEPER:
+                await self._look_at_consumers(group, step)
+            await self._changing.quiet(group, placement)
+            if before in IN_ZOOKEEPER or step in IN_ZOOKEEPER:
+                try:
+                    async with asyncio.timeout(_STEP_SECONDS):
+                        await self._with_zookeeper(group, before, step, cause)
+                except TimeoutError:
+                    raise Refused(f"group {group}: ZooKeeper takes longer than {_STEP_SECONDS:g} s") from None
+            else:
+                await self._with_cluster(group, step)
+                await self._take(group, step, cause)
+            log.info("group %s: %s from now on, it was %s (%s)", group, PLACES[step], PLACES[before], cause)
+
+    async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str) -> None:
+        zookeeper = self._stores.zookeeper
+        if before not in IN_ZOOKEEPER:
+            await self._bring(group)
+        differing: list[Difference] = []
+        for look in range(_LOOKS):
+            if before in IN_ZOOKEEPER:  # what is told is read again below: as a rule it is all there is
+                await (zookeeper.refresh(group) if look else zookeeper.follow(group))
+            async with zookeeper.outbox.alone(group):
+                there, differing = await zookeeper.compare(group)
+                if differing:
+                    continue
+                await self._look_at_consumers(group, step)
+                if step is Step.KAFKA_DUAL:
+                    await zookeeper.note_all(group, there)
+                await self._take(group, step, cause)
+                if step in IN_ZOOKEEPER:
+                    zookeeper.enter(group, there)
+                else:
+                    zookeeper.leave(group)
+                    zookeeper.consumers.forget(group)
+                return
+        raise refused(group, differing, "what its places hold differs")
+
+    async def _bring(self, group: str) -> None:
+        """Consumers with dual commit on their own write to ZooKeeper what they have just committed here: one may be
+        about to."""
+        strange: list[Difference] = []
+        for _ in range(_LOOKS):
+            strange = await self._stores.zookeeper.bring(group)
+            if not strange:
+                return
+        raise refused(group, strange, "ZooKeeper was written past the shim")
+
+    async def _look_at_consumers(self, group: str, step: Step) -> None:
+        """Before any step, so that it is known at the next one of those that have committed meanwhile."""
+        doubtful = await self._stores.zookeeper.consumers.doubtful(group)
+        if doubtful and step not in IN_ZOOKEEPER:
+            raise Refused(_may_write_past(group, doubtful))
+
+    async def _with_cluster(self, group: str, step: Step) -> None:
+        """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
+        if differing := await self._cluster_differences(group):
+            raise refused(group, differing, f"it cannot be {PLACES[step]}")
+
+    async def _take(self, group: str, step: Step, cause: str) -> None:
+        from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
+        await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
+
+    async def verify(self, group: str) -> Verified:
+        """Compare what the log has with every other place that has to have it. Raises Refused, UpstreamError,
+        StoreError."""
+        step = self._changing.coordinator(group).step_of(group)
+        differing: list[Difference] = []
+        if step in IN_ZOOKEEPER:
+            differing += await _lasting(partial(self._zookeeper_differences, group))
+        if step is Step.UPSTREAM_DUAL or self._stores.mirror.is_on:
+            differing += await _lasting(partial(self._cluster_differences, group))
+        return Verified(group, len(await self._changing.own_offsets(group)), differing)
+
+    async def _zookeeper_differences(self, group: str) -> list[Difference]:
+        await self._stores.zookeeper.refresh(group)
+        return (await self._stores.zookeeper.compare(group))[1]
+
+    async def _cluster_differences(self, group: str) -> list[Difference]:
+        await self._stores.mirror.fed(group)
+        there = await self._changing.cluster_offsets(group)
+        return differences_to_cluster(await self._changing.own_offsets(group), there)
+
+
+async def _lasting(look: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:
+    """While somebody commits all the time, what is read second is newer; but then the other place has moved on at the
+    next look, as it is brought up to date before each. What it still has then differs."""
+    differing = await look()
+    for _ in range(_LOOKS - 1):
+        before = {(each.topic, each.partition, each.elsewhere) for each in differing}
+        if not before:
+            break
+        differing = [each for each in await look() if (each.topic, each.partition, each.elsewhere) in before]
+    return differing
+
+
+def _may_write_past(group: str, consumers: Sequence[str]) -> str:
+    shown = ", ".join(consumers[:_SHOWN]) + (", ..." if consumers[_SHOWN:] else "")
+    return (
+        f"group {group} has {len(consumers)} consumers in ZooKeeper that are not known to commit to the shim: {shown}."
+        " Those with offsets.storage=zookeeper have to leave first, what they commit would not be seen any more;"
+        " of those with kafka it is known once they have committed a partition that they own: try again then"
+    )

@@ -1,0 +1,196 @@
+"""Where a group's offsets are kept beside the log, as its step says: what is read first, and what is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Final
+
+from protocol.own.state_log import Hands, Step
+from shim.migration.dual_commit import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, DualCommit
+from shim.migration.mirror import Mirror
+from shim.offsets.store import Partition, StoreError, StoreUnavailable
+from shim.runtime import Runtime
+
+__all__ = ["StoreError", "Stores"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 4.0
+"""The longest that somebody who asks for offsets, or commits them, waits for another store: behind it on its connection
+a heartbeat may wait, too."""
+_GLANCE_SECONDS: Final = 1.0
+"""And for one that is not right where it differs."""
+
+
+class Stores:
+    """For the event loop. ``dual_commit``: None where the shim runs without a ZooKeeper."""
+
+    def __init__(self, runtime: Runtime, mirror: Mirror, dual_commit: DualCommit | None) -> None:
+        self._runtime = runtime
+        self.mirror = mirror
+        self._dual_commit = dual_commit
+
+    async def run(self) -> None:
+        """Bring what changes to where else it belongs, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for number in range(self._runtime.num_partitions):
+                coordinator = self._runtime.coordinator(number)
+                if coordinator is None:
+                    continue
+                touched = coordinator.take_touched()
+                if not touched:
+                    continue
+                self.mirror.touched(touched)
+                for group in touched if self._dual_commit is not None else ():
+                    if self._dual_commit is not None and self._dual_commit.keeps(group):
+                        self._dual_commit.outbox.touch(group)
+
+    # -- for requests
+
+    def is_ready(self, group: str) -> bool:
+        """Whether changes of the group's offsets may be decided: not before the log has what decides about them."""
+        return self._step_of(group) not in IN_ZOOKEEPER or (
+            self._dual_commit is not None
+            and self._dual_commit.is_adopted(group)
+            and not (self._step_of(group) in ZOOKEEPER_IS_RIGHT and self._dual_commit.outbox.why(group))
+        )
+
+    def takes_transactions(self, group: str) -> bool:
+        """Not where ZooKeeper is right, which knows none."""
+        return self._step_of(group) not in ZOOKEEPER_IS_RIGHT
+
+    def committed_by_none(self, group: str, partitions: Iterable[Partition]) -> None:
+        """A client that is no member, as old consumers are, has committed these, and was told so."""
+        if self._dual_commit is not None:
+            self._dual_commit.consumers.committed(group, partitions)
+
+    async def is_in_use_elsewhere(self, group: str) -> bool:
+        """Whether consumers of the group are in ZooKeeper. Raises :class:`StoreError`."""
+        return self._step_of(group) in IN_ZOOKEEPER and await self.zookeeper.is_in_use(group)
+
+    async def before(self, group: str) -> None:
+        """Wait until the log has all that decides about the group's offsets. Raises :class:`StoreError` where that
+        cannot be."""
+        step = self._step_of(group)
+        if step not in IN_ZOOKEEPER:
+            return
+        if step in ZOOKEEPER_IS_RIGHT:
+            if why := self.zookeeper.outbox.why(group):
+                self.zookeeper.outbox.hasten(group)
+                raise StoreUnavailable(why)
+            await _in_time(group, self.zookeeper.refresh(group))
+            return
+        if self._dual_commit is None or self._dual_commit.outbox.why(group):
+            return  # it is away, and the log is right
+        try:
+            await _in_time(group, self._dual_commit.refresh(group), _GLANCE_SECONDS)
+        except StoreError as error:
+            log.info("group %s: what was written to ZooKeeper last is not known: %s", group, error)
+
+    def after(self, group: str) -> Awaitable[None]:
+        """To be called when a change of the group's offsets is durable: waits until it is where it has to be before it
+        is answered. Raises :class:`StoreError`, and then it is not there, or nobody knows."""
+        try:
+            step = self._step_of(group)
+        except StoreUnavailable as error:  # it was decided, and nobody knows any more where else it has to be
+            return _refused(str(error))
+        if step in ZOOKEEPER_IS_RIGHT:
+            if not self.zookeeper.is_adopted(group):
+                return _refused(f"group {group}: what is in ZooKeeper is not known yet")
+            return self._in_zookeeper(group, self.zookeeper.owed(group))
+        if step is Step.UPSTREAM_DUAL:
+            return _in_time(group, self.mirror.fed(group))
+        return _nothing()
+
+    async def _in_zookeeper(self, group: str, owed: Mapping[Partition, int | None]) -> None:
+        """Not before what is owed there by now is there; where that fails, what anybody else writes is newer."""
+        try:
+            await _in_time(group, self.zookeeper.outbox.fed(group))
+        except StoreError:
+            self.zookeeper.undo(group, owed)
+            raise
+
+    @property
+    def zookeeper(self) -> DualCommit:
+        """Raises :class:`StoreUnavailable` where there is none."""
+        if self._dual_commit is None:
+            raise StoreUnavailable("this shim runs without a ZooKeeper (serve --zookeeper)")
+        return self._dual_commit
+
+    @property
+    def has_zookeeper(self) -> bool:
+        return self._dual_commit is not None
+
+    async def zookeeper_knows(self, group: str) -> int:
+        """How many offsets of a group, of which nobody has asked yet, are in ZooKeeper. Raises :class:`StoreError`."""
+        if self._dual_commit is None:
+            return 0
+        try:
+            found = await self._dual_commit.store.fetch(group)
+        except ValueError:  # nothing in ZooKeeper can have that name
+            return 0
+        return sum(each.offset >= 0 for each in found.values())
+
+    async def zookeeper_names(self, group: str) -> int:
+        """As :meth:`zookeeper_knows`, by the names of znodes alone: whether it is in ZooKeeper, and not what stands
+        there; of a group without offsets, how many consumers are there. Raises :class:`StoreError`."""
+        if self._dual_commit is None:
+            return 0
+        store = self._dual_commit.store
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return len(await store.partitions(group)) or len(await store.members(group))
+        except ValueError:  # nothing in ZooKeeper can have that name
+            return 0
+        except TimeoutError:
+            raise StoreUnavailable(f"group {group}: ZooKeeper does not answer") from None
+
+    def close(self) -> None:
+        self.mirror.close()
+        if self._dual_commit is not None:
+            self._dual_commit.outbox.close()
+
+    # -- for whoever looks after them
+
+    def lag_seconds(self, group: str) -> float | None:
+        """For how long the oldest change waits that a second place has not; None where none does."""
+        step = self._step_of(group)
+        lags = [self.mirror.lag_seconds(group)]
+        if self._dual_commit is not None and step in IN_ZOOKEEPER:
+            lags.append(self._dual_commit.outbox.lag_seconds(group))
+        return max((each for each in lags if each is not None), default=None)
+
+    def why(self, group: str) -> str:
+        """Why another place does not have what the log has; "" where nothing has failed."""
+        if self._dual_commit is not None and (why := self._dual_commit.outbox.why(group)):
+            return why
+        if self._dual_commit is None and self._step_of(group) in IN_ZOOKEEPER:
+            return "the shim runs without a ZooKeeper (serve --zookeeper)"
+        return self.mirror.why(group)
+
+    def _step_of(self, group: str) -> Step:
+        """Raises :class:`StoreUnavailable` while its partition is not served."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        if coordinator is None:
+            raise StoreUnavailable(f"the partition of group {group} is not served")
+        return coordinator.step_of(group) if coordinator.hands_of(group) is Hands.SERVED else Step.KAFKA
+
+
+async def _in_time(group: str, done: Awaitable[None], seconds: float = _ANSWER_SECONDS) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await done
+    except TimeoutError:
+        raise StoreUnavailable(f"group {group}: the other store does not answer") from None
+
+
+async def _refused(why: str) -> None:
+    raise StoreUnavailable(why)
+
+
+async def _nothing() -> None:
+    return None

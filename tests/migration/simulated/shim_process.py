@@ -1,0 +1,232 @@
+"""The parts of a shim that have to do with dual commit, as `serve` puts them together, until they are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Coroutine
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.own.state_log import Step
+from shim.config import Settings
+from shim.coordinator import Caller, GroupCoordinator
+from shim.migration.changing import Changing
+from shim.migration.deciding import decide
+from shim.migration.dual_commit import DualCommit
+from shim.migration.groups import SERVED, Placements, Whose
+from shim.migration.mirror import Mirror
+from shim.migration.stepping import Stepping
+from shim.migration.stores import StoreError, Stores
+from shim.offsets.cluster_groups import ClusterGroups
+from shim.offsets.ensemble import Ensemble
+from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.runtime import Clock, Runtime, open_log
+from shim.runtime.step import Step as Ticket
+from tests.migration.no_groups import NoGroups, passed_by
+from tests.migration.simulated.disk import DISK, Disk
+from tests.migration.simulated.simulated_ensemble import SimulatedEnsemble
+from tests.migration.simulated.virtual_time import OWNER, end_tasks_of
+from tests.migration.simulated.znode_tree import ZnodeTree
+
+TOPIC: Final = "orders"
+SETTINGS: Final = Settings(
+    offsets_topic_num_partitions=1,
+    offsets_mirror_upstream=False,
+    log_cleaner_enable=False,
+    offsets_retention_minutes=10**6,
+)
+_CLEANER: Final = "log-cleaner"  # the one thread that it has
+CALLER: Final = Caller("client", "/127.0.0.1")
+Result = TypeVar("Result")
+Offsets = dict[int, int | None]
+"""Partition → offset, None for none."""
+
+
+class NotDone(Exception):
+    """What a client is told, in place of an answer; or nothing, the shim being killed. Whether it was done nobody
+    knows."""
+
+
+class ShimProcess:
+    def __init__(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
+        self.disk = Disk(rng)
+        self._context = copy_context()
+        self._context.run(OWNER.set, self)
+        self._context.run(DISK.set, self.disk)
+        self._context.run(self._make, data_dir, tree, rng)
+
+    def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
+        runtime = self.runtime = Runtime(
+            open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, Clock(), files=self.disk
+        )
+        cluster = cast(ClusterGroups, NoGroups())
+        self.ensemble = SimulatedEnsemble(tree, rng)
+        ensemble = cast(Ensemble, self.ensemble)
+        self.dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
+        self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), self.dual_commit)
+        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, self.stores)
+        self.stepping = Stepping(Changing(runtime, cluster, self.placements, SETTINGS), self.stores)
+        runtime.admit()
+
+    def start(self) -> None:
+        for chore in (self.runtime.load, self.runtime.run, self.stores.run, self.dual_commit.watch.run):
+            self._task(chore())
+
+    def _task(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        return self._context.run(asyncio.create_task, coroutine)
+
+    async def kill(self) -> None:
+        self.disk.dead = True
+        self.ensemble.abandon()
+        await end_tasks_of(self)
+        self._context.run(self.runtime.stop)
+        await end_tasks_of(self)
+        self._context.run(self.stores.close)
+        for thread in threading.enumerate():
+            if thread.name == _CLEANER:
+                thread.join()
+        self.disk.abandon()
+
+    async def does(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Raises NotDone where it is killed before it answers."""
+        task = self._task(coroutine)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise NotDone("the shim was killed")
+        return task.result()
+
+    # -- requests, as shim.api.hands takes them
+
+    def step_of(self, group: str) -> Step | None:
+        coordinator = self.runtime.coordinator(self.runtime.partition_of(group))
+        return None if coordinator is None else coordinator.step_of(group)
+
+    async def commit(self, group: str, offsets: Offsets) -> None:
+        """Raises NotDone."""
+        partitions = [OffsetCommitRequestPartition(at, each) for at, each in offsets.items() if each is not None]
+        request = OffsetCommitRequest(
+            group_id=group, topics=(OffsetCommitRequestTopic(TOPIC, partitions=tuple(partitions)),)
+        )
+
+        def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
+            return coordinator.offset_commit(now, CALLER, 8, request, asker)
+
+        response = await self._change(group, operation)
+        _check(each.error_code for topic in response.topics for each in topic.partitions)
+
+    async def delete(self, group: str, partitions: list[int]) -> None:
+        """Raises NotDone."""
+        await self._is_not_in_use(group)
+        topic = OffsetDeleteRequestTopic(TOPIC, tuple(map(OffsetDeleteRequestPartition, partitions)))
+        request = OffsetDeleteRequest(group_id=group, topics=(topic,))
+
+        def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
+            return coordinator.offset_delete(now, CALLER, 0, request, asker)
+
+        response = await self._change(group, operation, looks=True)
+        _check([response.error_code, *(each.error_code for topic in response.topics for each in topic.partitions)])
+
+    async def delete_group(self, group: str) -> None:
+        """Raises NotDone."""
+        await self._is_not_in_use(group)
+
+        def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
+            return coordinator.delete_group(now, group, asker)
+
+        _check([(await self._change(group, operation, ready=True)).error_code])
+
+    async def _is_not_in_use(self, group: str) -> None:
+        if self.placements.of(group) is Whose.SERVED_AND_ELSEWHERE:
+            try:
+                if await self.stores.is_in_use_elsewhere(group):
+                    raise NotDone(ErrorCode.NON_EMPTY_GROUP)
+                await self.stores.before(group)
+            except StoreError as error:
+                raise NotDone(error) from error
+
+    async def _change(self, group: str, operation: Any, *, ready: bool = False, looks: bool = False) -> Any:
+        """``ready``: it has been looked into ZooKeeper; ``looks``: it has to be."""
+        whose = await self._whose(group)
+        if whose is Whose.SERVED_AND_ELSEWHERE and (looks or not (ready or self.stores.is_ready(group))):
+            try:
+                await self.stores.before(group)
+            except StoreError as error:
+                raise NotDone(error) from error
+        if whose is Whose.SERVED:
+            return _answered(await decide(self.runtime, group, operation))
+        told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.runtime.submit(self.runtime.partition_of(group), operation, _Held(told, partial(self.stores.after, group)))
+        response, after = await told
+        if after is not None:
+            try:
+                await after
+            except StoreError as error:
+                raise NotDone(error) from error
+        return _answered(response)
+
+    async def _whose(self, group: str) -> Whose:
+        """Raises NotDone where it is not served."""
+        if self.placements.of(group) is Whose.UNKNOWN:
+            await self.placements.find_out(group)
+        whose = self.placements.of(group)
+        if whose not in SERVED:
+            raise NotDone(whose)
+        return whose
+
+    async def fetch(self, group: str) -> Offsets:
+        """Raises NotDone."""
+        whose = await self._whose(group)
+        if whose is Whose.SERVED_AND_ELSEWHERE:
+            try:
+                await self.stores.before(group)
+            except StoreError as error:
+                raise NotDone(error) from error
+        ticket: Ticket[Any] = Ticket()
+        request = OffsetFetchRequestGroup(group_id=group, topics=None)
+        self.runtime.ask(self.runtime.partition_of(group), lambda it: it.offset_fetch(request), ticket)
+        found = _answered(await ticket.answered)
+        return {each.partition_index: each.committed_offset for topic in found.topics for each in topic.partitions}
+
+
+class _Held:
+    """A ticket: what else has to be waited for is known when the answer is."""
+
+    def __init__(self, told: asyncio.Future[Any], after: Any) -> None:
+        self._told = told
+        self._after = after
+
+    def answer(self, response: Any) -> None:
+        if not self._told.done():
+            self._told.set_result((response, self._after()))
+
+    def fail(self, error: ErrorCode) -> None:
+        if not self._told.done():
+            self._told.set_result((error, None))
+
+
+def _answered(response: Any) -> Any:
+    if isinstance(response, ErrorCode) and response is not ErrorCode.NONE:
+        raise NotDone(response)
+    return response
+
+
+def _check(errors: Any) -> None:
+    for each in errors:
+        if each is not ErrorCode.NONE and each != 0:
+            raise NotDone(ErrorCode(each))

@@ -1,0 +1,148 @@
+"""Dual commit, the real one on a real log, with a ZooKeeper in memory, while all goes wrong that can: whatever was
+acknowledged last is what is left, in both places. See :mod:`tests.migration.simulated.world`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat import zookeeper as layout
+from protocol.own.state_log import Step
+from shim.coordinator import GroupCoordinator
+from shim.log.checkpoint import TopicPartition
+from shim.migration.own_offsets import own_offsets
+from tests.migration.simulated import virtual_time
+from tests.migration.simulated.disk import WritesOf
+from tests.migration.simulated.shim_process import TOPIC, ShimProcess
+from tests.migration.simulated.world import World
+from tests.migration.simulated.znode_tree import ZnodeTree
+
+SHORT = 8
+ROUNDS = 6
+SOON_SECONDS = 30  # of the loop's own
+PARTS = 20
+A_PART = 100
+
+
+@pytest.fixture(autouse=True)
+def _writes_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.runtime.writer.WritingThread", WritesOf)
+
+
+def seen(seed: int, data_dir: Path) -> Counter[str]:
+    async def of_world() -> Counter[str]:
+        world = World(seed, data_dir / str(seed))
+        await world.run(ROUNDS)
+        return world.counts
+
+    return virtual_time.run(of_world())
+
+
+# What a world must have seen on average, so that it shows something.
+SEEN = {
+    "changes": 150,
+    "changes not done": 15,
+    "direct": 100,
+    "fetches": 200,
+    "created anew": 2,
+    "kill": 3,
+    "away": 3,
+    "stall": 1,
+    "disk": 1,
+    "moves to ZOOKEEPER": 1,
+    "moves to ZOOKEEPER_DUAL": 2,
+    "moves to KAFKA_DUAL": 1,
+}
+
+
+def test_what_was_acknowledged_last_is_left(tmp_path: Path) -> None:
+    counts = Counter[str]()
+    for seed in range(SHORT):
+        counts += seen(seed, tmp_path)
+    assert counts >= Counter({what: SHORT * least for what, least in SEEN.items()})
+
+
+def test_killed_when_half_of_what_was_carried_is_in_the_log(tmp_path: Path) -> None:
+    """What a consumer writes next, while no shim runs, is newer than what was carried."""
+    assert virtual_time.run(_left_after_a_kill_between_the_logs(tmp_path)) == b"8"
+
+
+async def _left_after_a_kill_between_the_logs(data_dir: Path) -> bytes:
+    tree, path = ZnodeTree(random.Random(0)), layout.offset_path("g", TOPIC, 0)
+    tree.put(path, b"5")
+    shim = _started(data_dir, tree)
+    await asyncio.sleep(SOON_SECONDS)
+    await shim.does(shim.fetch("g"))
+    for step in (Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL):
+        await shim.does(shim.stepping.move("g", step, "a test"))
+        await asyncio.sleep(SOON_SECONDS)
+    killed = asyncio.Event()
+    shim.disk.tear(killed.set)
+    tree.put(path, b"7")
+    await killed.wait()
+    await shim.kill()
+    tree.put(path, b"8")
+    tree.catch_up()
+    shim = _started(data_dir, tree)
+    await asyncio.sleep(SOON_SECONDS)
+    await shim.kill()
+    return tree.leader.znodes[path].data
+
+
+@pytest.mark.parametrize("step", [Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL])
+def test_while_its_offsets_are_not_known_nothing_is_deleted(
+    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition that has yet to catch up with the cluster's transactions says nothing of its offsets."""
+    loaded = GroupCoordinator.loaded
+
+    def behind(self: GroupCoordinator, *args: Any) -> None:
+        loaded(self, *args)
+        self._state.behind.add(0)
+
+    async def of_a_restart() -> tuple[bytes, bytes]:
+        tree, path = ZnodeTree(random.Random(0)), layout.offset_path("g", TOPIC, 0)
+        tree.put(path, b"5")
+        shim = _started(tmp_path, tree)
+        await asyncio.sleep(SOON_SECONDS)
+        await shim.does(shim.fetch("g"))
+        for each in (Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL)[: list(Step).index(step) - 1]:
+            await shim.does(shim.stepping.move("g", each, "a test"))
+            await asyncio.sleep(SOON_SECONDS)
+        assert shim.step_of("g") is step
+        await shim.kill()
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupCoordinator, "loaded", behind)
+            shim = _started(tmp_path, tree)
+            await asyncio.sleep(SOON_SECONDS)
+        still = tree.leader.znodes[path].data
+        tree.put(path, b"6")
+        (coordinator,) = filter(None, [shim.runtime.coordinator(0)])
+        coordinator.caught_up(0)
+        await asyncio.sleep(SOON_SECONDS)
+        assert own_offsets(coordinator, "g")[TopicPartition(TOPIC, 0)].offset == 6
+        await shim.kill()
+        return still, tree.leader.znodes[path].data
+
+    assert virtual_time.run(of_a_restart()) == (b"5", b"6")
+
+
+def _started(data_dir: Path, tree: ZnodeTree) -> ShimProcess:
+    shim = ShimProcess(data_dir, tree, random.Random(0))
+    shim.start()
+    shim.ensemble.connect()
+    return shim
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+def test_it_is_in_many_worlds(part: int, tmp_path: Path) -> None:
+    counts = Counter[str]()
+    for seed in range(1_000 + part * A_PART, 1_000 + (part + 1) * A_PART):
+        counts += seen(seed, tmp_path)
+    assert counts >= Counter({what: A_PART * least for what, least in SEEN.items()})

@@ -1,0 +1,52 @@
+"""docs/migration.md: the commands of the runbook do what it says, and what it quotes is what the shim says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.migration.test_steps import PLACES, Group, connect, group
+
+__all__ = ["connect", "group"]
+
+ROOT = Path(__file__).parents[2]
+RUNBOOK = (ROOT / "docs" / "migration.md").read_text()
+_COMMAND = re.compile(r"^\| (\d|back) \| `offset-shim migrate (\w+)( GROUP)?`", re.MULTILINE)
+_QUOTED = re.compile(r"`([^`]*)`")
+_LEFT_OUT = re.compile(r"…|in zookeeper|in upstream|upstream\+dual|\bN\b|\bID\b|TOPIC-P|CLIENT|HOST|\b11\b|\b99\b")
+
+
+def test_the_commands(group: Group) -> None:
+    """From the first to the last, and then back as often as it goes."""
+    commands = [(number, move, bool(named)) for number, move, named in _COMMAND.findall(RUNBOOK)]
+    assert [number for number, _, _ in commands] == ["1", "2", "3", "4", "6", "7", "back"]
+    places = []
+    for number, move, named in commands[:-1]:
+        for _ in range(2 if number == "7" else 1):
+            done = group.at.migrate(move, *([group.name] if named else []))
+            assert done.status == 0, (number, done)
+        if number != "1":
+            places.append(group.place())
+    assert places == [PLACES[1], PLACES[1], PLACES[2], PLACES[3], PLACES[5]]
+    for place in reversed(PLACES[:-1]):
+        assert group.at.migrate(commands[-1][1], group.name).status == 0
+        assert group.place() == place
+    assert group.through_shim() == [10, 11, 12]
+
+
+def _refusals() -> list[str]:
+    table = RUNBOOK.partition("## What a refusal means")[2].partition("\n## ")[0]
+    return [
+        quoted for row in table.splitlines() if row.startswith("| `") for quoted in _QUOTED.findall(row.split(" | ")[0])
+    ]
+
+
+@pytest.mark.parametrize("refusal", _refusals())
+def test_what_it_quotes(refusal: str) -> None:
+    """In pieces, as what stands between them is another each time."""
+    modules = (path for room in ("migration", "offsets") for path in (ROOT / "shim" / room).glob("*.py"))
+    source = " ".join(re.sub(r'"\s*f?"', "", path.read_text()) for path in modules)
+    for piece in filter(None, (each.strip(" :;,.") for each in _LEFT_OUT.split(refusal))):
+        assert piece in source or piece.isupper(), piece
