@@ -12,6 +12,7 @@ from shim.admin.commands.console import (
     print_table,
     shown,
 )
+from shim.admin.commands.migration_shown import lag_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option
 from shim.admin.live.asking import RunningShim
@@ -38,7 +39,7 @@ def groups_commands() -> None:
 def list_command(pattern: str | None, admin: HostPort, json_wanted: bool) -> None:
     """All groups, a line each: in whose hands, in what state, with how many members.
 
-    OFFSETS.STORAGE is `kafka` for a group that the shim serves, and `upstream` for one that it passes through.
+    OFFSETS.STORAGE is where a group's offsets are, by the step at which it is: `offset-shim migrate --help` says more.
 
     \b
     offset-shim groups list
@@ -74,6 +75,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"group: {shown(row['group'])}")
     click.echo(f"offsets.storage: {row['offsets_storage']}")
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
+    click.echo(f"lag: {lag_shown(row)}")
+    if row["alarm"]:
+        click.echo(f"alarm: {shown(row['alarm'])}")
     click.echo(f"state: {shown(row['state'])}, {count_shown(row['members'], 'member')}")
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")

@@ -157,14 +157,19 @@ def tell(done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool
         elif not done.not_done and done.broken_off is None:
             click.echo("no group", err=True)
         for row in done.not_done:
-            click.echo(f"{shown(row['group']) or '(no name)'}: {row['kind']}: {shown(row['error'])}", err=True)
+            click.echo(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}", err=True)
     if done.broken_off is not None:
         raise done.broken_off
     if done.not_done:
         sys.exit(SOMETHING_WRONG)
 
 
-def may_move(question: str, groups: Sequence[str], *, yes: bool) -> None:
+def name_shown(row: Row) -> str:
+    """Of a group, before what is said of it."""
+    return shown(row["group"]) or "(no name)"
+
+
+def agree_to_move(question: str, groups: Sequence[str], *, yes: bool) -> None:
     """Asks on a terminal, where it is more than one. Raises Refused for a no."""
     if yes or len(groups) < 2 or not sys.stdin.isatty():
         return

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused
+from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused, Verified
 
 REFUSED = "refused"
 NOT_KNOWN = "not known"
 FAILED = "failed"
+
+MOST_DIFFERENCES: Final = 1_000
+"""Of one group, so many are told one by one."""
 
 _ROWS_A_PIECE = 500
 
@@ -28,11 +31,23 @@ def status_row(status: GroupStatus) -> Row:
         "members": status.members,
         "changed_ms": status.changed_ms,
         "cause": status.cause,
+        "lag_seconds": status.lag_seconds,
+        "alarm": one_line(status.alarm),
     }
 
 
 def planned_row(planned: Planned) -> Row:
-    return planned._asdict()
+    row = planned._asdict()
+    return {"group": row.pop("group"), "offsets_storage": row.pop("storage"), **row}
+
+
+def verified_row(verified: Verified) -> Row:
+    return {
+        "group": verified.group,
+        "offsets": verified.offsets,
+        "differing": len(verified.differences),
+        "differences": [each._asdict() for each in verified.differences[:MOST_DIFFERENCES]],
+    }
 
 
 def offsets_rows(offsets: Mapping[tuple[str, int], int]) -> list[Row]:
@@ -55,7 +70,7 @@ def encoded(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
-def list_in_pieces(document: Row, name: str, rows: Iterable[Row]) -> Iterator[bytes]:
+def list_in_pieces(document: Row, name: str, rows: Iterable[Row | str]) -> Iterator[bytes]:
     """``document``, and in it at last the list ``name`` of all ``rows``: each piece is some milliseconds' work."""
     left = iter(rows)
     separator = encoded({**document, name: []})[:-2]

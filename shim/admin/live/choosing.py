@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from shim.admin.live.migrating import GroupStatus
+MOVES: Final = ("start", "advance", "rollback")
 
 # A name is a string of Kafka's protocol, with a length of 16 bits.
 _LONGEST_NAME: Final = 32_767
@@ -28,12 +28,11 @@ class Choice(NamedTuple):
     names: tuple[str, ...] | None = None
     pattern: str | None = None
 
-    def fitting(self, statuses: Iterable[GroupStatus], storage: str | None = None) -> list[GroupStatus]:
-        """Of a choice without names, by name; ``storage``: only those of which it is the ``offsets.storage``."""
+    def fitting(self, names: Iterable[str]) -> list[str]:
+        """Of a choice without names: those of ``names`` that it means, sorted."""
         # As fnmatchcase does, which forgets all but a few patterns.
         fits = re.compile(fnmatch.translate("*" if self.pattern is None else self.pattern)).match
-        found = (each for each in statuses if storage in (None, each.storage) and fits(each.group))
-        return sorted(found, key=lambda each: each.group)
+        return sorted(filter(fits, names))
 
 
 class Wanted(NamedTuple):
@@ -76,29 +75,44 @@ def choice_of(query: str) -> Choice:
 
     Raises :class:`BadRequest`.
     """
-    names: list[str] = []
-    patterns: list[str] = []
-    for name, value in _fields_of(query):
-        if name == "group":
-            names.append(value)
-        elif name == "pattern":
-            patterns.append(value)
-        else:
-            raise BadRequest(f"{_quoted(name)} is not known: group and pattern are")
-    if len(patterns) + bool(names) > 1:
+    given = _fields_of(query, ("group", "pattern"))
+    if len(given["pattern"]) + bool(given["group"]) > 1:
         raise BadRequest("groups by name, or one pattern")
-    if patterns:
-        return Choice(pattern=_text(patterns[0], "pattern", _LONGEST_PATTERN))
-    return Choice(_each_once(names)) if names else Choice()
+    return Choice(_each_once(given["group"])) if given["group"] else _by_pattern(given["pattern"])
 
 
-def _fields_of(query: str) -> list[tuple[str, str]]:
+def move_of(query: str) -> tuple[str, Choice]:
+    """Reads ``move=start`` (or another of :data:`MOVES`), and beside it ``pattern=glob``; all without that.
+
+    Raises :class:`BadRequest`.
+    """
+    given = _fields_of(query, ("move", "pattern"))
+    if len(given["move"]) != 1 or given["move"][0] not in MOVES:
+        raise BadRequest(f"move has to be one of {', '.join(MOVES)}")
+    if len(given["pattern"]) > 1:
+        raise BadRequest("one pattern")
+    return given["move"][0], _by_pattern(given["pattern"])
+
+
+def _by_pattern(patterns: Sequence[str]) -> Choice:
+    """None: all."""
+    return Choice(pattern=_text(patterns[0], "pattern", _LONGEST_PATTERN)) if patterns else Choice()
+
+
+def _fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
+    """The values of each of the ``known`` fields, in the order given."""
     try:
-        return parse_qsl(
+        fields = parse_qsl(
             query, keep_blank_values=True, strict_parsing=bool(query), errors="strict", max_num_fields=_MOST_FIELDS
         )
     except ValueError:
         raise BadRequest("the query is not name=value&… in percent-encoded UTF-8") from None
+    given: dict[str, list[str]] = {name: [] for name in known}
+    for name, value in fields:
+        if name not in given:
+            raise BadRequest(f"{_quoted(name)} is not known: {' and '.join(known)} are")
+        given[name].append(value)
+    return given
 
 
 def _each_once(names: Iterable[object]) -> tuple[str, ...]:

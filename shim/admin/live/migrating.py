@@ -1,32 +1,65 @@
-"""What the admin interface asks for: in whose hands each group is, and to have it change hands."""
+"""What the admin interface asks for: in whose hands each group is, at which step, and to have it moved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from shim.migration.words import GroupStatus, NotKnown, Planned, Refused
+from shim.migration.words import (
+    PASSED_THROUGH,
+    Difference,
+    GroupStatus,
+    NotKnown,
+    Place,
+    Planned,
+    Refused,
+    Verified,
+    may_move,
+)
 
 
 class Migration(Protocol):
-    """Calls may be under way at the same time, for the same group too. One that is cancelled leaves the group in one
-    place's hands or in the other's.
+    """Calls may be under way at the same time, for the same group too. One that is cancelled leaves the group at one
+    step or at the other.
     """
 
-    async def plan(self, groups: Sequence[str] | None) -> Sequence[Planned]:
-        """None: all that are passed through. Raises :class:`NotKnown`."""
+    async def candidates(self) -> Sequence[str]:
+        """The groups that a start could be about, each once: those passed through, those that the cluster or ZooKeeper
+        has and the shim has not heard of, and those that are in ZooKeeper without dual commit. Raises :class:`Refused`
+        where one of these cannot be asked."""
+
+    async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
+        """What a start would find. Raises :class:`NotKnown`."""
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
-        """None: all. Raises :class:`NotKnown`."""
+        """None: all that the shim has heard of. Raises :class:`NotKnown`."""
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         """By topic and partition. Raises :class:`NotKnown`."""
 
+    async def verify(self, group: str) -> Verified:
+        """The log beside each other place that the group's offsets are in. Raises :class:`Refused` where they cannot be
+        compared, and :class:`NotKnown`."""
+
     async def start(self, group: str, cause: str) -> GroupStatus:
         """Take it over; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
 
+    async def advance(self, group: str, cause: str) -> GroupStatus:
+        """One step on; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
+
     async def rollback(self, group: str, cause: str) -> GroupStatus:
-        """Hand it back; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
+        """One step back; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
 
 
-__all__ = ["GroupStatus", "Migration", "NotKnown", "Planned", "Refused"]
+__all__ = [
+    "PASSED_THROUGH",
+    "Difference",
+    "GroupStatus",
+    "Migration",
+    "NotKnown",
+    "Place",
+    "Planned",
+    "Refused",
+    "Verified",
+    "may_move",
+]

@@ -1,33 +1,29 @@
-"""The shim's side of the admin interface: paths, what is asked there, and the port."""
+"""The shim's side of the admin interface: the port, and which paths there are."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, list_in_pieces, offsets_rows, one_line, planned_row, status_row
-from shim.admin.live.choosing import BadRequest, Choice, choice_of, wanted_of
-from shim.admin.live.connections import REQUEST_SECONDS, Connections, error_response
-from shim.admin.live.guarding import JSON, turned_away
-from shim.admin.live.migrating import GroupStatus, Migration, NotKnown, Refused
-from shim.admin.live.sending import send_all
-from shim.admin.live.streaming import in_lines
+from shim.admin.live.as_json import one_line
+from shim.admin.live.choosing import BadRequest
+from shim.admin.live.connections import Connections, error_response
+from shim.admin.live.guarding import turned_away
+from shim.admin.live.migrating import Migration, NotKnown, Refused
+from shim.admin.live.paths import Paths
 from shim.config import HostPort
 from shim.upstream import reason_of
 
 log = logging.getLogger(__name__)
 
 _MOST_BODY: Final = 1 << 20
-_ANSWER_SECONDS: Final = 60.0  # of what only looks
 _STOP_SECONDS: Final = 1.0  # for what is under way when the shim stops; aiohttp waits so long twice
-_AT_ONCE: Final = 100  # groups looked at in one go
-_SIDE_BY_SIDE: Final = 8  # groups that change hands at the same time
 
 _HEADERS: Final = {
     "Connection": "close",
@@ -36,7 +32,6 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-_Move = Callable[[str, str], Awaitable[GroupStatus]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -51,7 +46,7 @@ async def serve_admin(address: HostPort, migration: Migration) -> AsyncIterator[
     At the end nothing more is begun, and what is under way has two seconds. Raises :class:`CannotListen`.
     """
     stopping = asyncio.Event()
-    application = _application(_Admin(migration, stopping), address.host)
+    application = _application(Paths(migration, stopping), address.host)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
@@ -76,16 +71,11 @@ async def serve_admin(address: HostPort, migration: Migration) -> AsyncIterator[
         await runner.cleanup()
 
 
-def _query(request: web.Request) -> str:
-    """As it was sent."""
-    return request.raw_path.partition("?")[2]
-
-
 def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def _application(admin: _Admin, own_host: str) -> web.Application:
+def _application(paths: Paths, own_host: str) -> web.Application:
     @web.middleware
     async def in_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Errors are JSON, whoever finds them."""
@@ -116,89 +106,15 @@ def _application(admin: _Admin, own_host: str) -> web.Application:
     application.on_response_prepare.append(with_headers)
     application.add_routes(
         [
-            web.get("/v1/groups", admin.groups, allow_head=False),
-            web.get("/v1/groups/describe", admin.describe, allow_head=False),
-            web.post("/v1/migrate/plan", admin.plan),
-            web.post("/v1/migrate/status", admin.status),
-            web.post("/v1/migrate/start", admin.start),
-            web.post("/v1/migrate/rollback", admin.rollback),
+            web.get("/v1/groups", paths.groups, allow_head=False),
+            web.get("/v1/groups/describe", paths.describe, allow_head=False),
+            web.get("/v1/migrate/candidates", paths.candidates, allow_head=False),
+            web.post("/v1/migrate/plan", paths.plan),
+            web.post("/v1/migrate/status", paths.status),
+            web.post("/v1/migrate/verify", paths.verify),
+            web.post("/v1/migrate/start", paths.start),
+            web.post("/v1/migrate/advance", paths.advance),
+            web.post("/v1/migrate/rollback", paths.rollback),
         ]
     )
     return application
-
-
-class _Admin:
-    """What is behind each path."""
-
-    def __init__(self, migration: Migration, stopping: asyncio.Event) -> None:
-        self._migration = migration
-        self._stopping = stopping
-
-    async def groups(self, request: web.Request) -> web.StreamResponse:
-        choice = choice_of(_query(request))
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            statuses = await self._statuses(choice)
-        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
-
-    async def describe(self, request: web.Request) -> web.StreamResponse:
-        names = choice_of(_query(request)).names
-        if names is None or len(names) != 1:
-            raise BadRequest("one group has to be named: describe?group=…")
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            (status,) = await self._statuses(Choice(names))
-            offsets = await self._migration.offsets(status.group)
-        return await send_all(request, JSON, list_in_pieces(status_row(status), "offsets", offsets_rows(offsets)))
-
-    async def plan(self, request: web.Request) -> web.StreamResponse:
-        async def step(names: Sequence[str]) -> list[Row]:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return [planned_row(each) for each in await self._migration.plan(names)]
-
-        choice, _ = await self._wanted(request)
-        names = await self._names(choice, "upstream")
-        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
-
-    async def status(self, request: web.Request) -> web.StreamResponse:
-        async def step(names: Sequence[str]) -> list[Row]:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return [status_row(each) for each in await self._migration.status(names)]
-
-        choice, _ = await self._wanted(request)
-        names = await self._names(choice)
-        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
-
-    async def start(self, request: web.Request) -> web.StreamResponse:
-        return await self._move(request, self._migration.start, "upstream")
-
-    async def rollback(self, request: web.Request) -> web.StreamResponse:
-        return await self._move(request, self._migration.rollback, "kafka")
-
-    async def _move(self, request: web.Request, move: _Move, storage: str) -> web.StreamResponse:
-        """``storage``: of those that can be moved so. A group that is named is tried in any case."""
-        choice, cause = await self._wanted(request)
-        said = cause or f"{request.path}, asked for at the admin interface"
-
-        async def step(names: Sequence[str]) -> list[Row]:
-            return [status_row(await move(name, said)) for name in names]
-
-        names = await self._names(choice, storage)
-        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
-
-    async def _wanted(self, request: web.Request) -> tuple[Choice, str]:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            body = await request.read()
-        return wanted_of(body)
-
-    async def _names(self, choice: Choice, storage: str | None = None) -> Sequence[str]:
-        if choice.names is not None:
-            return choice.names
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            return [each.group for each in choice.fitting(await self._migration.status(None), storage)]
-
-    async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
-        if choice.names is None:
-            return choice.fitting(await self._migration.status(None))
-        found = await self._migration.status(choice.names)
-        if missing := set(choice.names).difference(each.group for each in found):
-            raise NotKnown(f"there is no group {min(missing)!a}")
-        return found

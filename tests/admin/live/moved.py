@@ -1,14 +1,28 @@
-"""Groups that change hands at a word, in memory: what the admin interface is given in place of a running shim's."""
+"""Groups that are moved at a word, in memory: what the admin interface is given in place of a running shim's."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused
+from shim.admin.live.migrating import (
+    PASSED_THROUGH,
+    Difference,
+    GroupStatus,
+    NotKnown,
+    Place,
+    Planned,
+    Refused,
+    Verified,
+    may_move,
+)
 
 CHANGED_MS = 1_700_000_000_000
+
+UPSTREAM, KAFKA, ZOOKEEPER = Place("upstream", False), Place("kafka", False), Place("zookeeper", False)
+STEPS: Final = (ZOOKEEPER, Place("zookeeper", True), Place("kafka", True), KAFKA, Place("upstream", True), UPSTREAM)
 
 
 @dataclass
@@ -19,6 +33,10 @@ class Moved:
     """
 
     groups: dict[str, GroupStatus] = field(default_factory=dict)
+    unheard: set[str] = field(default_factory=set)
+    """Of ``groups``, those that the cluster or ZooKeeper has and the shim has not heard of."""
+    from_zookeeper: set[str] = field(default_factory=set)
+    differing: dict[str, list[Difference]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     held: dict[str, asyncio.Event] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
@@ -30,9 +48,16 @@ class Moved:
     at_once: int = 0
     most_at_once: int = 0
 
-    def add(self, *names: str, storage: str = "upstream") -> None:
+    def add(self, *names: str, storage: str = "upstream", dual: bool = False) -> None:
         for name in names:
-            self.groups[name] = GroupStatus(name, storage, False, "Stable", 2, None, "it was there")
+            self.groups[name] = GroupStatus(name, storage, dual, "Stable", 2, None, "it was there")
+
+    def tell(self, name: str, lag_seconds: float, alarm: str) -> None:
+        self.groups[name] = self.of(name)._replace(lag_seconds=lag_seconds, alarm=alarm)
+
+    def place(self, name: str) -> Place:
+        status = self.of(name)
+        return Place(status.storage, status.dual_commit)
 
     def of(self, name: str) -> GroupStatus:
         if name in self.broken:
@@ -41,29 +66,64 @@ class Moved:
             raise NotKnown(f"there is no group {name}")
         return self.groups[name]
 
-    async def plan(self, groups: Sequence[str] | None) -> Sequence[Planned]:
-        self.looks.append(None if groups is None else len(groups))
-        names = groups or [each.group for each in self.groups.values() if each.storage == "upstream"]
+    async def candidates(self) -> Sequence[str]:
+        return [each.group for each in self.groups.values() if may_move("start", each)]
+
+    async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
+        self.looks.append(len(groups))
         return [
-            Planned(each.group, each.state, each.members, 1, 3, self.refused.get(each.group, ""))
-            for each in map(self.of, names)
+            Planned(each.group, each.state, each.members, 1, 3, self.refused.get(each.group, ""), each.storage)
+            for each in map(self.of, groups)
         ]
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         self.looks.append(None if groups is None else len(groups))
-        return [self.of(name) for name in (self.groups if groups is None else groups)]
+        return [self.of(name) for name in (self.groups.keys() - self.unheard if groups is None else groups)]
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         self.of(group)
         return {("orders", 10): 7, ("orders", 2): 2**63 - 1, ("bills", 0): 0}
 
+    async def verify(self, group: str) -> Verified:
+        if self.place(group) == PASSED_THROUGH:
+            raise Refused("its offsets are in the cluster alone")
+        if group in self.refused:
+            raise Refused(self.refused[group])
+        return Verified(group, 3, self.differing.get(group, []))
+
     async def start(self, group: str, cause: str) -> GroupStatus:
-        return await self._move(group, "kafka", cause)
+        return await self._move(group, cause, self._started)
+
+    async def advance(self, group: str, cause: str) -> GroupStatus:
+        return await self._move(group, cause, self._advanced)
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
-        return await self._move(group, "upstream", cause)
+        return await self._move(group, cause, self._rolled_back)
 
-    async def _move(self, group: str, storage: str, cause: str) -> GroupStatus:
+    def _started(self, group: str) -> Place:
+        place = self.place(group)
+        if place == UPSTREAM:
+            return KAFKA
+        if place == ZOOKEEPER:
+            self.from_zookeeper.add(group)
+            return STEPS[1]
+        raise Refused("it has been started")
+
+    def _advanced(self, group: str) -> Place:
+        place = self.place(group)
+        if place == STEPS[-1]:
+            raise Refused("it is at the last step")
+        return STEPS[STEPS.index(place) + 1]
+
+    def _rolled_back(self, group: str) -> Place:
+        place = self.place(group)
+        if place in (UPSTREAM, ZOOKEEPER):
+            raise Refused("it is at the first step")
+        if place == KAFKA and group not in self.from_zookeeper:
+            return UPSTREAM
+        return STEPS[STEPS.index(place) - 1]
+
+    async def _move(self, group: str, cause: str, to: Callable[[str], Place]) -> GroupStatus:
         self.begun.append(group)
         await self._count(1)
         try:
@@ -73,10 +133,13 @@ class Moved:
             raise
         finally:
             await self._count(-1)
-        status = self.of(group)
+        place, status = to(group), self.of(group)
         if group in self.refused:
             raise Refused(self.refused[group])
-        self.groups[group] = status._replace(storage=storage, changed_ms=CHANGED_MS, cause=cause)
+        self.unheard.discard(group)
+        self.groups[group] = status._replace(
+            storage=place.storage, dual_commit=place.dual_commit, changed_ms=CHANGED_MS, cause=cause
+        )
         return self.groups[group]
 
     async def _count(self, more: int) -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.admin.live.asking import in_parts
-from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, wanted_of
-from shim.admin.live.migrating import GroupStatus
+from shim.admin.live.choosing import MOVES, BadRequest, Choice, Wanted, choice_of, move_of, wanted_of
 
 NAMES = [
     "a/b",
@@ -29,10 +28,6 @@ NAMES = [
     "\x00\n",
     "[x]",
 ]
-
-
-def group(name: str, storage: str = "kafka") -> GroupStatus:
-    return GroupStatus(name, storage, False, "Empty", 0, None, "")
 
 
 def body(**fields: object) -> bytes:
@@ -106,17 +101,42 @@ def test_queries_that_cannot_be_understood(query: str) -> None:
         choice_of(query)
 
 
+@pytest.mark.parametrize("move", MOVES)
+def test_what_a_move_would_be_of(move: str) -> None:
+    assert move_of(f"move={move}") == (move, Choice())
+    assert move_of(f"pattern=etl-%2A&move={move}") == (move, Choice(pattern="etl-*"))
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("", "one of start, advance, rollback$"),
+        ("pattern=b", "one of start, advance, rollback$"),
+        ("move=", "one of start, advance, rollback$"),
+        ("move=verify", "one of start, advance, rollback$"),
+        ("move=start&move=start", "one of start, advance, rollback$"),
+        ("move=start&group=g", '"group" is not known: move and pattern are'),
+        ("move=start&pattern=a&pattern=b", "one pattern"),
+        ("move=start&pattern=" + "x" * 1_001, "longer than 1000 bytes"),
+        ("move", "not name=value"),
+    ],
+)
+def test_moves_that_cannot_be_understood(query: str, reason: str) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        move_of(query)
+
+
 def test_what_fits() -> None:
-    groups = [group("etl-2"), group("etl-1", "upstream"), group("ETL-3"), group("x\netl-4")]
-    assert [each.group for each in Choice(pattern="etl-*").fitting(groups)] == ["etl-1", "etl-2"]
-    assert [each.group for each in Choice(pattern="*etl-[24]").fitting(groups)] == ["etl-2", "x\netl-4"]
-    assert [each.group for each in Choice().fitting(groups, "upstream")] == ["etl-1"]
-    assert Choice(pattern="").fitting(groups) == []
+    names = ["etl-2", "etl-1", "ETL-3", "x\netl-4"]
+    assert Choice(pattern="etl-*").fitting(names) == ["etl-1", "etl-2"]
+    assert Choice(pattern="*etl-[24]").fitting(names) == ["etl-2", "x\netl-4"]
+    assert Choice().fitting(names) == sorted(names)
+    assert Choice(pattern="").fitting(names) == []
 
 
 def test_a_pattern_that_has_much_to_try() -> None:
     """No pattern takes time that is exponential in its stars."""
-    assert Choice(pattern="*a" * 400 + "b").fitting([group("a" * 5_000)]) == []
+    assert Choice(pattern="*a" * 400 + "b").fitting(["a" * 5_000]) == []
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=2_000))

@@ -18,10 +18,11 @@ import pytest
 
 from shim.admin.commands import running_shim
 from shim.admin.live import asking
-from shim.admin.live.migrating import GroupStatus
+from shim.admin.live.migrating import Difference, GroupStatus
+from shim.admin.live.migrating import Refused as MoveRefused
 from shim.demo.parts import free_port
 from shim.main import cli
-from tests.admin.live.moved import Moved
+from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
 
@@ -60,44 +61,120 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "group: g",
         "offsets.storage: upstream",
         "dual.commit.enabled: false",
+        "lag: -",
         "state: Stable, 2 members",
         "TOPIC   PARTITION               OFFSET",
         "bills           0                    0",
         "orders          2  9223372036854775807",
         "orders         10                    7",
     ]
+    moved.tell("g", 12.34, "clients go past\x1b[2J the shim")
+    assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[3:5] == [
+        "lag: 12.3 s",
+        "alarm: clients go past\\x1b[2J the shim",
+    ]
     described = offset_shim("groups", "describe", "g", "--json", "--admin", admin).json
+    assert (described["lag_seconds"], described["alarm"]) == (12.34, "clients go past\x1b[2J the shim")
     assert described["offsets"][-1] == {"topic": "orders", "partition": 10, "offset": 7}
     assert offset_shim("groups", "describe", "nobody", "--admin", admin) == (1, "", "Error: there is no group nobody\n")
 
 
 def test_a_plan(moved: Moved, admin: str) -> None:
-    moved.add("etl-1", "etl-2")
+    moved.add("etl-1", "unheard")
+    moved.add("etl-2", storage="zookeeper")
     moved.add("web", storage="kafka")
+    moved.unheard.add("unheard")
     assert offset_shim("migrate", "plan", "--admin", admin) == (
         0,
-        "GROUP  STATE   MEMBERS  HERE  OFFSETS  HINDRANCE\n"
-        "etl-1  Stable        2     1        3\n"
-        "etl-2  Stable        2     1        3\n",
+        "GROUP    OFFSETS.STORAGE  STATE   MEMBERS  HERE  OFFSETS  HINDRANCE\n"
+        "etl-1    upstream         Stable        2     1        3\n"
+        "etl-2    zookeeper        Stable        2     1        3\n"
+        "unheard  upstream         Stable        2     1        3\n",
         "",
     )
     moved.refused["etl-2"] = "a member is elsewhere"
-    planned = offset_shim("migrate", "plan", "--pattern", "*", "--json", "--admin", admin)
+    planned = offset_shim("migrate", "plan", "--pattern", "etl*", "--json", "--admin", admin)
     assert planned.status == 1
     assert [row["hindrance"] for row in planned.json["groups"]] == ["", "a member is elsewhere"]
+    assert [row["offsets_storage"] for row in planned.json["groups"]] == ["upstream", "zookeeper"]
     assert offset_shim("migrate", "plan", "etl-1", "--admin", admin).status == 0
 
 
 def test_status(moved: Moved, admin: str) -> None:
     moved.add("g", "h")
+    moved.add("i", storage="kafka", dual=True)
+    moved.tell("i", 12.34, "zookeeper is not reached,\x1b[2J since noon")
     offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
-    assert offset_shim("migrate", "status", "--admin", admin).stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  STATE   MEMBERS  SINCE                     CAUSE",
-        "g      kafka            false                Stable        2  2023-11-14T22:13:20.000Z  change\\x1b[2J 4711",
-        "h      upstream         false                Stable        2  -                         it was there",
+    told = offset_shim("migrate", "status", "--admin", admin)
+    assert told.stdout.splitlines() == [
+        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  LAG     STATE   MEMBERS  SINCE                     CAUSE",
+        "g      kafka            false                -       Stable        2  2023-11-14T22:13:20.000Z  "
+        "change\\x1b[2J 4711",
+        "h      upstream         false                -       Stable        2  -                         it was there",
+        "i      kafka            true                 12.3 s  Stable        2  -                         it was there",
     ]
-    one = offset_shim("migrate", "status", "h", "--json", "--admin", admin).json
-    assert ([row["group"] for row in one["groups"]], one["not_done"]) == (["h"], [])
+    assert (told.status, told.stderr) == (0, "i: zookeeper is not reached,\\x1b[2J since noon\n")
+    some = offset_shim("migrate", "status", "h", "i", "--json", "--admin", admin)
+    assert [(row["group"], row["lag_seconds"], row["alarm"]) for row in some.json["groups"]] == [
+        ("h", None, ""),
+        ("i", 12.34, "zookeeper is not reached,\x1b[2J since noon"),
+    ]
+    assert (some.json["not_done"], some.stderr) == ([], "")
+
+
+def test_offsets_that_are_the_same(moved: Moved, admin: str) -> None:
+    """Without names: of all that the shim serves."""
+    assert offset_shim("migrate", "verify", "--admin", admin) == (0, "", "no group\n")
+    moved.add("passed-through")
+    moved.add("etl-1", storage="zookeeper")
+    moved.add("etl-2", storage="kafka", dual=True)
+    assert offset_shim("migrate", "verify", "--admin", admin) == (
+        0,
+        "GROUP  OFFSETS  DIFFERING\netl-1        3          0\netl-2        3          0\n",
+        "",
+    )
+    assert len(offset_shim("migrate", "verify", "--pattern", "*1", "--json", "--admin", admin).json["groups"]) == 1
+
+
+def test_offsets_that_differ(moved: Moved, admin: str) -> None:
+    moved.add("a", "b", "c", storage="kafka", dual=True)
+    moved.differing["a"] = [Difference("orders", 3, 5, None, "zookeeper")]
+    moved.differing["b"] = [Difference("bills", 0, 0, 2**63 - 1, "zookeeper")]
+    told = offset_shim("migrate", "verify", "--admin", admin)
+    assert (told.status, told.stderr) == (1, "")
+    assert told.stdout.splitlines() == [
+        "GROUP  OFFSETS  DIFFERING",
+        "a            3          1",
+        "b            3          1",
+        "c            3          0",
+        "",
+        "GROUP  PARTITION  LOG  ELSEWHERE            WHERE",
+        "a      orders-3     5  none                 zookeeper",
+        "b      bills-0      0  9223372036854775807  zookeeper",
+    ]
+    assert offset_shim("migrate", "verify", "c", "--admin", admin).status == 0
+    one = offset_shim("migrate", "verify", "a", "--json", "--admin", admin)
+    assert one.status == 1
+    assert one.json["groups"][0]["differences"] == [
+        {"topic": "orders", "partition": 3, "log": 5, "elsewhere": None, "where": "zookeeper"}
+    ]
+
+
+def test_offsets_that_cannot_be_compared(moved: Moved, admin: str) -> None:
+    moved.add("a", "b", storage="kafka", dual=True)
+    moved.refused["b"] = "zookeeper cannot be reached"
+    told = offset_shim("migrate", "verify", "--admin", admin)
+    assert told.status == 1
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["GROUP", "a"]
+    assert told.stderr == "b: refused: zookeeper cannot be reached\n"
+
+
+def test_very_many_differences(moved: Moved, admin: str) -> None:
+    moved.add("g", storage="kafka", dual=True)
+    moved.differing["g"] = [Difference("t", at, 1, 2, "zookeeper") for at in range(1_234)]
+    told = offset_shim("migrate", "verify", "--admin", admin)
+    assert len(told.stdout.splitlines()) == 2 + 2 + 1_000
+    assert told.stderr == "g: 1,234 offsets differ, of which 1,000 are shown\n"
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------
@@ -114,6 +191,17 @@ def test_there_and_back(moved: Moved, admin: str) -> None:
         "g",
         "upstream",
     ]
+
+
+def test_every_step(moved: Moved, admin: str) -> None:
+    moved.add("g", storage="zookeeper")
+    expected = [("start", 1), *(("advance", at) for at in (2, 3, 4)), *(("rollback", at) for at in (3, 2, 1, 0))]
+    for move, at in expected:
+        (row,) = offset_shim("migrate", move, "g", "--json", "--admin", admin).json["groups"]
+        assert (row["offsets_storage"], row["dual_commit_enabled"]) == STEPS[at]
+        assert row["cause"] == f"migrate {move}"
+    refused = offset_shim("migrate", "rollback", "g", "--admin", admin)
+    assert refused == (1, "", "g: refused: it is at the first step\n")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name] + ["-x", "\n", "\x1b[2J"])
@@ -160,6 +248,40 @@ def test_patterns_and_all(moved: Moved, admin: str) -> None:
     }
 
 
+def test_none_is_moved_out_of_kafka_unless_it_is_named(moved: Moved, admin: str) -> None:
+    moved.add("stays", storage="kafka")
+    moved.add("goes", storage="upstream", dual=True)
+    advance = ("migrate", "advance", "--admin", admin)
+    assert offset_shim(*advance, "--pattern", "stay*") == (0, "", "no group\n")
+    assert offset_shim(*advance, "--all").status == 0
+    assert (moved.begun, moved.place("stays"), moved.place("goes")) == (["goes"], KAFKA, UPSTREAM)
+    assert offset_shim(*advance, "stays").status == 0
+    assert moved.place("stays") == STEPS[4]
+
+
+def test_a_start_means_groups_that_the_shim_has_not_heard_of(moved: Moved, admin: str) -> None:
+    moved.add("heard", "unheard")
+    moved.add("old", storage="zookeeper")
+    moved.add("served", storage="kafka")
+    moved.unheard.add("unheard")
+    assert offset_shim("migrate", "start", "--pattern", "un*", "--admin", admin).status == 0
+    assert moved.begun == ["unheard"]
+    assert offset_shim("migrate", "start", "--all", "--admin", admin).status == 0
+    assert sorted(moved.begun[1:]) == ["heard", "old"]
+
+
+def test_candidates_that_cannot_be_told(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused() -> list[str]:
+        raise MoveRefused("ZooKeeper cannot be reached")
+
+    moved.add("g")
+    monkeypatch.setattr(moved, "candidates", refused)
+    told = (2, "", "Error: ZooKeeper cannot be reached\n")
+    assert offset_shim("migrate", "start", "--all", "--admin", admin) == told
+    assert offset_shim("migrate", "plan", "--admin", admin) == told
+    assert moved.begun == []
+
+
 def test_many_groups(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"g{n:04}-" + "ü" * 60 for n in range(2_000)]
     moved.add(*names)
@@ -175,11 +297,26 @@ def test_many_groups(moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch) 
 # --- who asks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("answer", "status", "done"), [("y\n", 0, 2), ("n\n", 2, 0)])
-def test_it_asks_on_a_terminal(moved: Moved, admin: str, answer: str, status: int, done: int) -> None:
-    moved.add("etl-1", "etl-2")
-    result = in_a_process("migrate", "start", "--all", "--admin", admin, answers=answer)
-    assert "  etl-1\r\n  etl-2\r\nTake over 2 groups? [y/N]:" in result.stderr
+@pytest.mark.parametrize(
+    ("move", "answer", "question", "status", "done"),
+    [
+        ("start", "y\n", "Start to move 2 groups?", 0, 2),
+        ("start", "n\n", "Start to move 2 groups?", 2, 0),
+        ("advance", "y\n", "Advance 2 groups by one step?", 0, 2),
+        ("rollback", "n\n", "Roll 2 groups back by one step?", 2, 0),
+    ],
+)
+def test_it_asks_on_a_terminal(
+    moved: Moved, admin: str, move: str, answer: str, question: str, status: int, done: int
+) -> None:
+    if move == "start":
+        moved.add("etl-1", "etl-2")
+    else:
+        moved.add("etl-1", "etl-2", storage="kafka", dual=True)
+    moved.add("another", storage="zookeeper", dual=move == "start")
+    result = in_a_process("migrate", move, "--all", "--admin", admin, answers=answer)
+    assert f"  etl-1\r\n  etl-2\r\n{question} [y/N]:" in result.stderr
+    assert "another" not in result.stderr
     assert (result.status, len(moved.begun)) == (status, done)
 
 
@@ -211,7 +348,9 @@ def test_a_bar_on_a_terminal(moved: Moved, admin: str) -> None:
     ("args", "told"),
     [
         (["migrate", "start"], "Which groups?"),
+        (["migrate", "advance"], "Which groups?"),
         (["migrate", "rollback"], "Which groups?"),
+        (["migrate", "verify", "g", "--all"], "one of them"),
         (["migrate", "start", "g", "--all"], "one of them"),
         (["migrate", "plan", "--pattern", "*", "--all"], "one of them"),
         (["migrate", "status", "--admin", "nowhere"], "is not host:port"),
@@ -272,7 +411,7 @@ def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
 ROW = (
     b'{"group":"a","offsets_storage":"kafka","dual_commit_enabled":false,"state":"Empty","members":0,'
-    b'"changed_ms":null,"cause":""}\n'
+    b'"changed_ms":null,"cause":"","lag_seconds":null,"alarm":""}\n'
 )
 
 
@@ -361,7 +500,7 @@ def test_ctrl_c() -> None:
 @pytest.mark.parametrize(
     "command",
     [["groups"], ["groups", "list"], ["groups", "describe"]]
-    + [["migrate", *rest] for rest in ([], ["plan"], ["status"], ["start"], ["rollback"])],
+    + [["migrate", *rest] for rest in ([], ["plan"], ["status"], ["start"], ["advance"], ["verify"], ["rollback"])],
     ids=" ".join,
 )
 def test_every_help_has_an_example_that_is_understood(command: list[str]) -> None:

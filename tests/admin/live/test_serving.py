@@ -14,10 +14,11 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from shim.admin.live import connections, sending, serving, streaming
+from shim.admin.live import connections, paths, sending, streaming
+from shim.admin.live.migrating import Difference, Refused
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
-from tests.admin.live.moved import CHANGED_MS, Moved
+from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
 
 TIME_LIMIT_SECONDS = 20
@@ -68,7 +69,119 @@ async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -
         "members": 2,
         "changed_ms": None,
         "cause": "it was there",
+        "lag_seconds": None,
+        "alarm": "",
     }
+
+
+async def test_lag_and_alarm(moved: Moved, client: aiohttp.ClientSession) -> None:
+    moved.add("g", storage="kafka", dual=True)
+    moved.tell("g", 0.25, "zookeeper cannot be reached:\n  timed out")
+    async with client.get("/v1/groups/describe?group=g") as response:
+        described = await response.json()
+    _, row, _ = await lines(client, "status", groups=["g"])
+    for shown in (described, row):
+        assert (shown["offsets_storage"], shown["dual_commit_enabled"]) == ("kafka", True)
+        assert (shown["lag_seconds"], shown["alarm"]) == (0.25, "zookeeper cannot be reached: timed out")
+
+
+async def test_a_plan(moved: Moved, client: aiohttp.ClientSession) -> None:
+    """Groups that the shim has not heard of are in it."""
+    moved.add("old", storage="zookeeper")
+    moved.add("etl", "etl-unheard")
+    moved.add("served", storage="kafka")
+    moved.add("begun", storage="zookeeper", dual=True)
+    moved.unheard.add("etl-unheard")
+    moved.refused["etl"] = "members elsewhere"
+    _, *rows, _ = await lines(client, "plan", all=True)
+    assert rows[0] == {
+        "group": "etl",
+        "offsets_storage": "upstream",
+        "state": "Stable",
+        "members": 2,
+        "members_here": 1,
+        "offsets": 3,
+        "hindrance": "members elsewhere",
+    }
+    assert [(row["group"], row["offsets_storage"]) for row in rows[1:]] == [
+        ("etl-unheard", "upstream"),
+        ("old", "zookeeper"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        ("start", ["a-unheard", "upstream", "zookeeper"]),
+        ("advance", ["kafka+dual", "upstream+dual", "zookeeper+dual"]),
+        ("rollback", ["kafka", "kafka+dual", "upstream+dual", "zookeeper+dual"]),
+    ],
+)
+async def test_candidates(moved: Moved, client: aiohttp.ClientSession, move: str, expected: list[str]) -> None:
+    """Those that the move is then made with, of all and of a pattern."""
+    at_each_step(moved)
+    moved.add("a-unheard")
+    moved.unheard.add("a-unheard")
+    async with client.get("/v1/migrate/candidates", params={"move": move, "pattern": "[!u]*"}) as response:
+        fitting = [name for name in expected if not name.startswith("u")]
+        assert await response.json() == {"groups": fitting}
+    async with client.get("/v1/migrate/candidates", params={"move": move}) as response:
+        assert await response.json() == {"groups": expected}
+    assert moved.begun == []
+    assert (await lines(client, move, pattern="[!u]*"))[-1] == {"done": len(fitting)}
+    assert sorted(moved.begun) == fitting
+
+
+async def test_candidates_that_cannot_be_told(
+    moved: Moved, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused() -> list[str]:
+        raise Refused("ZooKeeper cannot be reached")
+
+    monkeypatch.setattr(moved, "candidates", refused)
+    async with client.get("/v1/migrate/candidates?move=start") as response:
+        assert (response.status, await error(response)) == (409, "ZooKeeper cannot be reached")
+    async with client.post("/v1/migrate/start", json={"all": True}) as response:
+        assert (response.status, await error(response)) == (409, "ZooKeeper cannot be reached")
+
+
+def at_each_step(moved: Moved) -> None:
+    for place in STEPS:
+        moved.add(str(place), storage=place.storage, dual=place.dual_commit)
+
+
+async def test_verify(moved: Moved, client: aiohttp.ClientSession) -> None:
+    at_each_step(moved)
+    moved.differing["kafka+dual"] = [
+        Difference("orders", 3, 5, 7, "zookeeper"),
+        Difference("orders", 4, None, 2**63 - 1, "zookeeper"),
+        Difference("bills", 0, 0, None, "upstream"),
+    ]
+    moved.refused["upstream+dual"] = "the cluster cannot be reached"
+    _, *rows, end = await lines(client, "verify", all=True)
+    told = {row.pop("group"): row for row in rows}
+    assert end == {"done": 5}
+    assert told.pop("kafka+dual") == {
+        "offsets": 3,
+        "differing": 3,
+        "differences": [
+            {"topic": "orders", "partition": 3, "log": 5, "elsewhere": 7, "where": "zookeeper"},
+            {"topic": "orders", "partition": 4, "log": None, "elsewhere": 2**63 - 1, "where": "zookeeper"},
+            {"topic": "bills", "partition": 0, "log": 0, "elsewhere": None, "where": "upstream"},
+        ],
+    }
+    assert told.pop("upstream+dual") == {"error": "the cluster cannot be reached", "kind": "refused"}
+    same = {"offsets": 3, "differing": 0, "differences": []}
+    assert told == {"zookeeper": same, "zookeeper+dual": same, "kafka": same}
+    _, row, _ = await lines(client, "verify", groups=["upstream"])
+    assert row["kind"] == "refused"
+
+
+async def test_very_many_differences(moved: Moved, client: aiohttp.ClientSession) -> None:
+    moved.add("g", storage="kafka", dual=True)
+    moved.differing["g"] = [Difference("t" * 249, at, 2**63 - 1, None, "zookeeper") for at in range(1_001)]
+    _, row, _ = await lines(client, "verify", groups=["g"])
+    assert (row["differing"], [each["partition"] for each in row["differences"]]) == (1_001, list(range(1_000)))
 
 
 @pytest.mark.parametrize("count", [0, 1, 500, 501, 5_000])
@@ -118,6 +231,17 @@ async def test_start_and_rollback(moved: Moved, client: aiohttp.ClientSession) -
         "upstream",
         "/v1/migrate/rollback, asked for at the admin interface",
     )
+
+
+async def test_every_step_there_and_back(moved: Moved, client: aiohttp.ClientSession) -> None:
+    moved.add("g", storage="zookeeper")
+    moves = ["start", *["advance"] * 3, *["rollback"] * 4, "start", *["advance"] * 4]
+    rows = [(await lines(client, move, groups=["g"], cause=f"so: {move}"))[1] for move in moves]
+    places = [(row["offsets_storage"], row["dual_commit_enabled"]) for row in rows]
+    assert places == [*STEPS[1:5], *reversed(STEPS[:4]), *STEPS[1:]]
+    assert [row["cause"] for row in rows] == [f"so: {move}" for move in moves]
+    _, row, _ = await lines(client, "advance", groups=["g"])
+    assert (row["kind"], row["error"]) == ("refused", "it is at the last step")
 
 
 async def test_one_that_cannot_be_moved_stops_no_other(moved: Moved, client: aiohttp.ClientSession) -> None:
@@ -256,7 +380,7 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(serving, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(paths, "_ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:
@@ -298,7 +422,12 @@ def read(answer: bytes) -> tuple[int, Any]:
         ("GET", "/v1", 404),
         ("GET", "/v2/groups", 404),
         ("GET", "/v1/groups/", 404),
-        ("GET", "/v1/migrate/advance", 404),
+        ("GET", "/v1/migrate/advance", 405),
+        ("GET", "/v1/migrate/verify", 405),
+        ("GET", "/v1/migrate/forward", 404),
+        ("POST", "/v1/migrate/candidates", 405),
+        ("GET", "/v1/migrate/candidates", 400),
+        ("GET", "/v1/migrate/candidates?move=verify", 400),
         ("POST", "/v1/groups", 405),
         ("GET", "/v1/migrate/start", 405),
         ("HEAD", "/v1/groups", 405),
@@ -396,7 +525,7 @@ async def test_who_takes_long_to_ask(port: int, monkeypatch: pytest.MonkeyPatch)
     )
     assert connections._LIMITS["keepalive_timeout"] == connections.REQUEST_SECONDS == 10
     monkeypatch.setitem(connections._LIMITS, "keepalive_timeout", 0.1)
-    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(paths, "REQUEST_SECONDS", 0.1)
     assert await raw(port, b"") == b""
     assert await raw(port, head) == b""
     assert read(await raw(port, head + b'\r\n{"al')) == (504, {"error": "no answer in time"})

@@ -1,0 +1,108 @@
+"""``migrate plan``, ``status`` and ``verify``: they change nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, json_option
+from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
+from shim.admin.commands.running_shim import (
+    admin_option,
+    all_option,
+    chosen,
+    done_of,
+    groups_argument,
+    pattern_option,
+    tell,
+)
+from shim.admin.live.asking import RunningShim
+from shim.config import HostPort
+
+
+@click.command("plan")
+@groups_argument
+@pattern_option
+@all_option
+@admin_option
+@json_option
+@in_one_line
+def plan_command(
+    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
+) -> None:
+    """Say what `start` would find now, and change nothing. Without groups: all that it could be about, those among them
+    that the cluster or ZooKeeper has and the shim has not heard of.
+
+    OFFSETS.STORAGE is where a group's offsets are. HERE is how many of its members have come through this shim lately:
+    a group can be taken over when it is empty, or when all are. OFFSETS is how many partitions have an offset that
+    would be adopted. Where HINDRANCE is empty, `start` would go through.
+
+    Exit status 1 when any of the groups has a hindrance.
+
+    \b
+    offset-shim migrate plan
+    offset-shim migrate plan billing && offset-shim migrate start billing
+    offset-shim migrate plan --pattern 'etl-*' --json
+    """
+    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
+    done = done_of(RunningShim(admin), "plan", "/v1/migrate/plan", choice)
+    tell(done, show_planned, json_wanted=json_wanted)
+    if any(row["hindrance"] for row in done.rows):
+        sys.exit(SOMETHING_WRONG)
+
+
+@click.command("status")
+@groups_argument
+@pattern_option
+@all_option
+@admin_option
+@json_option
+@in_one_line
+def status_command(
+    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
+) -> None:
+    """Say at which step groups are, since when and why. Without groups: all.
+
+    LAG is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
+    amiss, such as clients that go past the shim, stands on standard error, a line a group.
+
+    \b
+    offset-shim migrate status
+    offset-shim migrate status billing --json
+    """
+    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
+    done = done_of(RunningShim(admin), "status", "/v1/migrate/status", choice)
+    tell(done, show_statuses, json_wanted=json_wanted)
+
+
+@click.command("verify")
+@groups_argument
+@pattern_option
+@all_option
+@admin_option
+@json_option
+@in_one_line
+def verify_command(
+    groups: tuple[str, ...], pattern: str | None, all_wanted: bool, admin: HostPort, json_wanted: bool
+) -> None:
+    """Compare offsets in all their places.
+
+    Those in the shim's log with those in each other place that a group's step keeps them in; nothing is changed.
+    Without groups: all that the shim serves.
+
+    OFFSETS is how many were compared, DIFFERING how many are not the same; below, there is a line for each of these,
+    with the offset in the log, and the one elsewhere, and where that is. Of a group that commits meanwhile, look again.
+
+    Exit status 1 when anything differs or could not be compared.
+
+    \b
+    offset-shim migrate verify
+    offset-shim migrate verify billing && offset-shim migrate advance billing
+    offset-shim migrate verify --pattern 'etl-*' --json
+    """
+    choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
+    done = done_of(RunningShim(admin), "verify", "/v1/migrate/verify", choice)
+    tell(done, show_verified, json_wanted=json_wanted)
+    if any(row["differing"] for row in done.rows):
+        sys.exit(SOMETHING_WRONG)

@@ -1,0 +1,138 @@
+"""``migrate start``, ``advance`` and ``rollback``: one step of each group, forth or back."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict, Unpack
+
+import click
+
+from shim.admin.commands.console import Refused, count_shown, in_one_line, json_option, yes_option
+from shim.admin.commands.migration_shown import show_statuses
+from shim.admin.commands.running_shim import (
+    Chosen,
+    Command,
+    Done,
+    admin_option,
+    agree_to_move,
+    all_option,
+    cause_option,
+    chosen,
+    done_of,
+    groups_argument,
+    pattern_option,
+    tell,
+)
+from shim.admin.live.asking import RunningShim
+from shim.config import HostPort
+
+_OPTIONS: Final = (groups_argument, pattern_option, all_option, cause_option, yes_option, admin_option, json_option)
+
+_QUESTIONS: Final = {
+    "start": "Start to move {}?",
+    "advance": "Advance {} by one step?",
+    "rollback": "Roll {} back by one step?",
+}
+
+
+class _Given(TypedDict):
+    groups: tuple[str, ...]
+    pattern: str | None
+    all_wanted: bool
+    cause: str | None
+    yes: bool
+    admin: HostPort
+    json_wanted: bool
+
+
+def _move_options(command: Command) -> Command:
+    """Those of :class:`_Given`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("start")
+@_move_options
+@in_one_line
+def start_command(**given: Unpack[_Given]) -> None:
+    """Take the first step with groups.
+
+    A group in zookeeper comes to zookeeper+dual: its offsets are in the shim's log, too, from then on. One in
+    upstream comes to kafka: it is taken over from the cluster's coordinator, with its offsets; its members join
+    again by themselves, which takes as long as a rebalance. --pattern and --all mean groups that `plan` shows:
+    those that could be started. On a terminal it asks first where there is more than one group, unless --yes is
+    given. When it is broken off, groups under way are brought to an end and no others begun; begin again as often
+    as you like.
+
+    \b
+    offset-shim migrate start billing --cause 'change 4711'
+    offset-shim migrate start billing invoices
+    offset-shim migrate start --pattern 'etl-*'
+    offset-shim migrate start --all --yes --json
+    """
+    _move("start", given)
+
+
+@click.command("advance")
+@_move_options
+@in_one_line
+def advance_command(**given: Unpack[_Given]) -> None:
+    """Take groups one step on.
+
+    The steps are zookeeper+dual, kafka+dual, kafka, upstream+dual, upstream. Begin with `start`. What would lose or
+    invent an offset is refused, and `verify` shows what differs. The last step hands the group to the cluster's own
+    coordinator; its members join again by themselves.
+
+    --pattern and --all mean groups with dual.commit.enabled=true. They never move a group out of plain kafka, where it
+    can stay: name it, if it is to go on to upstream+dual. Otherwise as `start`.
+
+    \b
+    offset-shim migrate advance billing --cause 'a week without differences'
+    offset-shim migrate advance --pattern 'etl-*'
+    offset-shim migrate advance --all --yes --json
+    """
+    _move("advance", given)
+
+
+@click.command("rollback")
+@_move_options
+@in_one_line
+def rollback_command(**given: Unpack[_Given]) -> None:
+    """Take groups one step back.
+
+    The steps are upstream+dual, kafka, kafka+dual, zookeeper+dual, zookeeper. A group in kafka whose offsets were
+    never in ZooKeeper is handed back to the cluster's own coordinator, with its offsets; its members join again by
+    themselves.
+
+    --pattern and --all mean groups that the shim serves, those that began there among them, and not those that are in
+    zookeeper without dual commit. Otherwise as `start`.
+
+    \b
+    offset-shim migrate rollback billing --cause 'the dashboard is wrong'
+    offset-shim migrate rollback --all --yes
+    """
+    _move("rollback", given)
+
+
+def _move(move: str, given: _Given) -> None:
+    shim = RunningShim(given["admin"])
+    choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
+    groups = _to_move(shim, move, choice)
+    done = Done([], [], None)
+    if groups:
+        question = _QUESTIONS[move].format(count_shown(len(groups), "group"))
+        agree_to_move(question, groups, yes=given["yes"])
+        cause = given["cause"] or f"migrate {move}"
+        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), cause)
+    tell(done, show_statuses, json_wanted=given["json_wanted"])
+
+
+def _to_move(shim: RunningShim, move: str, choice: Chosen) -> tuple[str, ...]:
+    """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
+    if choice.names:
+        return choice.names
+    fitting = [] if choice.pattern is None else [("pattern", choice.pattern)]
+    names = shim.get("/v1/migrate/candidates", [("move", move), *fitting])["groups"]
+    if fitting and not names and not shim.get("/v1/groups", fitting)["groups"]:
+        raise Refused(f"no group fits {choice.pattern}")
+    return tuple(names)

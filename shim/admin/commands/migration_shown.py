@@ -1,0 +1,84 @@
+"""Groups and their steps, as the `migrate` commands show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from shim.admin.commands.console import print_table, shown
+from shim.admin.commands.records_shown import time_shown
+from shim.admin.commands.running_shim import name_shown
+from shim.admin.live.as_json import Row
+
+
+def show_planned(rows: Sequence[Row]) -> None:
+    print_table(
+        ("GROUP", "OFFSETS.STORAGE", "STATE", "MEMBERS", "HERE", "OFFSETS", "HINDRANCE"),
+        [
+            (
+                row["group"],
+                row["offsets_storage"],
+                row["state"],
+                row["members"],
+                row["members_here"],
+                row["offsets"],
+                row["hindrance"],
+            )
+            for row in rows
+        ],
+    )
+
+
+def show_statuses(rows: Sequence[Row]) -> None:
+    """Alarms on standard error."""
+    print_table(
+        ("GROUP", "OFFSETS.STORAGE", "DUAL.COMMIT.ENABLED", "LAG", "STATE", "MEMBERS", "SINCE", "CAUSE"),
+        [
+            (
+                row["group"],
+                row["offsets_storage"],
+                "true" if row["dual_commit_enabled"] else "false",
+                lag_shown(row),
+                row["state"],
+                row["members"],
+                "-" if row["changed_ms"] is None else time_shown(row["changed_ms"]),
+                row["cause"],
+            )
+            for row in rows
+        ],
+    )
+    for row in rows:
+        if row["alarm"]:
+            click.echo(f"{name_shown(row)}: {shown(row['alarm'])}", err=True)
+
+
+def show_verified(rows: Sequence[Row]) -> None:
+    """Every difference that was told, by group; that there are more, on standard error."""
+    print_table(("GROUP", "OFFSETS", "DIFFERING"), [(row["group"], row["offsets"], row["differing"]) for row in rows])
+    differences = [
+        (
+            row["group"],
+            f"{each['topic']}-{each['partition']}",
+            _offset_shown(each["log"]),
+            _offset_shown(each["elsewhere"]),
+            each["where"],
+        )
+        for row in rows
+        for each in row["differences"]
+    ]
+    if differences:
+        click.echo()
+        print_table(("GROUP", "PARTITION", "LOG", "ELSEWHERE", "WHERE"), differences)
+    for row in rows:
+        if row["differing"] > (told := len(row["differences"])):
+            click.echo(f"{name_shown(row)}: {row['differing']:,} offsets differ, of which {told:,} are shown", err=True)
+
+
+def lag_shown(row: Row) -> str:
+    seconds: float | None = row["lag_seconds"]
+    return "-" if seconds is None else f"{seconds:.1f} s"
+
+
+def _offset_shown(offset: int | None) -> int | str:
+    return "none" if offset is None else offset

@@ -1,0 +1,145 @@
+"""What is behind each path of the admin interface."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.as_json import Row, list_in_pieces, offsets_rows, planned_row, status_row, verified_row
+from shim.admin.live.choosing import BadRequest, Choice, choice_of, move_of, wanted_of
+from shim.admin.live.connections import REQUEST_SECONDS
+from shim.admin.live.guarding import JSON
+from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Place, may_move
+from shim.admin.live.sending import send_all
+from shim.admin.live.streaming import in_lines
+
+_ANSWER_SECONDS: Final = 60.0  # of what only looks
+_AT_ONCE: Final = 100  # groups looked at in one go
+_SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
+
+_Move = Callable[[str, str], Awaitable[GroupStatus]]
+_Names = Callable[[], Awaitable[Iterable[str]]]
+
+
+class Paths:
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, and TimeoutError where a look takes
+    too long."""
+
+    def __init__(self, migration: Migration, stopping: asyncio.Event) -> None:
+        self._migration = migration
+        self._stopping = stopping
+
+    # -- looking
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        choice = choice_of(_query(request))
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            statuses = await self._statuses(choice)
+        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
+
+    async def describe(self, request: web.Request) -> web.StreamResponse:
+        names = choice_of(_query(request)).names
+        if names is None or len(names) != 1:
+            raise BadRequest("one group has to be named: describe?group=…")
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            (status,) = await self._statuses(Choice(names))
+            offsets = await self._migration.offsets(status.group)
+        return await send_all(request, JSON, list_in_pieces(status_row(status), "offsets", offsets_rows(offsets)))
+
+    async def candidates(self, request: web.Request) -> web.StreamResponse:
+        move, choice = move_of(_query(request))
+        names = await self._names(choice, partial(self._movable, move))
+        return await send_all(request, JSON, list_in_pieces({}, "groups", names))
+
+    async def plan(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return [planned_row(each) for each in await self._migration.plan(names)]
+
+        choice, _ = await self._wanted(request)
+        names = await self._names(choice, self._migration.candidates)
+        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+
+    async def status(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return [status_row(each) for each in await self._migration.status(names)]
+
+        choice, _ = await self._wanted(request)
+        names = await self._names(choice, self._known)
+        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+
+    async def verify(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return [verified_row(await self._migration.verify(name)) for name in names]
+
+        choice, _ = await self._wanted(request)
+        names = await self._names(choice, partial(self._known, _is_served))
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    # -- moving
+
+    async def start(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "start", self._migration.start)
+
+    async def advance(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "advance", self._migration.advance)
+
+    async def rollback(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "rollback", self._migration.rollback)
+
+    async def _move(self, request: web.Request, move: str, make: _Move) -> web.StreamResponse:
+        """A group that is named is tried in any case."""
+        choice, cause = await self._wanted(request)
+        said = cause or f"{request.path}, asked for at the admin interface"
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            return [status_row(await make(name, said)) for name in names]
+
+        names = await self._names(choice, partial(self._movable, move))
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    # -- which groups
+
+    async def _wanted(self, request: web.Request) -> tuple[Choice, str]:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            body = await request.read()
+        return wanted_of(body)
+
+    async def _names(self, choice: Choice, meant: _Names) -> Sequence[str]:
+        """``meant``: of which groups a choice without names is."""
+        if choice.names is not None:
+            return choice.names
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return choice.fitting(await meant())
+
+    async def _movable(self, move: str) -> Iterable[str]:
+        """``move``: one of :data:`shim.admin.live.choosing.MOVES`."""
+        if move == "start":  # what it is about, the shim need not have heard of
+            return await self._migration.candidates()
+        return await self._known(partial(may_move, move))
+
+    async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
+        return [each.group for each in await self._migration.status(None) if so(each)]
+
+    async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
+        found = {each.group: each for each in await self._migration.status(choice.names)}
+        if choice.names is None:
+            return [found[name] for name in choice.fitting(found)]
+        if missing := set(choice.names).difference(found):
+            raise NotKnown(f"there is no group {min(missing)!a}")
+        return list(found.values())
+
+
+def _is_served(status: GroupStatus) -> bool:
+    return Place(status.storage, status.dual_commit) != PASSED_THROUGH
+
+
+def _query(request: web.Request) -> str:
+    """As it was sent."""
+    return request.raw_path.partition("?")[2]
