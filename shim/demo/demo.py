@@ -35,6 +35,8 @@ FEW = 3  # every member has been given more records, and has had more commits ac
 DOWN_S = 1.0  # how long the shim stays away
 PHASE_TIMEOUT_S = 120.0
 ADMIN_TIMEOUT_S = 30.0
+MIRROR_TIMEOUT_S = 15.0
+MIRROR_LOOK_S = 0.2
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PLAIN_WIDTH = 120  # columns, where standard output is no terminal
 
@@ -150,8 +152,8 @@ def play(folder: Path, stage: Stage) -> Findings:
 
         stage.say("clients stopped; asking the shim and the broker for the offsets")
         committed = {group: committed_offsets(shim.bootstrap, group) for group in groups}
-        at_broker = {group: committed_offsets(broker.bootstrap_servers, group) for group in groups}
-        known_to_broker = known_groups(broker.bootstrap_servers)
+        at_broker = {group: copied_offsets(broker.bootstrap_servers, group, committed[group]) for group in groups}
+        known_to_broker = coordinated_groups(broker.bootstrap_servers)
         stop_status = shim.stop()
         stage.say("shim stopped; reading its log with Kafka's DumpLogSegments")
         segments = sorted(s for s in shim.data.glob("__consumer_offsets-*/*.log") if s.stat().st_size)
@@ -212,14 +214,22 @@ def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
     return asked(bootstrap, fetch)
 
 
-def known_groups(bootstrap: str) -> set[str]:
-    """The groups that ListGroups at this address names."""
+def copied_offsets(bootstrap: str, group: str, wanted: Mapping[int, int]) -> dict[int, int]:
+    """What the brokers have of it, which follow the shim's log by some seconds at most."""
+    deadline = time.monotonic() + MIRROR_TIMEOUT_S
+    while (found := committed_offsets(bootstrap, group)) != wanted and time.monotonic() < deadline:
+        time.sleep(MIRROR_LOOK_S)  # a broker tells nobody
+    return found
+
+
+def coordinated_groups(bootstrap: str) -> set[str]:
+    """The groups that ListGroups at this address names, and that have had members there."""
 
     def list_groups(client: AdminClient) -> set[str]:
         listed = client.list_consumer_groups().result(ADMIN_TIMEOUT_S)
         if listed.errors:
             raise listed.errors[0]
-        return {group.group_id for group in listed.valid}
+        return {group.group_id for group in listed.valid if not group.is_simple_consumer_group}
 
     return asked(bootstrap, list_groups)
 

@@ -31,7 +31,7 @@ class GroupFindings:
     found: Offsets  # what the shim said after the kill, before any client could commit again
     committed: Offsets  # what the shim said at the end
     at_broker: Offsets  # what the broker itself said at the end
-    known_to_broker: bool  # whether the broker listed the group
+    known_to_broker: bool  # whether the group has had members there
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def checks(findings: Findings) -> list[Check]:
         *(_consumed(findings, group) for group in findings.groups),
         *(_kept(findings, group) for group in findings.groups),
         *(_committed(findings, group) for group in findings.groups),
-        *(_not_at_broker(group) for group in findings.groups),
+        *(_copied(group) for group in findings.groups),
         _readable(findings),
         Check(findings.stop_status == 0, f"shim: stopped with SIGTERM, exit status {findings.stop_status}"),
     ]
@@ -125,10 +125,11 @@ def _committed(findings: Findings, group: GroupFindings) -> Check:
     return Check(dict(group.committed) == findings.log_end, text)
 
 
-def _not_at_broker(group: GroupFindings) -> Check:
-    text = f"{group.group}: the broker itself holds {len(group.at_broker) or 'no'} offsets of it"
-    text += " and lists it" if group.known_to_broker else " and does not know it"
-    return Check(not group.at_broker and not group.known_to_broker, text)
+def _copied(group: GroupFindings) -> Check:
+    same = group.at_broker == group.committed
+    text = f"{group.group}: the broker itself had {'members' if group.known_to_broker else 'no member'} of it"
+    text += ", and has a copy of its offsets" if same else f", and its {len(group.at_broker)} offsets of it differ"
+    return Check(same and not group.known_to_broker, text)
 
 
 def _readable(findings: Findings) -> Check:

@@ -62,6 +62,7 @@ def test_every_side_moves_the_same() -> None:
             assert load.seconds == 1.0
 
 
+@pytest.mark.soak
 def test_the_shim_and_the_direct_way(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, [*LITTLE, "--json", "--without-kroxylicious", "--directory", str(tmp_path)])
     assert told.exit_code == 0, told.output

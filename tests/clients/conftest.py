@@ -15,7 +15,8 @@ _LIMIT_S = 90.0
 @pytest.fixture(scope="module")
 def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
     """One shim on the session's broker, for all tests of a module."""
-    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
+    apart = {"offsets.mirror.upstream": "false"}  # the broker is asked whether it knows of anything
+    with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data", settings=apart) as running:
         yield running
 
 

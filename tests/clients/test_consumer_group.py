@@ -30,7 +30,10 @@ def test_with_the_initial_rebalance_delay_of_kafka(
     broker: Broker, tmp_path: Path, programs: Programs, make_topic: TopicFactory, group: str
 ) -> None:
     topic = make_topic(_PARTITIONS)
-    settings = {"group.initial.rebalance.delay.ms": _INITIAL_REBALANCE_DELAY_MS}
+    settings: dict[str, str | int] = {
+        "group.initial.rebalance.delay.ms": _INITIAL_REBALANCE_DELAY_MS,
+        "offsets.mirror.upstream": "false",
+    }
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
         share_leave_and_come_back(CONFLUENT_KAFKA, broker, shim, programs, topic, group)
         created, first, *_ = generations(shim.data_dir, group)

@@ -92,7 +92,13 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
         yield running
 
 
-@pytest.mark.parametrize("coordinates", [True, False], ids=["the groups' coordinator", "another broker"])
+@pytest.mark.parametrize(
+    "coordinates",
+    [
+        pytest.param(True, id="the groups' coordinator"),
+        pytest.param(False, id="another broker", marks=pytest.mark.soak),
+    ],
+)
 def test_clients_go_on_while_a_broker_is_away(
     shim: Shim, cluster: Cluster, make_topic: TopicFactory, group: str, programs: Programs, coordinates: bool
 ) -> None:

@@ -15,7 +15,8 @@ _SOAK_LIMIT_S = 1_200.0
 
 @pytest.fixture
 def shim(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
-    settings = {"group.min.session.timeout.ms": 500}
+    # The broker is asked whether it knows of anything.
+    settings: dict[str, str | int] = {"group.min.session.timeout.ms": 500, "offsets.mirror.upstream": "false"}
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as running:
         yield running
 

@@ -26,7 +26,7 @@ GROUP = GroupFindings(
     acknowledged={0: 1},
     found={0: 1, 1: 1},
     committed={0: 2, 1: 1},
-    at_broker={},
+    at_broker={0: 2, 1: 1},
     known_to_broker=False,
 )
 FINDINGS = Findings(
@@ -61,11 +61,11 @@ BROKEN_GROUPS: dict[str, tuple[GroupFindings, str]] = {
     "a partition lost": (replace(GROUP, found={1: 1}), "offsets found"),
     "an offset invented": (replace(GROUP, found={0: 7, 1: 1}), "offsets found"),
     "nothing acknowledged": (replace(GROUP, acknowledged={}), "no commit was acknowledged"),
-    "a lag": (replace(GROUP, committed={0: 1, 1: 1}), "committed up to"),
-    "committed too far": (replace(GROUP, committed={0: 3, 1: 1}), "committed up to"),
-    "a partition without a commit": (replace(GROUP, committed={0: 2}), "committed up to"),
-    "offsets at the broker": (replace(GROUP, at_broker={0: 2}), "the broker itself"),
-    "known to the broker": (replace(GROUP, known_to_broker=True), "the broker itself"),
+    "a lag": (replace(GROUP, committed={0: 1, 1: 1}, at_broker={0: 1, 1: 1}), "committed up to"),
+    "committed too far": (replace(GROUP, committed={0: 3, 1: 1}, at_broker={0: 3, 1: 1}), "committed up to"),
+    "a partition without a commit": (replace(GROUP, committed={0: 2}, at_broker={0: 2}), "committed up to"),
+    "an offset that is not at the broker": (replace(GROUP, at_broker={0: 2}), "the broker itself"),
+    "members at the broker": (replace(GROUP, known_to_broker=True), "the broker itself"),
 }
 
 
@@ -82,7 +82,7 @@ def test_all_is_well() -> None:
     assert lines[-1] == f"all {len(checks(FINDINGS))} checks hold"
     assert " ok     g: consumed 3 of 3 records (2 + 2), 1 duplicates, 2 after the kill, 0 failed commits" in lines
     rows = [line.split() for line in lines if line.startswith("g ")]
-    assert rows == [["g", "0", "1", "1", "2", "2", "-"], ["g", "1", "-", "1", "1", "1", "-"]]
+    assert rows == [["g", "0", "1", "1", "2", "2", "2"], ["g", "1", "-", "1", "1", "1", "1"]]
 
 
 @pytest.mark.parametrize(("findings", "line"), BROKEN.values(), ids=BROKEN)

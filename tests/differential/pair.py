@@ -162,7 +162,11 @@ def in_order_broker(folder: Path, settings: Mapping[str, int]) -> Broker:
 @contextmanager
 def pair_with(broker: Broker, folder: Path, settings: Mapping[str, int], *, patch: str = "") -> Iterator[Pair]:
     """Put a shim in front of the running broker. `patch`: Python that the shim's process runs before (see `Shim`)."""
-    with Shim(broker.bootstrap_servers, folder / "data", settings=settings, patch=patch) as shim:
+    apart: dict[str, str | int] = {
+        **settings,
+        "offsets.mirror.upstream": "false",
+    }  # the broker is asked whether it knows of anything
+    with Shim(broker.bootstrap_servers, folder / "data", settings=apart, patch=patch) as shim:
         both = Pair(broker, shim)
         try:
             yield both

@@ -75,6 +75,7 @@ def relayed(relayed_broker: tuple[Broker, Relay, int], tmp_path_factory: pytest.
         settings={
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{front_port}",
             "connections.max.idle.ms": 2_000,
+            "offsets.mirror.upstream": "false",  # its connections are not of use to anybody here
             "request.timeout.ms": 3_000,
             "topology.refresh.interval.ms": 500,
         },

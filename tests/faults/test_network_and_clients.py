@@ -101,7 +101,7 @@ class Pair:
         return {record.value for record in self.consumer.records} >= set(self.values)
 
 
-@pytest.mark.parametrize("side", [pytest.param("front", marks=pytest.mark.soak), "behind"])
+@pytest.mark.parametrize("side", [pytest.param(each, marks=pytest.mark.soak) for each in ("front", "behind")])
 def test_clients_recover_from_the_network(
     relayed: Relayed, before: Census, programs: Programs, make_topic: TopicFactory, group: str, side: str
 ) -> None:

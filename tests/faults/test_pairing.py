@@ -20,7 +20,7 @@ ENDED_AT: Final = 14
 """Places in the bytes of one conversation, each on a connection of its own; all of these at a time."""
 
 SHAPES: Final = {
-    "latency": {"delay_seconds": 0.15},
+    "latency": {"delay_seconds": 0.05},
     "a slow drip": {"piece_bytes": 23, "pause_seconds": 0.001},
     "single bytes, many at a time": {"piece_bytes": 1},
 }

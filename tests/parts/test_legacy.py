@@ -29,7 +29,7 @@ def _consume(broker: LegacyBroker, topic: str) -> list[bytes | None]:
     return [record.value for record in decode_message_set(found.records or b"").records]
 
 
-@pytest.mark.parametrize("release", [KAFKA_0_8, KAFKA_0_10])
+@pytest.mark.parametrize("release", [KAFKA_0_8, pytest.param(KAFKA_0_10, marks=pytest.mark.soak)])
 def test_killed_and_started_again_it_has_its_ports_and_its_records(tmp_path: Path, release: str) -> None:
     records = some_records(0)
     with LegacyBroker(tmp_path, release) as broker:

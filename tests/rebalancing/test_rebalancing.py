@@ -20,7 +20,11 @@ from tests.rebalancing.side import Plan, Side, at, state, told
 from tests.rebalancing.timetable import JAVA, KINDS, Group, Member
 from tests.shim_process import Shim
 
-SETTINGS: Mapping[str, int] = {"group.min.session.timeout.ms": 1_000, "group.initial.rebalance.delay.ms": 200}
+SETTINGS: Mapping[str, str | int] = {
+    "group.min.session.timeout.ms": 1_000,
+    "group.initial.rebalance.delay.ms": 200,
+    "offsets.mirror.upstream": "false",  # the broker is asked whether it knows of anything
+}
 
 SHORT = Plan(
     groups=(

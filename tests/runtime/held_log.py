@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC
+from protocol.own.state_log import STATE_TOPIC
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.log.faulty_files import FaultyFiles
 
@@ -34,7 +35,7 @@ class HeldLog(OffsetsLog):
         num_partitions: int,
         *,
         log_settings: LogSettings | None = None,
-        topics: Sequence[str] = (OFFSETS_TOPIC, HISTORY_TOPIC),
+        topics: Sequence[str] = (OFFSETS_TOPIC, HISTORY_TOPIC, STATE_TOPIC),
     ) -> Self:
         history: list[object] = []
         files = RecordingFiles(history)

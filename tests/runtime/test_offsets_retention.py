@@ -11,6 +11,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
 from shim.runtime import Clock, OffsetsRetention
@@ -174,7 +175,8 @@ async def test_a_group_whose_tombstones_take_many_batches_is_gone_when_the_last_
         shim.log.release()
         assert await deleted.result() == DeletableGroupResult(group, ErrorCode.NONE)
         assert offset_in(await left.result()) is None
-        [[write]] = shim.log.writes[written:]
+        [[write, word]] = shim.log.writes[written:]
+        assert (word.topic, len(word.records)) == (STATE_TOPIC, 1), "that it was served"
         assert len(write.records) > 5
         assert sum(map(len, write.records)) == 601
         assert all(len(records) < 100 for records in write.records)

@@ -15,10 +15,16 @@ from tests.secured.users import PASSWORDS
 from tests.shim_process import Shim
 
 DESCRIBE_GROUPS = Rule("shim", "DESCRIBE", "GROUP", "*")
+ALL_GROUPS = (Rule("shim", "READ", "GROUP", "*"), Rule("shim", "DELETE", "GROUP", "*"))
+"""Each of which says that they may be described, too."""
+
 SHIM_RULES = (
     Rule("shim", "DESCRIBE", "TOPIC", "*"),
     DESCRIBE_GROUPS,
     Rule("shim", "READ", "TOPIC", "__consumer_offsets"),
+    # For the mirror.
+    Rule("shim", "READ", "TOPIC", "*"),
+    *ALL_GROUPS,
 )
 """What the shim itself has to be allowed (docs/security.md)."""
 

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.admin.running import commit_record, log, plainly, served, write_log
 from tests.secured.broker import Rule, SecuredBroker
-from tests.secured.conftest import DESCRIBE_GROUPS, shim_settings
+from tests.secured.conftest import ALL_GROUPS, DESCRIBE_GROUPS, shim_settings
 
 GROUP, TOPIC = "exported", "alice-exported"
 
@@ -44,11 +44,11 @@ def test_offsets_go_into_a_secured_cluster_and_come_back(secured: SecuredBroker,
     nobodys = log(*back, "--group", "nobodys", "--config", config)
     assert nobodys.status == 2
     assert "no offsets there of nobodys" in nobodys.stderr
-    secured.revoke(DESCRIBE_GROUPS)
+    secured.revoke(DESCRIBE_GROUPS, *ALL_GROUPS)
     try:
         nobodys = log(*back, "--group", "nobodys", "--config", config)
     finally:
-        secured.allow(DESCRIBE_GROUPS)
+        secured.allow(DESCRIBE_GROUPS, *ALL_GROUPS)
     assert nobodys.status == 2
     assert "GROUP_AUTHORIZATION_FAILED" in nobodys.stderr
     done = log(*back, "--group", GROUP, "--config", config)

@@ -38,7 +38,7 @@ def counts(broker: Broker, topics: tuple[str, str]) -> Iterator[Counts]:
     reader.close()
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.soak), "exactly_once_v2"])
 def test_two_instances(
     guarantee: str,
     broker: Broker,
