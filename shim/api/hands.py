@@ -126,12 +126,20 @@ def _notes_old_consumers(services: Services, call: AnyCall, response: Any) -> No
 
 async def _ready(services: Services, group_ids: Iterable[str]) -> ErrorCode:
     """NONE when the log has what decides about the offsets of these groups."""
+    ready = await asyncio.gather(*(_went_well(each, services.stores.before(each)) for each in group_ids))
+    return ErrorCode.NONE if all(ready) else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def _went_well(group_id: str, other_place: Awaitable[None]) -> bool:
+    """What does not is told once for each group, until it goes well again."""
+    what = f"requests of group {group_id} are refused"
     try:
-        await asyncio.gather(*map(services.stores.before, group_ids))
+        await other_place
     except StoreError as error:
-        _trouble.failed("groups whose offsets are in ZooKeeper are not served", error)
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return ErrorCode.NONE
+        _trouble.failed(what, error)
+        return False
+    _trouble.went_well(what)
+    return True
 
 
 def _told_elsewhere(
@@ -164,14 +172,11 @@ async def _answered_when_told(
     if following is not None:
         await following
     response, told = await decided
-    try:
-        await asyncio.gather(*told)
-    except StoreError as error:
-        _trouble.failed("commits that another place has to have are refused", error)
-        call.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    else:
+    if all(await asyncio.gather(*map(_went_well, group_ids, told))):
         call.answer(response)
         answered(call, response)
+    else:
+        call.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _finding_out(key: ApiKey, handle: Handle) -> Handle:

@@ -249,6 +249,7 @@ class DualCommit:
             its.read_anew = True
             raise
         except ValueError as error:  # of a name that cannot be there
+            its.read_anew = True
             raise StoreError(f"group {group}: {error}") from error
         raise StoreUnavailable(f"group {group}: somebody else writes its offsets all the time")
 

@@ -93,11 +93,15 @@ class Stores:
 
     def after(self, group: str) -> Awaitable[None]:
         """To be called when a change of the group's offsets is durable: waits until it is where it has to be before it
-        is answered. Raises :class:`StoreError`, and then it is not there, or nobody knows."""
+        is answered. Awaiting it raises :class:`StoreError`, and then it is not there, or nobody knows; the call itself
+        raises nothing, as others wait to be answered behind it."""
         try:
-            step = self._step_of(group)
-        except StoreUnavailable as error:  # it was decided, and nobody knows any more where else it has to be
+            return self._told(group)
+        except StoreError as error:  # it was decided, and nobody knows any more where else it has to be
             return _refused(str(error))
+
+    def _told(self, group: str) -> Awaitable[None]:
+        step = self._step_of(group)
         if step in ZOOKEEPER_IS_RIGHT:
             if not self.zookeeper.is_adopted(group):
                 return _refused(f"group {group}: what is in ZooKeeper is not known yet")
