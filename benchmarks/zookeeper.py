@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import StoredOffset
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 
 TIMEOUT_S = 20.0
 TOPICS = 5  # of a group

@@ -18,7 +18,7 @@ import click
 from shim.admin import configuration_options, groups_commands, log_commands, migrate_commands
 from shim.config import SettingError, load_configuration, parse_host_port, parse_servers
 from shim.listener_config import listeners_of
-from shim.offsets.kazoo_client import parse_connect_string
+from shim.offsets.zookeeper.kazoo_client import parse_connect_string
 from shim.serve import CannotStart, DiskHangs, serve
 
 

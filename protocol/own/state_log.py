@@ -54,6 +54,12 @@ class Step(IntEnum):
     UPSTREAM_DUAL = 4
 
 
+ZOOKEEPER_IS_RIGHT: Final = frozenset({Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL})
+"""Where the log and ZooKeeper differ."""
+IN_ZOOKEEPER: Final = ZOOKEEPER_IS_RIGHT | {Step.KAFKA_DUAL}
+"""The offsets are there, too."""
+
+
 class GroupHandsKey(NamedTuple):
     group: String
     tagged: TaggedFields = ()

@@ -10,7 +10,7 @@ from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
-from shim.migration.groups import Placements
+from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.runtime import Runtime
 from shim.security.authorizer import Authorizer

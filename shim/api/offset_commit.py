@@ -25,7 +25,7 @@ from shim.api.call import Call, OrderedConnection, Part, Services
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
-from shim.migration.groups import Whose
+from shim.migration.hands.placements import Whose
 
 VERSIONS = (0, 9)
 

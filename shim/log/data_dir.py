@@ -21,6 +21,7 @@ from shim.log.files import Files
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
+_CHROOT = "zookeeper.chroot"
 # Those of every age: brokers note their id among the properties since 0.8.2, and the file of high watermarks is older.
 _BROKERS_PROPERTIES = frozenset({"broker.id", "node.id", "directory.id"})
 _BROKERS_FILES = ("replication-offset-checkpoint", "log-start-offset-checkpoint")
@@ -55,6 +56,23 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
         raise LogError(f"{path} names no cluster: write cluster.id=… of the cluster that the offsets are of into it")
     if owner != cluster_id:
         raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
+
+
+def claim_chroot(files: Files, data_dir: Path, chroot: str) -> None:
+    """Note durably below which znode groups of this data directory have offsets in ZooKeeper ("/" for the root), once
+    it belongs to a cluster.
+
+    Raises LogError when they have them below another one: what is not found here would be taken for deleted.
+    """
+    path = data_dir / META_NAME
+    noted = _meta(files, data_dir).get(_CHROOT)
+    if noted is None:
+        replace_file(files, path, files.read_file(path).rstrip(b"\n") + f"\n{_CHROOT}={chroot}\n".encode())
+    elif noted != chroot:
+        raise LogError(
+            f"groups of data directory {data_dir} have their offsets in ZooKeeper below {noted}, --zookeeper names "
+            f"{chroot}: if that is meant, write {_CHROOT}={chroot} into {path}"
+        )
 
 
 def cluster_id_of(files: Files, folder: Path) -> str | None:

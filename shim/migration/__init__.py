@@ -1,1 +1,2 @@
-"""In whose hands each group is, and how it comes into others; and the registrar, by which old clients find the shim."""
+"""In whose hands each group is, and where its offsets are kept beside the log; and the registrar, by which old clients
+find the shim."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
 from shim.migration.words import Difference, Refused
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
+from shim.offsets.store import Partition, StoredOffset
 
 _SHOWN: Final = 5
 
@@ -24,6 +25,22 @@ def differences_to_cluster(own: Committed, there: Committed) -> list[Difference]
         Difference(at.topic, at.partition, _offset(own.get(at)), _offset(there.get(at)), "upstream")
         for at in differing(own, there)
     ]
+
+
+def differences_to_zookeeper(own: Mapping[Partition, int], there: Mapping[Partition, StoredOffset]) -> list[Difference]:
+    """By topic and partition; a negative offset there stands for none."""
+    found = {at: each.offset for at, each in there.items() if each.offset >= 0}
+    return [
+        Difference(*at, own.get(at), found.get(at), "zookeeper")
+        for at in sorted(own.keys() | found.keys())
+        if own.get(at) != found.get(at)
+    ]
+
+
+def to_bring(own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
+    """What is to be committed there, and what is to be deleted, so that it has what the log has."""
+    changed = {at: its for at, its in own.items() if _served(its) != _served(there.get(at))}
+    return changed, sorted(there.keys() - own.keys())
 
 
 def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:

@@ -1,6 +1,6 @@
 """What whoever looks after the groups asks for: in whose hands they are, and that they go on, or back.
 
-Where a group is is its place (:class:`shim.migration.words.Place`). One whose offsets were in ZooKeeper goes through
+Where a group is is its place (:class:`shim.migration.words.Storage`). One whose offsets were in ZooKeeper goes through
 all places in their order, and back; one that the cluster knew goes from there to `kafka`, and back there.
 """
 
@@ -12,19 +12,19 @@ from typing import Final
 from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
-from shim.migration.changing import Changing
-from shim.migration.groups import SERVED, Placements, Whose
-from shim.migration.guard import Guard
-from shim.migration.hand_over import HandOver
+from shim.migration.hands.changing import Changing
+from shim.migration.hands.hand_over import HandOver
+from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.mirror.guard import Guard
 from shim.migration.stepping import Stepping
 from shim.migration.stores import Stores
-from shim.migration.words import PASSED_THROUGH, PLACES, GroupStatus, NotKnown, Planned, Refused, Verified
-from shim.offsets.cluster_groups import ClusterGroups
+from shim.migration.words import PASSED_THROUGH, STORAGES, GroupStatus, NotKnown, Planned, Refused, Verified
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
-_STEPS: Final = tuple(PLACES)
+_STEPS: Final = tuple(STORAGES)
 
 
 class Migration:
@@ -120,7 +120,7 @@ class Migration:
             described = coordinator.own_description(group)
             return GroupStatus(
                 group,
-                *PLACES[coordinator.step_of(group)],
+                *STORAGES[coordinator.step_of(group)],
                 described.group_state,
                 len(described.members),
                 since,

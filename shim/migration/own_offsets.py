@@ -6,7 +6,7 @@ from protocol.errors import ErrorCode
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 
 
 class NotReadable(Exception):
@@ -28,9 +28,3 @@ def own_offsets(coordinator: GroupCoordinator, group: str) -> Committed:
                 raise NotReadable(f"group {group}: {at}: {ErrorCode.for_code(each.error_code).name}")
             found[at] = CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata or "", 0)
     return found
-
-
-def differences(own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
-    """What is to be committed there, and what is to be deleted."""
-    changed = {at: its for at, its in own.items() if at not in there or there[at][:3] != its[:3]}
-    return changed, sorted(there.keys() - own.keys())

@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from protocol.own.state_log import Hands, Step
-from shim.migration.changing import Changing
+from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
 from shim.migration.compared import differences_to_cluster, refused
-from shim.migration.dual_commit import IN_ZOOKEEPER
-from shim.migration.groups import SERVED
+from shim.migration.hands.changing import Changing
+from shim.migration.hands.placements import SERVED
 from shim.migration.stores import Stores
-from shim.migration.words import PLACES, Difference, Refused, Verified
+from shim.migration.words import STORAGES, Difference, Refused, Verified
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class Stepping:
             else:
                 await self._with_cluster(group, step)
                 await self._take(group, step, cause)
-            log.info("group %s: %s from now on, it was %s (%s)", group, PLACES[step], PLACES[before], cause)
+            log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
     async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str) -> None:
         zookeeper = self._stores.zookeeper
@@ -99,7 +98,7 @@ class Stepping:
     async def _with_cluster(self, group: str, step: Step) -> None:
         """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
         if differing := await self._cluster_differences(group):
-            raise refused(group, differing, f"it cannot be {PLACES[step]}")
+            raise refused(group, differing, f"it cannot be {STORAGES[step]}")
 
     async def _take(self, group: str, step: Step, cause: str) -> None:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final
 
-from protocol.own.state_log import Hands, Step
-from shim.migration.dual_commit import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, DualCommit
-from shim.migration.mirror import Mirror
+from protocol.errors import ErrorCode
+from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
+from shim.logged_once import LoggedOnce
+from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.mirror.mirror import Mirror
 from shim.offsets.store import Partition, StoreError, StoreUnavailable
 from shim.runtime import Runtime
-
-__all__ = ["StoreError", "Stores"]
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +32,34 @@ class Stores:
         self._runtime = runtime
         self.mirror = mirror
         self._dual_commit = dual_commit
+        self._trouble = LoggedOnce(log)
 
     async def run(self) -> None:
         """Bring what changes to where else it belongs, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            for number in range(self._runtime.num_partitions):
-                coordinator = self._runtime.coordinator(number)
-                if coordinator is None:
-                    continue
-                touched = coordinator.take_touched()
-                if not touched:
-                    continue
-                self.mirror.touched(touched)
-                for group in touched if self._dual_commit is not None else ():
-                    if self._dual_commit is not None and self._dual_commit.keeps(group):
-                        self._dual_commit.outbox.touch(group)
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        for number in range(self._runtime.num_partitions):
+            coordinator = self._runtime.coordinator(number)
+            touched = coordinator.take_touched() if coordinator is not None else ()
+            self.mirror.touched(touched)
+            for group in touched if self._dual_commit is not None else ():
+                if self._dual_commit is not None and self._dual_commit.keeps(group):
+                    self._dual_commit.outbox.touch(group)
+
+    async def drain(self, seconds: float) -> None:
+        """Bring what has been committed by now to where else it belongs, in so many seconds at most."""
+        try:
+            async with asyncio.timeout(seconds):
+                for number in range(self._runtime.num_partitions):
+                    await self._runtime.settled(number)
+                self._hand_out()
+                outboxes = [] if self._dual_commit is None else [self._dual_commit.outbox.drained()]
+                await asyncio.gather(self.mirror.drained(), *outboxes)
+        except TimeoutError:
+            log.warning("other places for offsets are not up to date: not all could be written in %g s", seconds)
 
     # -- for requests
 
@@ -68,13 +80,52 @@ class Stores:
         if self._dual_commit is not None:
             self._dual_commit.consumers.committed(group, partitions)
 
-    async def is_in_use_elsewhere(self, group: str) -> bool:
-        """Whether consumers of the group are in ZooKeeper. Raises :class:`StoreError`."""
-        return self._step_of(group) in IN_ZOOKEEPER and await self.zookeeper.is_in_use(group)
+    async def not_ready(self, groups: Sequence[str]) -> dict[str, ErrorCode]:
+        """Wait until the log has all that decides about the offsets of these groups; gives those of which it has not,
+        and what is answered for each."""
+        ready = await asyncio.gather(*(self._went_well(each, self._before(each)) for each in groups))
+        return {
+            group: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for group, its in zip(groups, ready, strict=True) if not its
+        }
 
-    async def before(self, group: str) -> None:
-        """Wait until the log has all that decides about the group's offsets. Raises :class:`StoreError` where that
-        cannot be."""
+    async def not_deletable(self, groups: Sequence[str]) -> dict[str, ErrorCode]:
+        """As :meth:`not_ready`; and not while consumers of a group are in ZooKeeper, who are members, too."""
+        errors = await asyncio.gather(*map(self._in_use, groups))
+        refused = {group: error for group, error in zip(groups, errors, strict=True) if error}
+        return {**refused, **await self.not_ready([each for each in groups if each not in refused])}
+
+    def after(self, groups: Sequence[str]) -> Awaitable[list[str]]:
+        """To be called when changes of these groups' offsets are durable, but not answered yet, and never raises, as
+        others wait to be answered behind them. Wait until they are where else they have to be; gives the groups of
+        which they are not, or nobody knows."""
+        # Each is asked now: what has been decided by now is what is to be there.
+        told = [self._after(each) for each in groups]
+        return asyncio.ensure_future(self._failed(groups, told))
+
+    async def _failed(self, groups: Sequence[str], told: Sequence[Awaitable[None]]) -> list[str]:
+        went_well = await asyncio.gather(*map(self._went_well, groups, told))
+        return [group for group, well in zip(groups, went_well, strict=True) if not well]
+
+    async def _went_well(self, group: str, other_place: Awaitable[None]) -> bool:
+        """What does not is told once for each group, until it goes well again."""
+        what = f"requests of group {group} are refused"
+        try:
+            await other_place
+        except StoreError as error:
+            self._trouble.failed(what, error)
+            return False
+        self._trouble.went_well(what)
+        return True
+
+    async def _in_use(self, group: str) -> ErrorCode:
+        try:
+            used = self._step_of(group) in IN_ZOOKEEPER and await self.zookeeper.is_in_use(group)
+        except StoreError as error:
+            log.info("group %s is not deleted now: %s", group, error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NON_EMPTY_GROUP if used else ErrorCode.NONE
+
+    async def _before(self, group: str) -> None:
         step = self._step_of(group)
         if step not in IN_ZOOKEEPER:
             return
@@ -91,10 +142,7 @@ class Stores:
         except StoreError as error:
             log.info("group %s: what was written to ZooKeeper last is not known: %s", group, error)
 
-    def after(self, group: str) -> Awaitable[None]:
-        """To be called when a change of the group's offsets is durable: waits until it is where it has to be before it
-        is answered. Awaiting it raises :class:`StoreError`, and then it is not there, or nobody knows; the call itself
-        raises nothing, as others wait to be answered behind it."""
+    def _after(self, group: str) -> Awaitable[None]:
         try:
             return self._told(group)
         except StoreError as error:  # it was decided, and nobody knows any more where else it has to be

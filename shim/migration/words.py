@@ -16,7 +16,7 @@ class NotKnown(Exception):
     """Neither the shim nor the cluster knows such a group."""
 
 
-class Place(NamedTuple):
+class Storage(NamedTuple):
     """``storage`` and ``dual_commit``: Kafka's `offsets.storage` and `dual.commit.enabled`. "upstream" is the cluster's
     own: without dual commit the group is passed through to its coordinator."""
 
@@ -27,20 +27,20 @@ class Place(NamedTuple):
         return f"{self.storage}+dual" if self.dual_commit else self.storage
 
 
-PASSED_THROUGH: Final = Place("upstream", False)
-PLACES: Final = {
-    Step.ZOOKEEPER: Place("zookeeper", False),
-    Step.ZOOKEEPER_DUAL: Place("zookeeper", True),
-    Step.KAFKA_DUAL: Place("kafka", True),
-    Step.KAFKA: Place("kafka", False),
-    Step.UPSTREAM_DUAL: Place("upstream", True),
+PASSED_THROUGH: Final = Storage("upstream", False)
+STORAGES: Final = {
+    Step.ZOOKEEPER: Storage("zookeeper", False),
+    Step.ZOOKEEPER_DUAL: Storage("zookeeper", True),
+    Step.KAFKA_DUAL: Storage("kafka", True),
+    Step.KAFKA: Storage("kafka", False),
+    Step.UPSTREAM_DUAL: Storage("upstream", True),
 }
 """Of the groups that the shim serves; in the order in which they are gone through, PASSED_THROUGH the last."""
 
 
 class GroupStatus(NamedTuple):
-    """``storage``, ``dual_commit``: of its `Place`. ``state`` and ``members``: of the coordinator in whose hands it is.
-    ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody knows.
+    """``storage``, ``dual_commit``: of its `Storage`. ``state`` and ``members``: of the coordinator in whose hands it
+    is. ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
     """
@@ -99,9 +99,9 @@ def may_move(move: str, status: GroupStatus) -> bool:
 
     None advances from `kafka` by itself: there a group can stay. One that is named is tried in any case.
     """
-    place = Place(status.storage, status.dual_commit)
+    place = Storage(status.storage, status.dual_commit)
     if move == "start":
-        return place in (PASSED_THROUGH, PLACES[Step.ZOOKEEPER])
+        return place in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
     if move == "advance":
         return place.dual_commit
-    return place not in (PASSED_THROUGH, PLACES[Step.ZOOKEEPER])
+    return place not in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])

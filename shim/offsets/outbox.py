@@ -7,12 +7,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
 from shim.offsets.lane import Lane
-from shim.offsets.store import StoreUnavailable
+from shim.offsets.store import StoreError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +82,15 @@ class Outbox:
         lane = self._lanes.get(group)
         if lane is not None:
             lane.give_up()
+
+    async def drained(self) -> None:
+        """Wait until the store has all that waits for a turn by now; what fails is told as ever, and tried once."""
+        waiting = [group for group, lane in self._lanes.items() if lane.since is not None]
+        await asyncio.gather(*map(self._fed_or_told, waiting))
+
+    async def _fed_or_told(self, group: str) -> None:
+        with suppress(StoreError):  # it is told by the lane
+            await self.fed(group)
 
     def close(self) -> None:
         self._closed = True

@@ -19,7 +19,7 @@ from shim.admin.progress import Progress
 from shim.admin.transfer.group_offsets import read_offsets
 from shim.log import LogSettings, OffsetsLog, PartitionWrite
 from shim.log.files import Files
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 
 TIME_LIMIT_SECONDS = 30
 TIMESTAMP = 1_700_000_000_000

@@ -13,7 +13,7 @@ from shim.api import OFFERED, ROUTES, Call, Context, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Topics, TransactionFollower
-from shim.migration.groups import Placements
+from shim.migration.hands.placements import Placements
 from shim.runtime import Runtime, Ticket
 from shim.security.authorizer import Authorizer
 from shim.security.rights import Rights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -25,8 +25,9 @@ from protocol.messages import (
 )
 from shim.api import Services
 from shim.coordinator import GroupCoordinator
-from shim.migration.gathering import Gathering
-from shim.migration.groups import Placements, Whose
+from shim.migration.hands.gathering import Gathering
+from shim.migration.hands.placements import Placements, Whose
+from shim.migration.stores import Stores
 from tests.api.driving import Client, call, services
 
 SERVED, PASSED, UNKNOWN, CHANGING = "served-0", "passed-0", "unknown-0", "changing-0"
@@ -306,12 +307,101 @@ async def test_groups_of_both_kinds_are_described_and_deleted() -> None:
     assert {(each.group_id, each.error_code) for each in gone.results} == {(PASSED, 68), (SERVED, 0)}
 
 
-async def test_one_that_changes_hands_keeps_the_others_waiting() -> None:
+class OtherPlaces:
+    """Of groups by these names: what is answered before anything is decided; and those whose changes do not arrive."""
+
+    has_zookeeper = False
+
+    def __init__(self, refused: dict[str, ErrorCode], lost: Collection[str] = ()) -> None:
+        self._refused = refused
+        self._lost = lost
+
+    async def not_ready(self, groups: Sequence[str]) -> dict[str, ErrorCode]:
+        await asyncio.sleep(0)
+        return {name: self._refused[name] for name in groups if name in self._refused}
+
+    not_deletable = not_ready
+
+    def after(self, groups: Sequence[str]) -> Awaitable[list[str]]:
+        told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        told.set_result([name for name in groups if name in self._lost])
+        return told
+
+
+ELSEWHERE, NOT_READY = "elsewhere-0", "not-ready-0"
+NOT_NOW = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def to_places(others: OtherPlaces, coordinator: GroupCoordinator) -> Services:
+    placed = Placed()
+    placed.whose.update(dict.fromkeys((ELSEWHERE, NOT_READY), Whose.SERVED_AND_ELSEWHERE))
+    return (await to(placed, coordinator))._replace(stores=cast(Stores, others))
+
+
+async def test_one_that_is_refused_for_now_keeps_none_of_the_others_from_being_fetched() -> None:
+    def fetched(request: Any) -> Any:
+        return offset_fetch.OffsetFetchResponse(
+            groups=tuple(offset_fetch.OffsetFetchResponseGroup(group.group_id, (), 30) for group in request.groups)
+        )
+
+    names = [CHANGING, PASSED, SERVED, NOT_READY, CHANGING, ELSEWHERE]
+    request = offset_fetch.OffsetFetchRequest(
+        groups=tuple(offset_fetch.OffsetFetchRequestGroup(name, topics=None) for name in names)
+    )
+    services_ = await to_places(OtherPlaces({NOT_READY: NOT_NOW}), await committed())
+    client = Client(broker=broker(offset_fetch.API, fetched, 8))
+    found = await answer(offset_fetch.API, 8, request, services_, client)
+    assert [(g.group_id, len(g.topics), g.error_code) for g in found.groups] == [
+        (CHANGING, 0, NOT_NOW),
+        (PASSED, 0, 30),
+        (SERVED, 1, 0),
+        (NOT_READY, 0, NOT_NOW),
+        (CHANGING, 0, NOT_NOW),
+        (ELSEWHERE, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 7])
+async def test_a_fetch_for_the_only_one_is_refused_as_its_version_has_it(version: int) -> None:
+    topics = (offset_fetch.OffsetFetchRequestTopic("t", (0,)),)
+    request = offset_fetch.OffsetFetchRequest(NOT_READY, topics)
+    services_ = await to_places(OtherPlaces({NOT_READY: NOT_NOW}), GroupCoordinator())
+    found = await answer(offset_fetch.API, version, request, services_, Client())
+    of_partitions = {each.error_code for topic in found.topics for each in topic.partitions}
+    assert (found.error_code or of_partitions) == (NOT_NOW if version >= 2 else {NOT_NOW})
+
+
+async def test_nor_from_being_described() -> None:
+    def described(request: Any) -> Any:
+        return describe_groups.DescribeGroupsResponse(
+            groups=tuple(describe_groups.DescribedGroup(0, group_id=name) for name in request.groups)
+        )
+
+    client = Client(broker=broker(describe_groups.API, described))
+    request = describe_groups.DescribeGroupsRequest((PASSED, CHANGING, SERVED))
+    found = await answer(describe_groups.API, 4, request, await to(Placed(), await committed()), client)
+    assert [(g.group_id, g.error_code) for g in found.groups] == [(PASSED, 0), (CHANGING, NOT_NOW), (SERVED, 0)]
+    found = await answer(
+        describe_groups.API, 4, describe_groups.DescribeGroupsRequest((CHANGING,)), await to(Placed()), Client()
+    )
+    assert [(g.group_id, g.error_code) for g in found.groups] == [(CHANGING, NOT_NOW)]
+
+
+async def test_nor_from_being_deleted() -> None:
+    coordinator = GroupCoordinator()
+    others = OtherPlaces({NOT_READY: ErrorCode.NON_EMPTY_GROUP}, lost=[ELSEWHERE])
+    services_, all_served = await to_places(others, coordinator), await services({0: coordinator})
+    for name in (SERVED, ELSEWHERE, NOT_READY):
+        await answer(offset_commit.API, 8, offset_commit.OffsetCommitRequest(name, topics=COMMIT), all_served, Client())
     client = Client()
-    request = describe_groups.DescribeGroupsRequest((PASSED, CHANGING))
-    found = await answer(describe_groups.API, 4, request, await to(Placed()), client)
-    assert {group.error_code for group in found.groups} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    assert client.asked == []
+    gone = await answer(
+        delete_groups.API, 2, delete_groups.DeleteGroupsRequest((NOT_READY, ELSEWHERE, SERVED)), services_, client
+    )
+    assert {each.group_id: each.error_code for each in gone.results} == {
+        NOT_READY: ErrorCode.NON_EMPTY_GROUP,
+        ELSEWHERE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        SERVED: ErrorCode.NONE,
+    }
 
 
 async def test_each_group_is_listed_by_whose_it_is() -> None:

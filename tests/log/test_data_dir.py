@@ -205,6 +205,23 @@ def test_a_data_directory_belongs_to_the_first_cluster_it_meets(tmp_path: Path) 
     assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=A\n"
 
 
+def test_groups_have_their_offsets_in_zookeeper_where_they_had_them_first(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "meta.properties"
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    log.claim("A")
+    log.claim_chroot("/kafka")
+    log.close()
+    log = OffsetsLog.open(tmp_path / "data", 1)
+    log.claim("A")
+    log.claim_chroot("/kafka")
+    with pytest.raises(LogError, match=r"below /kafka, --zookeeper names /: if that is meant, write"):
+        log.claim_chroot("/")
+    assert path.read_text() == "version=1\ncluster.id=A\nzookeeper.chroot=/kafka\n"
+    path.write_text(path.read_text().replace("=/kafka", "=/"))
+    log.claim_chroot("/")
+    log.close()
+
+
 def test_a_note_without_a_cluster_is_named(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
     (tmp_path / "data" / "meta.properties").write_text("version=1\n")

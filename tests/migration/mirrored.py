@@ -29,9 +29,9 @@ from shim.demo.parts import Broker
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
-from shim.migration.mirror import Mirror
-from shim.offsets.cluster_groups import ClusterGroups, Committed, RefusedPartition
-from shim.offsets.kept_brokers import KeptBrokers
+from shim.migration.mirror.mirror import Mirror
+from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
+from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.runtime import Clock, Runtime, open_log
 from shim.upstream import Cluster, TopicReader
 from tests.migration.test_transactions import begun

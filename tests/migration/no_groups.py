@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from protocol.messages.describe_groups import DescribedGroup
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 
 
 class NoGroups:
-    """Has the methods of :class:`shim.offsets.cluster_groups.ClusterGroups` that placing a group needs."""
+    """Has the methods of :class:`shim.offsets.cluster.groups.ClusterGroups` that placing a group needs."""
 
     def __init__(self) -> None:
         self.offsets: Committed = {}

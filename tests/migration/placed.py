@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from shim.migration.groups import Placements, Whose
+from shim.migration.hands.placements import Placements, Whose
 from shim.migration.stores import Stores
 
 

@@ -12,13 +12,13 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
-from shim.migration.groups import Placements, Whose
-from shim.migration.guard import Guard
+from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration
-from shim.migration.mirror import Mirror
+from shim.migration.mirror.guard import Guard
+from shim.migration.mirror.mirror import Mirror
 from shim.migration.stores import Stores
 from shim.migration.words import Refused
-from shim.offsets.cluster_groups import ClusterGroups
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, Runtime
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.runtime.held_log import HeldLog

@@ -18,8 +18,8 @@ from shim.demo.parts import Broker
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
-from shim.migration.guard import Guard
-from shim.offsets.cluster_groups import ClusterGroups, Committed, LiveGroup
+from shim.migration.mirror.guard import Guard
+from shim.offsets.cluster.groups import ClusterGroups, Committed, LiveGroup
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
@@ -44,7 +44,9 @@ async def guarded(at: Mirrored, quiet_seconds: float = 3600.0) -> AsyncIterator[
 
 
 def of_guard(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    return [each.message for each in caplog.records if each.name == "shim.migration.alarms" and each.levelno == level]
+    return [
+        each.message for each in caplog.records if each.name == "shim.migration.mirror.alarms" and each.levelno == level
+    ]
 
 
 async def test_a_member_at_the_broker_is_seen_until_it_leaves(

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from shim.migration.judging import Verdict, Znodes
+from shim.migration.dual.judging import Verdict, Znodes
 from shim.offsets.store import StoredOffset
 
 AT: Final = ("orders", 0)

@@ -14,7 +14,7 @@ from protocol.own.state_log import Hands
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
-from shim.migration.written import Written
+from shim.migration.mirror.last_written import Written
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, eventually, mirrored, transaction

@@ -16,7 +16,7 @@ from protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from shim.config import Settings
-from shim.migration.topic_list import TopicList, listed
+from shim.migration.registrar.topic_list import TopicList, listed
 from shim.upstream import Cluster, ClusterTopics, Topic, UpstreamError
 from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker, scripted_broker
 

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import Ensemble
+from shim.offsets.zookeeper.ensemble import Ensemble
 
 TIMEOUT_S = 20.0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from shim.offsets.ensemble import Ensemble
-from shim.offsets.znodes import SessionEvent
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.znodes import SessionEvent
 from tests.offsets.conftest import TIMEOUT_S
 
 

@@ -8,7 +8,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import (
     ABSENT,
     Moved,
@@ -17,7 +16,8 @@ from shim.offsets.store import (
     StoredOffset,
     StoreRefused,
 )
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from tests.offsets.conftest import TIMEOUT_S, put
 
 T = "/consumers/g/offsets/t"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kazoo.client import KazooClient
 
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import GroupInUse, OffsetStore, StoredOffset, StoreError
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 
 G = "/consumers/g"
 

@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 
 from shim.config import HostPort, SettingError
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import JUTE_MAXBUFFER, Ensemble
-from shim.offsets.kazoo_client import ConnectString, parse_connect_string
-from shim.offsets.znodes import (
+from shim.offsets.zookeeper.ensemble import JUTE_MAXBUFFER, Ensemble
+from shim.offsets.zookeeper.kazoo_client import ConnectString, parse_connect_string
+from shim.offsets.zookeeper.znodes import (
     Acl,
     Check,
     ChrootMissing,

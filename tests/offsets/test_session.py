@@ -10,8 +10,8 @@ import pytest
 from kazoo.exceptions import ConnectionLoss
 
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import Ensemble
-from shim.offsets.znodes import EnsembleUnavailable, SessionEvent, Set
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.znodes import EnsembleUnavailable, SessionEvent, Set
 from tests.offsets.conftest import TIMEOUT_S, kazoo
 from tests.offsets.events import Events
 from tests.offsets.hanging import hanging

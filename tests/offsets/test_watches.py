@@ -10,9 +10,9 @@ from kazoo.protocol.states import EventType, KeeperState, WatchedEvent
 from kazoo.security import CREATOR_ALL_ACL
 
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import Ensemble
-from shim.offsets.session import Watcher
-from shim.offsets.znodes import EnsembleError, EnsembleRefused, NoZnode
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.session import Watcher
+from shim.offsets.zookeeper.znodes import EnsembleError, EnsembleRefused, NoZnode
 from tests.offsets.conftest import TIMEOUT_S, kazoo
 from tests.offsets.events import Events
 

@@ -15,12 +15,12 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 from compat.zookeeper import NotAName, Offsets
 from shim.demo.parts import ZooKeeper
 from shim.logged_once import LoggedOnce
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import ABSENT, Partition, StoredOffset
-from shim.offsets.watched_group import Look, WatchedGroup
-from shim.offsets.watching import OffsetsWatch
-from shim.offsets.znodes import Create, SessionEvent
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
+from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
+from shim.offsets.zookeeper.watching import OffsetsWatch
+from shim.offsets.zookeeper.znodes import Create, SessionEvent
 from tests.offsets.conftest import TIMEOUT_S, kazoo, put
 from tests.offsets.events import Events
 from tests.offsets.hanging import hanging
@@ -249,7 +249,7 @@ async def test_strange_values(ensemble: Ensemble, others: KazooClient, caplog: p
             await told.one("g", ("t", 1), number)
         others.set(f"{T}/0", b"5")
         assert await told.one("g", ("t", 0), 5) == StoredOffset(5, 5)
-    lines = [record.getMessage() for record in caplog.records if record.name == "shim.offsets.watching"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "shim.offsets.zookeeper.watching"]
     assert sorted(lines) == [
         f"what stands at {T}/0 is not taken as an offset for now: b'nonsense' is no offset",
         f"what stands at {T}/x is not taken as an offset for now: not the name of a partition",
@@ -277,7 +277,7 @@ async def test_what_may_not_be_read(
             async with asyncio.timeout(TIMEOUT_S):
                 await knowing
             assert told.offsets["g"] == {("t", 0): StoredOffset(4, 2), ("t", 1): StoredOffset(3, 0)}
-    lines = [record.getMessage() for record in caplog.records if record.name == "shim.offsets.watching"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "shim.offsets.zookeeper.watching"]
     assert lines == [
         f"offsets of group 'g' in ZooKeeper are not seen for now: {T}/1: ZooKeeper does not allow it (NoAuth)"
     ]
@@ -347,7 +347,7 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> N
     ensemble = Ensemble(connect, session_timeout_ms=20_000, request_timeout_ms=200)
     await ensemble.start(TIMEOUT_S, make_chroot=True)
     line = Line("not seen for now")
-    logging.getLogger("shim.offsets.watching").addHandler(line)
+    logging.getLogger("shim.offsets.zookeeper.watching").addHandler(line)
     try:
         await ensemble.make_path(T)
         await ensemble.create(f"{T}/0", b"1")
@@ -360,7 +360,7 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> N
             await told.of("g", {("t", 0): StoredOffset(1, 0)})
             assert events.none_left
     finally:
-        logging.getLogger("shim.offsets.watching").removeHandler(line)
+        logging.getLogger("shim.offsets.zookeeper.watching").removeHandler(line)
         await ensemble.close()
 
 

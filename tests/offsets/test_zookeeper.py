@@ -11,7 +11,6 @@ from kazoo.exceptions import BadArgumentsError
 
 from compat.zookeeper import NotAName, checked_name
 from shim.demo.parts import ZooKeeper
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import (
     ABSENT,
     GroupOffsets,
@@ -22,7 +21,8 @@ from shim.offsets.store import (
     StoreUnavailable,
     StoreUnreadable,
 )
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from tests.offsets.conftest import TIMEOUT_S, put
 from tests.offsets.events import Events
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from shim.offsets.ensemble import Ensemble
 from shim.offsets.store import Partition, StoredOffset
-from shim.offsets.watching import OffsetsWatch
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.watching import OffsetsWatch
 from tests.offsets.conftest import TIMEOUT_S
 
 

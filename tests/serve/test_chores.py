@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shim.serve import keep_up
+from shim.serve.tasks import keep_up
 
 
 async def test_a_chore_that_breaks_off_begins_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from shim.admin.commands.console import Refused, print_table, shown
 from shim.admin.transfer.group_offsets import GroupOffsets
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 
 
 class GroupShown(Protocol):

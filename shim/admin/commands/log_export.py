@@ -41,7 +41,7 @@ from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
 from shim.log.files import Files
-from shim.offsets.cluster_groups import ClusterGroups
+from shim.offsets.cluster.groups import ClusterGroups
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False)
 

@@ -10,9 +10,9 @@ from shim.migration.words import (
     Difference,
     GroupStatus,
     NotKnown,
-    Place,
     Planned,
     Refused,
+    Storage,
     Verified,
     may_move,
 )
@@ -57,9 +57,9 @@ __all__ = [
     "GroupStatus",
     "Migration",
     "NotKnown",
-    "Place",
     "Planned",
     "Refused",
+    "Storage",
     "Verified",
     "may_move",
 ]

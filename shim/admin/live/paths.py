@@ -13,7 +13,7 @@ from shim.admin.live.as_json import Row, list_in_pieces, offsets_rows, planned_r
 from shim.admin.live.choosing import BadRequest, Choice, choice_of, move_of, wanted_of
 from shim.admin.live.connections import REQUEST_SECONDS
 from shim.admin.live.guarding import JSON
-from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Place, may_move
+from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Storage, may_move
 from shim.admin.live.sending import send_all
 from shim.admin.live.streaming import in_lines
 
@@ -137,7 +137,7 @@ class Paths:
 
 
 def _is_served(status: GroupStatus) -> bool:
-    return Place(status.storage, status.dual_commit) != PASSED_THROUGH
+    return Storage(status.storage, status.dual_commit) != PASSED_THROUGH
 
 
 def _query(request: web.Request) -> str:

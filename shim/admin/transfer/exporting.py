@@ -16,7 +16,7 @@ from shim.admin.transfer.group_offsets import GroupOffsets, differences, offset_
 from shim.log import OFFSETS_TOPIC
 from shim.log.data_dir import make_data_dir, segment_name
 from shim.log.files import Files
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 
 _BATCH_SIZE: Final = 512 << 10  # bytes of keys and values; brokers take batches of 1 MiB (`message.max.bytes`)
 _SEGMENT_SIZE: Final = 1 << 30  # positions in an index are int32

@@ -17,7 +17,7 @@ from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
 from shim.log.recovery import logged_records
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 from shim.runtime.replaying import Home, Replay
 
 

@@ -21,7 +21,7 @@ from shim.admin.transfer.group_offsets import (
 from shim.log import OffsetsLog, PartitionWrite
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
-from shim.offsets.cluster_groups import Committed
+from shim.offsets.cluster.groups import Committed
 from shim.runtime.replaying import Home, Replay
 
 _WRITE_SIZE: Final = 4 << 20  # bytes of keys and values in one call of the log

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from protocol.own.state_log import Hands, Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, HandsTaken
 from shim.coordinator.requests.tombstones import Tombstones
@@ -34,7 +34,7 @@ def take_in_hand(
     another place was given meanwhile, and lose to it.
     """
     state = decision.state
-    elsewhere = hands is Hands.PASSED_THROUGH or step in (Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL)
+    elsewhere = hands is Hands.PASSED_THROUGH or step in ZOOKEEPER_IS_RIGHT
     pending = elsewhere and state.offsets.transactions.has_group(group_id)
     new = (state.hands_of(group_id), state.step_of(group_id)) != (hands, step)
     if new and not pending:

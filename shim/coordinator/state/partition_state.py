@@ -22,7 +22,7 @@ from protocol.offsets_log import (
 )
 from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
-from protocol.own.state_log import GroupHandsValue, Hands, Step, WrittenKey, WrittenValue
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, GroupHandsValue, Hands, Step, WrittenKey, WrittenValue
 from shim.coordinator.outcome import Key, Value
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.deadlines import Deadlines
@@ -32,8 +32,6 @@ from shim.coordinator.state.offsets import Offsets
 from shim.coordinator.state.parked_commits import CommitDeadline, ParkedCommits
 from shim.coordinator.state.subscription import topics_of_generation
 from shim.coordinator.state.transactions import Settled
-
-_IN_ZOOKEEPER = (Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL)
 
 
 class PartitionState:
@@ -100,7 +98,7 @@ class PartitionState:
     def is_in_use_elsewhere(self, group_id: str) -> bool:
         """Whether somebody may go by its offsets of whom nothing is heard here. In ZooKeeper none expires."""
         step = self.step_of(group_id)
-        return step in _IN_ZOOKEEPER or (step is Step.KAFKA_DUAL and group_id not in self.unused_elsewhere)
+        return step in ZOOKEEPER_IS_RIGHT or (step is Step.KAFKA_DUAL and group_id not in self.unused_elsewhere)
 
     def used_elsewhere_until(self, group_id: str) -> int:
         """When somebody may have gone by its offsets last of whom nothing is heard here; 0 where nobody may have."""

@@ -12,17 +12,24 @@ from shim.admin.live.migrating import (
     Difference,
     GroupStatus,
     NotKnown,
-    Place,
     Planned,
     Refused,
+    Storage,
     Verified,
     may_move,
 )
 
 CHANGED_MS = 1_700_000_000_000
 
-UPSTREAM, KAFKA, ZOOKEEPER = Place("upstream", False), Place("kafka", False), Place("zookeeper", False)
-STEPS: Final = (ZOOKEEPER, Place("zookeeper", True), Place("kafka", True), KAFKA, Place("upstream", True), UPSTREAM)
+UPSTREAM, KAFKA, ZOOKEEPER = Storage("upstream", False), Storage("kafka", False), Storage("zookeeper", False)
+STEPS: Final = (
+    ZOOKEEPER,
+    Storage("zookeeper", True),
+    Storage("kafka", True),
+    KAFKA,
+    Storage("upstream", True),
+    UPSTREAM,
+)
 
 
 @dataclass
@@ -55,9 +62,9 @@ class Moved:
     def tell(self, name: str, lag_seconds: float, alarm: str) -> None:
         self.groups[name] = self.of(name)._replace(lag_seconds=lag_seconds, alarm=alarm)
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> Storage:
         status = self.of(name)
-        return Place(status.storage, status.dual_commit)
+        return Storage(status.storage, status.dual_commit)
 
     def of(self, name: str) -> GroupStatus:
         if name in self.broken:
@@ -100,7 +107,7 @@ class Moved:
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         return await self._move(group, cause, self._rolled_back)
 
-    def _started(self, group: str) -> Place:
+    def _started(self, group: str) -> Storage:
         place = self.place(group)
         if place == UPSTREAM:
             return KAFKA
@@ -109,13 +116,13 @@ class Moved:
             return STEPS[1]
         raise Refused("it has been started")
 
-    def _advanced(self, group: str) -> Place:
+    def _advanced(self, group: str) -> Storage:
         place = self.place(group)
         if place == STEPS[-1]:
             raise Refused("it is at the last step")
         return STEPS[STEPS.index(place) + 1]
 
-    def _rolled_back(self, group: str) -> Place:
+    def _rolled_back(self, group: str) -> Storage:
         place = self.place(group)
         if place in (UPSTREAM, ZOOKEEPER):
             raise Refused("it is at the first step")
@@ -123,7 +130,7 @@ class Moved:
             return UPSTREAM
         return STEPS[STEPS.index(place) - 1]
 
-    async def _move(self, group: str, cause: str, to: Callable[[str], Place]) -> GroupStatus:
+    async def _move(self, group: str, cause: str, to: Callable[[str], Storage]) -> GroupStatus:
         self.begun.append(group)
         await self._count(1)
         try:

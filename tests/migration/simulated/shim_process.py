@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -26,16 +26,16 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.own.state_log import Step
 from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
-from shim.migration.changing import Changing
 from shim.migration.deciding import decide
-from shim.migration.dual_commit import DualCommit
-from shim.migration.groups import SERVED, Placements, Whose
-from shim.migration.mirror import Mirror
+from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.hands.changing import Changing
+from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.mirror.mirror import Mirror
 from shim.migration.stepping import Stepping
-from shim.migration.stores import StoreError, Stores
-from shim.offsets.cluster_groups import ClusterGroups
-from shim.offsets.ensemble import Ensemble
-from shim.offsets.zookeeper import ZooKeeperOffsets
+from shim.migration.stores import Stores
+from shim.offsets.cluster.groups import ClusterGroups
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.runtime import Clock, Runtime, open_log
 from shim.runtime.step import Step as Ticket
 from tests.migration.no_groups import NoGroups, passed_by
@@ -54,6 +54,7 @@ SETTINGS: Final = Settings(
 _CLEANER: Final = "log-cleaner"  # the one thread that it has
 CALLER: Final = Caller("client", "/127.0.0.1")
 Result = TypeVar("Result")
+_Looks = Callable[[Sequence[str]], Awaitable[dict[str, ErrorCode]]]
 Offsets = dict[int, int | None]
 """Partition → offset, None for none."""
 
@@ -132,52 +133,37 @@ class ShimProcess:
 
     async def delete(self, group: str, partitions: list[int]) -> None:
         """Raises NotDone."""
-        await self._is_not_in_use(group)
         topic = OffsetDeleteRequestTopic(TOPIC, tuple(map(OffsetDeleteRequestPartition, partitions)))
         request = OffsetDeleteRequest(group_id=group, topics=(topic,))
 
         def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
             return coordinator.offset_delete(now, CALLER, 0, request, asker)
 
-        response = await self._change(group, operation, looks=True)
+        response = await self._change(group, operation, self.stores.not_deletable)
         _check([response.error_code, *(each.error_code for topic in response.topics for each in topic.partitions)])
 
     async def delete_group(self, group: str) -> None:
         """Raises NotDone."""
-        await self._is_not_in_use(group)
 
         def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
             return coordinator.delete_group(now, group, asker)
 
-        _check([(await self._change(group, operation, ready=True)).error_code])
+        _check([(await self._change(group, operation, self.stores.not_deletable)).error_code])
 
-    async def _is_not_in_use(self, group: str) -> None:
-        if self.placements.of(group) is Whose.SERVED_AND_ELSEWHERE:
-            try:
-                if await self.stores.is_in_use_elsewhere(group):
-                    raise NotDone(ErrorCode.NON_EMPTY_GROUP)
-                await self.stores.before(group)
-            except StoreError as error:
-                raise NotDone(error) from error
-
-    async def _change(self, group: str, operation: Any, *, ready: bool = False, looks: bool = False) -> Any:
-        """``ready``: it has been looked into ZooKeeper; ``looks``: it has to be."""
+    async def _change(self, group: str, operation: Any, looks: _Looks | None = None) -> Any:
+        """``looks``: what is asked before in any case."""
         whose = await self._whose(group)
-        if whose is Whose.SERVED_AND_ELSEWHERE and (looks or not (ready or self.stores.is_ready(group))):
-            try:
-                await self.stores.before(group)
-            except StoreError as error:
-                raise NotDone(error) from error
         if whose is Whose.SERVED:
             return _answered(await decide(self.runtime, group, operation))
+        if looks is not None or not self.stores.is_ready(group):
+            _refuse(await (looks or self.stores.not_ready)([group]))
         told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.runtime.submit(self.runtime.partition_of(group), operation, _Held(told, partial(self.stores.after, group)))
+        self.runtime.submit(
+            self.runtime.partition_of(group), operation, _Held(told, partial(self.stores.after, [group]))
+        )
         response, after = await told
-        if after is not None:
-            try:
-                await after
-            except StoreError as error:
-                raise NotDone(error) from error
+        if after is not None and await after:
+            raise NotDone("it is not where else it has to be")
         return _answered(response)
 
     async def _whose(self, group: str) -> Whose:
@@ -193,10 +179,7 @@ class ShimProcess:
         """Raises NotDone."""
         whose = await self._whose(group)
         if whose is Whose.SERVED_AND_ELSEWHERE:
-            try:
-                await self.stores.before(group)
-            except StoreError as error:
-                raise NotDone(error) from error
+            _refuse(await self.stores.not_ready([group]))
         ticket: Ticket[Any] = Ticket()
         request = OffsetFetchRequestGroup(group_id=group, topics=None)
         self.runtime.ask(self.runtime.partition_of(group), lambda it: it.offset_fetch(request), ticket)
@@ -218,6 +201,11 @@ class _Held:
     def fail(self, error: ErrorCode) -> None:
         if not self._told.done():
             self._told.set_result((error, None))
+
+
+def _refuse(refused: dict[str, ErrorCode]) -> None:
+    for error in refused.values():
+        raise NotDone(error)
 
 
 def _answered(response: Any) -> Any:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from shim.offsets.znodes import (
+from shim.offsets.zookeeper.znodes import (
     ANY_VERSION,
     Create,
     Delete,
@@ -42,7 +42,7 @@ class _Asked:
 
 
 class SimulatedEnsemble:
-    """Has the methods of :class:`shim.offsets.ensemble.Ensemble` that dual commit needs."""
+    """Has the methods of :class:`shim.offsets.zookeeper.ensemble.Ensemble` that dual commit needs."""
 
     jute_maxbuffer = 1 << 20
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from compat import zookeeper as layout
-from protocol.own.state_log import Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
 from shim.migration.words import Refused
 from tests.migration.simulated.history import PARTITIONS, By, History, Value
 from tests.migration.simulated.shim_process import TOPIC, NotDone, ShimProcess
@@ -27,7 +27,6 @@ PAUSE_SECONDS: Final = 0.5
 FAULT_SECONDS: Final = 4.0
 _STEPS: Final = (Step.ZOOKEEPER, Step.ZOOKEEPER_DUAL, Step.KAFKA_DUAL, Step.KAFKA)
 _IN_ZOOKEEPER: Final = frozenset(_STEPS[:3])
-_ZOOKEEPER_IS_RIGHT: Final = frozenset(_STEPS[:2])
 
 
 Actor = Callable[..., Coroutine[Any, Any, None]]
@@ -271,7 +270,7 @@ class World:
     def _is_seen(self, group: str) -> bool:
         """Whether the shim can tell what is deleted and created anew. With `kafka` and dual commit what it has noted is
         a version, which can come again where the shim does not look meanwhile."""
-        return group not in self._moving and self._shim is not None and self._shim.step_of(group) in _ZOOKEEPER_IS_RIGHT
+        return group not in self._moving and self._shim is not None and self._shim.step_of(group) in ZOOKEEPER_IS_RIGHT
 
     # -- what is left
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from shim.offsets.znodes import (
+from shim.offsets.zookeeper.znodes import (
     ANY_VERSION,
     Check,
     Create,

@@ -1,0 +1,97 @@
+"""Requests about one group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from protocol.apis import ApiKey
+from protocol.errors import ErrorCode
+from shim.api.authorization import AnyCall, Handle
+from shim.api.call import Services
+from shim.api.hands.elsewhere import change_elsewhere
+from shim.api.hands.passing import CHANGES_OFFSETS, passed
+from shim.api.hands.when import FollowUp, when
+from shim.migration.hands.gathering import Gathering
+from shim.migration.hands.placements import SERVED, Whose
+
+_OPENS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
+"""Requests that make a group where there is none."""
+
+
+def about_one(key: ApiKey, served: Handle, opening: Handle) -> Handle:
+    """The handler. ``served``: for a group that the shim serves; ``opening``: for one that nobody has asked for."""
+    gathers = _GATHERS.get(key)
+
+    def route(services: Services, call: AnyCall) -> FollowUp | None:
+        group_id = call.request.group_id
+        whose = services.placements.of(group_id)
+        if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
+            return change_elsewhere(services, call, key, served)
+        if gathers is not None and (gathering := services.placements.gathering(group_id)) is not None:
+            following = gathers(services, call, gathering, whose, route)
+            if following is not None:
+                return following
+        if whose in SERVED:
+            return served(services, call)
+        if whose is Whose.CHANGING:
+            call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return None
+        if whose is Whose.UNKNOWN and key in _OPENS:
+            return opening(services, call)
+        return passed(services, call, key)
+
+    return route
+
+
+def finding_out(key: ApiKey, handle: Handle) -> Handle:
+    """For a group that nobody has asked for: whose it is, and then what follows."""
+
+    def find_out(services: Services, call: AnyCall) -> FollowUp:
+        group_id = call.request.group_id
+
+        def found(error: ErrorCode) -> FollowUp | None:
+            whose = services.placements.of(group_id)
+            if error or whose not in (*SERVED, Whose.PASSED_THROUGH):
+                call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                return None
+            if whose is Whose.PASSED_THROUGH:
+                return passed(services, call, key)
+            if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
+                return change_elsewhere(services, call, key, handle)
+            return handle(services, call)
+
+        return when(call, services.placements.find_out(group_id), found)
+
+    return find_out
+
+
+# --- a group that changes hands --------------------------------------------------------------------------------------
+
+
+def _told_to_join(services: Services, call: AnyCall, gathering: Gathering, whose: Whose, _: Handle) -> FollowUp | None:
+    """A member that is not there yet is told of a rebalance, once it is known that it is one."""
+    if not gathering.is_expected(call.request.member_id):
+        return None
+    call.amend(lambda response: response._replace(error_code=response.error_code or ErrorCode.REBALANCE_IN_PROGRESS))
+    return passed(services, call, ApiKey.HEARTBEAT) if whose is Whose.PASSED_THROUGH else None
+
+
+def _held(services: Services, call: AnyCall, gathering: Gathering, _: Whose, route: Handle) -> FollowUp:
+    return when(call, gathering.joined(call.request), lambda _: route(services, call))
+
+
+def _leaving(services: Services, call: AnyCall, gathering: Gathering, _whose: Whose, _route: Handle) -> FollowUp | None:
+    request = call.request
+    gathering.gone(request.member_id)
+    for each in request.members:
+        gathering.gone(each.member_id, each.group_instance_id)
+    return None
+
+
+_Gathers = Callable[[Services, AnyCall, Gathering, Whose, Handle], FollowUp | None]
+_GATHERS: Final[Mapping[ApiKey, _Gathers]] = {
+    ApiKey.HEARTBEAT: _told_to_join,
+    ApiKey.JOIN_GROUP: _held,
+    ApiKey.LEAVE_GROUP: _leaving,
+}

@@ -1,0 +1,97 @@
+"""What the log has of groups whose offsets are in ZooKeeper, too, and what is noted there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from protocol.errors import ErrorCode
+from protocol.own.state_log import NOT_CARRIED, ZOOKEEPER_IS_RIGHT, Step, WrittenValue
+from shim.coordinator import GroupCoordinator
+from shim.migration.deciding import decide
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.offsets.store import ABSENT, Partition, StoredOffset, StoreUnavailable
+from shim.runtime import Runtime
+
+
+class LogSide:
+    """Raises :class:`StoreUnavailable` while a group's partition is not served."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def offsets(self, group: str) -> dict[Partition, int]:
+        """What is durable, or on its way there: nothing is told of it that the log could still lose but what was not
+        answered."""
+        await self._runtime.settled(self._runtime.partition_of(group))
+        return self.offsets_now(group)
+
+    def offsets_now(self, group: str) -> dict[Partition, int]:
+        """Raises StoreUnavailable, also while the partition has not caught up with the cluster's transactions: nothing
+        is known of its offsets then, which is not that there are none."""
+        try:
+            found = own_offsets(self.coordinator(group), group)
+        except NotReadable as error:
+            raise StoreUnavailable(str(error)) from error
+        return {(at.topic, at.partition): each.offset for at, each in found.items() if each.offset >= 0}
+
+    async def carry(self, group: str, offsets: Mapping[Partition, int]) -> None:
+        """Commit what somebody has written to ZooKeeper directly; a negative offset stands for none."""
+        await self._decided(group, partial(_carry, group, offsets))
+
+    async def note(
+        self,
+        group: str,
+        written: Mapping[Partition, StoredOffset | None],
+        step: Step,
+        replaced: Mapping[Partition, int] | None = None,
+    ) -> None:
+        """What is about to be written to ZooKeeper, None for what is not there any more; with ``replaced``, what is
+        about to be carried from there, and what the log has of it."""
+        noted = _noted(written, step, replaced)
+        if noted:
+            await self._decided(group, partial(_write_ahead, group, noted))
+
+    def coordinator(self, group: str) -> GroupCoordinator:
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        if coordinator is None:
+            raise StoreUnavailable(f"the partition of group {group} is not loaded")
+        return coordinator
+
+    async def _decided(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Any]) -> None:
+        answer = await decide(self._runtime, group, operation)
+        if isinstance(answer, ErrorCode):
+            raise StoreUnavailable(f"group {group}: the log answers {answer.name}")
+
+
+def _noted(
+    written: Mapping[Partition, StoredOffset | None], step: Step, replaced: Mapping[Partition, int] | None
+) -> dict[Partition, WrittenValue | None]:
+    """Where ZooKeeper is right nothing has to be known of what was written there."""
+    if step in ZOOKEEPER_IS_RIGHT:
+        return {}
+    return {
+        at: None
+        if each is None
+        else WrittenValue(
+            each.offset,
+            ABSENT if each.version is None else each.version,
+            NOT_CARRIED if replaced is None else replaced.get(at, -1),
+        )
+        for at, each in written.items()
+    }
+
+
+def _carry(group: str, offsets: Mapping[Partition, int], coordinator: GroupCoordinator, now: int, asker: object) -> Any:
+    return coordinator.carry(now, group, offsets, asker)
+
+
+def _write_ahead(
+    group: str,
+    written: Mapping[Partition, WrittenValue | None],
+    coordinator: GroupCoordinator,
+    now: int,
+    asker: object,
+) -> Any:
+    return coordinator.write_ahead(now, group, written, asker)

@@ -1,0 +1,178 @@
+"""One turn of a group's outbox: what others have written to ZooKeeper is carried into the log, and what the log has is
+written there, until both have the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from protocol.own.state_log import Step
+from shim.migration.dual.judging import Verdict, Znodes, is_newer, next_version
+from shim.migration.dual.log_side import LogSide
+from shim.offsets.store import (
+    ABSENT,
+    GroupInUse,
+    OffsetStore,
+    Partition,
+    StoreConflict,
+    StoredOffset,
+    StoreError,
+    StoreUnavailable,
+)
+from shim.offsets.zookeeper.watching import OffsetsWatch
+
+log = logging.getLogger(__name__)
+
+_READ_SECONDS: Final = 15.0
+_ROUNDS: Final = 5
+"""Of writing beside somebody who writes at the same time."""
+
+
+class Followed:
+    """What is known of a group's znodes. ``seen``: what was told of them since they were last looked at."""
+
+    __slots__ = ("read_anew", "seen", "znodes")
+
+    def __init__(self, znodes: Znodes, *, read_anew: bool) -> None:
+        self.znodes = znodes
+        self.seen: dict[Partition, StoredOffset] = {}
+        self.read_anew = read_anew
+
+
+class Turn:
+    """For the event loop. ``watch``: has the group among those that it watches."""
+
+    def __init__(self, log_side: LogSide, store: OffsetStore, watch: OffsetsWatch) -> None:
+        self._log = log_side
+        self._store = store
+        self._watch = watch
+
+    async def take(self, group: str, its: Followed, step: Step) -> None:
+        """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
+        try:
+            await self._read(group, its)
+            for _ in range(_ROUNDS):
+                await self._carry(group, its, step)
+                if await self._wrote(group, its, step):
+                    return
+        except StoreError:
+            its.read_anew = True
+            raise
+        except ValueError as error:  # of a name that cannot be there
+            its.read_anew = True
+            raise StoreError(f"group {group}: {error}") from error
+        raise StoreUnavailable(f"group {group}: somebody else writes its offsets all the time")
+
+    async def _read(self, group: str, its: Followed) -> None:
+        if its.read_anew:
+            its.read_anew = False
+            its.seen = {}
+            found = await self._store.fetch(group)
+            # What was told since is as new, or newer.
+            its.seen = {**found, **{at: there for at, there in its.seen.items() if is_newer(there, found.get(at))}}
+            for at in [*its.znodes.known.keys() - found.keys(), *its.znodes.attempted.keys() - found.keys()]:
+                its.znodes.gone(at)
+        elif not its.znodes.adopted or its.znodes.attempted:
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    await self._watch.known(group)
+            except TimeoutError:
+                raise StoreUnavailable(f"group {group}: ZooKeeper does not tell its offsets") from None
+            for at in its.znodes.attempted.keys() - its.seen.keys():
+                its.znodes.gone(at)
+        doubtful = {at for at, there in its.seen.items() if its.znodes.is_doubtful(at, there)}
+        if doubtful:
+            found = await self._store.fetch(group, {topic for topic, _ in doubtful})
+            for at in doubtful:
+                if at in found:
+                    its.seen[at] = found[at]
+                else:
+                    del its.seen[at]
+
+    async def _carry(self, group: str, its: Followed, step: Step) -> None:
+        own = await self._log.offsets(group)
+        seen, its.seen = its.seen, {}
+        judged = {at: its.znodes.judge(at, there, own.get(at)) for at, there in seen.items()}
+        carried = {at: seen[at] for at, verdict in judged.items() if verdict is Verdict.CARRY}
+        for at in (at for at, verdict in judged.items() if verdict is Verdict.OURS):
+            lost, newer = seen[at].offset, own.get(at, "nothing")
+            log.info("group %s: %s-%d: %s, written to ZooKeeper, gives way to %s, newer here", group, *at, lost, newer)
+        offsets: dict[Partition, int] = {}
+        if carried:
+            # Two logs, and a kill can come between them: so what is about to be carried is noted first.
+            await self._log.note(group, carried, step, replaced=own)
+            still = self._log.offsets_now(group)
+            offsets = {at: each.offset for at, each in carried.items() if still.get(at) == own.get(at)}
+            await self._log.carry(group, offsets)
+            log.debug("group %s: %d offsets that were written to ZooKeeper directly", group, len(carried))
+        for at, there in seen.items():
+            its.znodes.stands(at, there)
+            if at in carried and at in offsets:
+                its.znodes.agree(at, there.offset if there.offset >= 0 else None)
+        if not its.znodes.adopted:
+            for at in own.keys() - seen.keys():
+                its.znodes.agree(at, own[at])  # it was deleted, and is written again
+        its.znodes.adopted = True
+
+    async def _wrote(self, group: str, its: Followed, step: Step) -> bool:
+        """Whether ZooKeeper has now what the log has; not where somebody else has written since it was read. Then what
+        that is has been seen."""
+        own = await self._log.offsets(group)
+        gone = its.znodes.to_delete(own)
+        if gone:
+            await self._delete(group, its, gone, whole=not own)
+            await self._log.note(group, dict.fromkeys(gone), step)
+        due = its.znodes.to_write(own)
+        its.znodes.agree_on_none(own)
+        if not due:
+            return True
+        written = {at: StoredOffset(each.offset, next_version(each.version)) for at, each in due.items()}
+        await self._log.note(group, written, step)
+        its.znodes.attempted.update(written)
+        try:
+            versions = await self._store.commit(group, due)
+        except StoreConflict as conflict:
+            self._stand(its, due, conflict.written)
+            for at in due.keys() - conflict.written.keys():
+                its.znodes.attempted.pop(at, None)  # none of them was written
+            for at, moved in conflict.moved.items():
+                if moved.version == ABSENT:
+                    its.znodes.gone(at)
+                elif moved.offset is None:
+                    its.znodes.stands(at, StoredOffset(-1, moved.version))  # no offset: it is written over
+                else:
+                    its.seen[at] = StoredOffset(moved.offset, moved.version)
+            return False
+        except StoreError as error:
+            self._stand(its, due, error.written)
+            raise
+        self._stand(its, due, versions)
+        return True
+
+    def _stand(self, its: Followed, due: Mapping[Partition, StoredOffset], versions: Mapping[Partition, int]) -> None:
+        for at, version in versions.items():
+            its.znodes.stands(at, StoredOffset(due[at].offset, version))
+            its.znodes.agree(at, due[at].offset)
+
+    async def _delete(self, group: str, its: Followed, gone: list[Partition], *, whole: bool) -> None:
+        deleted = whole and group not in self._log.coordinator(group).group_ids()
+        try:
+            if not deleted and await self._store.members(group):
+                raise GroupInUse(f"group {group!r} has consumers in ZooKeeper")
+            versions = {at: its.znodes.known[at].version for at in gone}
+            await self._store.delete(
+                group,
+                None if deleted else gone,
+                {at: version for at, version in versions.items() if version is not None},
+            )
+        except GroupInUse:
+            # Consumers have come since it was asked whether there are any. They stay, and what stands there is theirs.
+            its.znodes = Znodes()
+            its.read_anew = True
+            raise
+        for at in gone:
+            its.znodes.gone(at)
+            its.znodes.agree(at, None)
+            its.znodes.deleted.add(at)

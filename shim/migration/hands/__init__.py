@@ -1,0 +1,1 @@
+"""In whose hands each group is, and how it comes into others."""

@@ -1,0 +1,157 @@
+"""A group that is about to be changed: nobody else changes it, and while it matters nobody decides about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.own.state_log import Hands, Step
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator
+from shim.migration.deciding import decide
+from shim.migration.hands.gathering import Gathering
+from shim.migration.hands.placements import Placement, Placements, Whose
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.migration.words import Refused
+from shim.offsets.cluster.groups import ClusterGroups, Committed
+from shim.offsets.store import StoreError
+from shim.runtime import Runtime
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_RELEASED_WITHIN_S: Final = 2.0
+_LOOK_S: Final = 0.1
+_REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+
+
+class Changing:
+    """What every change of a group goes through. For the event loop."""
+
+    def __init__(
+        self, runtime: Runtime, cluster_groups: ClusterGroups, placements: Placements, settings: Settings
+    ) -> None:
+        self._runtime = runtime
+        self._cluster_groups = cluster_groups
+        self._placements = placements
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._timeout_s = settings.group_handover_timeout_ms / 1000
+
+    @asynccontextmanager
+    async def group(self, group: str, whose: Collection[Whose], otherwise: str) -> AsyncIterator[Placement]:
+        """Nobody else changes it meanwhile. What is in the way is raised as Refused; at the end its members go on."""
+        placement = self._placements.open(group)
+        if placement.taken:
+            raise Refused(f"group {group} is changing hands already")
+        if self._placements.of(group) not in whose:
+            self._placements.close(group)
+            raise Refused(f"group {group} {otherwise}")
+        placement.taken = True
+        try:
+            yield placement
+        except UpstreamError as error:
+            self._cluster_groups.forget(group)
+            raise Refused(f"group {group}: {error}") from error
+        except StoreError as error:
+            raise Refused(str(error) if group in str(error) else f"group {group}: {error}") from error
+        except TimeoutError:
+            raise Refused(f"group {group}: not all of its members were there within {self._timeout_s:g} s") from None
+        finally:
+            # Whoever asked for it may go away, or be told that the log does not answer: the group is nobody's until it
+            # is certain whose it is, by what is on disk.
+            releasing = asyncio.get_running_loop().create_task(self._release(group, placement))
+            self._releasing.add(releasing)
+            releasing.add_done_callback(self._releasing.discard)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RELEASED_WITHIN_S):
+                    await asyncio.shield(releasing)
+
+    async def _release(self, group: str, placement: Placement) -> None:
+        await self._placements.certain(group)
+        gathering, placement.gathering = placement.gathering, None
+        self._placements.change(group, placement, changing=False)
+        placement.taken = False
+        if gathering is not None:
+            gathering.over.set()
+        self._placements.close(group)
+
+    async def at_rest(
+        self, describe: Callable[[], Awaitable[DescribedGroup]], described: DescribedGroup
+    ) -> DescribedGroup:
+        """The group when it is not in the middle of a rebalance: members who wait for others to join would wait for
+        those that are held."""
+        async with asyncio.timeout(self._timeout_s):
+            while described.group_state in _REBALANCING:
+                await asyncio.sleep(_LOOK_S)  # the cluster tells nobody
+                described = await describe()
+        return described
+
+    async def gathered(
+        self, group: str, placement: Placement, members: Sequence[DescribedGroupMember]
+    ) -> Mapping[str, JoinGroupRequest]:
+        """What each of them has sent to join: they are all here."""
+        if not members:
+            return {}
+        placement.gathering = gathering = Gathering({each.member_id: each.group_instance_id for each in members})
+        log.info("group %s changes hands: its %d members are told to join again", group, len(members))
+        async with asyncio.timeout(self._timeout_s):
+            await gathering.complete.wait()
+        return gathering.here
+
+    async def quiet(self, group: str, placement: Placement) -> None:
+        """From here on nobody is answered; what was on its way to the cluster has been."""
+        self._placements.change(group, placement, changing=True)
+        async with asyncio.timeout(self._timeout_s):
+            await placement.idle.wait()
+
+    async def take_in_hand(
+        self, group: str, hands: Hands, cause: str, step: Step = Step.KAFKA, *, from_zookeeper: bool
+    ) -> None:
+        await self.done(group, partial(_take_in_hand, group, hands, cause, step, from_zookeeper))
+
+    async def done(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Any]) -> None:
+        """Have it decided, and durable. Raises Refused."""
+        answer = await decide(self._runtime, group, operation)
+        if isinstance(answer, ErrorCode):
+            raise Refused(f"group {group}: the log answers {answer.name}")
+        if not answer.done:
+            raise Refused(f"group {group} has come into other hands, or into a transaction, meanwhile")
+
+    def coordinator(self, group: str) -> GroupCoordinator:
+        """Raises Refused while there is none."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        if coordinator is None:
+            raise Refused(f"the partition of group {group} is not loaded")
+        return coordinator
+
+    async def own_offsets(self, group: str) -> Committed:
+        """Those of the log, which are durable. Raises Refused."""
+        await self._runtime.settled(self._runtime.partition_of(group))
+        try:
+            return own_offsets(self.coordinator(group), group)
+        except NotReadable as error:
+            raise Refused(str(error)) from error
+
+    async def cluster_offsets(self, group: str) -> Committed:
+        """Those of the cluster's own. Raises UpstreamError."""
+        return (await self._cluster_groups.offsets_of([group]))[group]
+
+
+def _take_in_hand(
+    group: str,
+    hands: Hands,
+    cause: str,
+    step: Step,
+    from_zookeeper: bool,
+    coordinator: GroupCoordinator,
+    now: int,
+    asker: Any,
+) -> Any:
+    return coordinator.take_in_hand(now, group, hands, cause, asker, step, from_zookeeper=from_zookeeper)

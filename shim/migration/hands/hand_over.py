@@ -1,0 +1,193 @@
+"""Groups change hands: taken over from the cluster's own coordinator, and given back to it, with all their offsets.
+
+Never two coordinators at a time. While a group changes hands nobody is answered (COORDINATOR_LOAD_IN_PROGRESS); its
+members, if it has any, are gathered first: told of a rebalance, as they are used to, and held where they would join.
+What goes wrong on the way leaves the group in the hands that it was in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.messages.join_group import JoinGroupRequest
+from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
+from protocol.own.state_log import Hands, Step
+from shim.migration.compared import differences_to_cluster, differing, refused
+from shim.migration.hands.changing import Changing
+from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.mirror.mirror import Mirror
+from shim.migration.strangers import named
+from shim.migration.words import Refused
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_SEEN_WITHIN_S: Final = 60.0
+"""A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
+_STABLE: Final = "Stable"
+
+
+class HandOver:
+    """For the event loop."""
+
+    def __init__(
+        self,
+        changing: Changing,
+        cluster_groups: ClusterGroups,
+        placements: Placements,
+        mirror: Mirror,
+        followed: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """``followed``: as for :class:`Placements`."""
+        self._changing = changing
+        self._cluster_groups = cluster_groups
+        self._placements = placements
+        self._mirror = mirror
+        self._followed = followed
+
+    def hindrance(self, group: str, described: DescribedGroup) -> str:
+        """What is in the way of a take-over; "" for nothing."""
+        if self._placements.of(group) in SERVED:
+            return "it is served by the shim already"
+        strangers = [each for each in described.members if not self.is_here(group, each.member_id)]
+        if strangers:
+            return f"{len(strangers)} of its members do not come through this shim: {named(strangers)}"
+        return ""
+
+    def is_here(self, group: str, member_id: str) -> bool:
+        return self._placements.seen(group, member_id, _SEEN_WITHIN_S) is not None
+
+    # -- taking over
+
+    async def take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool = False) -> None:
+        """With the offsets and members that it has in the cluster. Raises Refused."""
+        async with self._changing.group(group, (Whose.PASSED_THROUGH,), "is served by the shim already") as placement:
+            described = await self._cluster_groups.described(group)
+            if hindrance := self.hindrance(group, described):
+                raise Refused(f"group {group}: {hindrance}")
+            described = await self._changing.at_rest(lambda: self._cluster_groups.described(group), described)
+            if hindrance := self.hindrance(group, described):
+                raise Refused(f"group {group}: {hindrance}")
+            gathered = await self._changing.gathered(group, placement, described.members)
+            await self._changing.quiet(group, placement)
+            # Whoever has come meanwhile, not through the shim, would go on at the cluster.
+            now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
+            if strangers := now_there - gathered.keys():
+                raise Refused(f"group {group}: {len(strangers)} members have come to it in the cluster meanwhile")
+            await self._cluster_groups.transactions_ended(group)
+            offsets = await self._changing.cluster_offsets(group)
+            members = self._members(group, described, gathered)
+            await self._adopt(group, offsets, members)
+            if not await self._followed(group):
+                raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
+            if wrong := differing(await self._changing.cluster_offsets(group), offsets):
+                raise Refused(f"group {group}: {len(wrong)} offsets change in the cluster meanwhile, as of {wrong[0]}")
+            await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
+            log.info("group %s is served from now on: %d offsets adopted (%s)", group, len(offsets), cause)
+            await self._leave(group, described.members)
+
+    async def _adopt(self, group: str, offsets: Committed, members: GroupMetadataValue | None) -> None:
+        records = [
+            (
+                OffsetCommitKey(group, at.topic, at.partition),
+                OffsetCommitValue(its.offset, its.leader_epoch, its.metadata, its.commit_timestamp),
+            )
+            for at, its in offsets.items()
+        ]
+        await self._changing.done(
+            group, lambda coordinator, now, asker: coordinator.adopt(now, group, records, members, asker)
+        )
+        if wrong := differing(await self._changing.own_offsets(group), offsets):
+            raise Refused(f"group {group}: {len(wrong)} offsets are not what they are in the cluster, as of {wrong[0]}")
+
+    async def _leave(self, group: str, members: Sequence[DescribedGroupMember]) -> None:
+        """They are not at the cluster's coordinator any more, which would find that out when their sessions end."""
+        if members:
+            try:
+                await self._cluster_groups.leave(group, members)
+            except UpstreamError as error:
+                log.info("the members that group %s had in the cluster stay there until they expire: %s", group, error)
+
+    def _members(
+        self, group: str, described: DescribedGroup, gathered: Mapping[str, JoinGroupRequest]
+    ) -> GroupMetadataValue | None:
+        """The group's record, by which its members are known when they join; None where that cannot be told: then they
+        are told that they are not known, and join as new ones."""
+        seen = [self._placements.seen(group, member_id, _SEEN_WITHIN_S) for member_id in gathered]
+        generation = max((each.generation for each in seen if each is not None), default=-1)
+        members = [each for each in described.members if each.member_id in gathered]
+        if not members or generation < 0 or described.group_state != _STABLE:
+            return None
+        return GroupMetadataValue(
+            described.protocol_type,
+            generation,
+            described.protocol_data,
+            members[0].member_id,
+            members=tuple(_member(each, gathered[each.member_id]) for each in members),
+        )
+
+    # -- giving back
+
+    async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> None:
+        """To the cluster's own coordinator, with the offsets that it has here. Raises Refused."""
+        async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
+            in_cluster = await self._cluster_groups.described(group)
+            if in_cluster.group_state not in NOBODY:
+                count = len(in_cluster.members)
+                raise Refused(
+                    f"group {group} has {count} members in the cluster, past the shim: they would go on there"
+                )
+            own = await self._changing.at_rest(lambda: self._own_description(group), await self._own_description(group))
+            await self._changing.gathered(group, placement, own.members)
+            await self._changing.quiet(group, placement)
+            if self._changing.coordinator(group).has_pending(group):
+                raise Refused(f"group {group}: a transaction with offsets of it has not ended yet, try again")
+            offsets = await self._changing.own_offsets(group)
+            dual = self._changing.coordinator(group).step_of(group) is Step.UPSTREAM_DUAL
+            if dual:
+                await self._mirror.fed(group)
+            async with self._mirror.alone(group):
+                there = await self._changing.cluster_offsets(group) if dual else {}
+                if dual and (wrong := differences_to_cluster(offsets, there)):
+                    raise refused(group, wrong, "the cluster was written past the shim")
+                await self._write_to_cluster(group, offsets)
+                await self._changing.take_in_hand(group, Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
+                self._mirror.forget(group)
+            log.info("group %s is passed through from now on: %d offsets given back (%s)", group, len(offsets), cause)
+            await self._changing.done(group, lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
+
+    async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
+        present = await self._changing.cluster_offsets(group)
+        problems = await self._cluster_groups.commit(group, offsets)
+        if stale := sorted(present.keys() - offsets.keys()):
+            problems += await self._cluster_groups.delete(group, stale)
+        if problems:
+            raise Refused(
+                f"group {group}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
+            )
+        found = await self._changing.cluster_offsets(group)
+        if wrong := differing(found, offsets):
+            raise Refused(
+                f"group {group}: the cluster has {len(wrong)} offsets that it was not given, as of {wrong[0]}"
+            )
+
+    async def _own_description(self, group: str) -> DescribedGroup:
+        return self._changing.coordinator(group).own_description(group)
+
+
+def _member(described: DescribedGroupMember, joining: JoinGroupRequest) -> MemberMetadata:
+    session_ms = joining.session_timeout_ms
+    return MemberMetadata(
+        described.member_id,
+        described.group_instance_id,
+        described.client_id,
+        described.client_host,
+        joining.rebalance_timeout_ms if joining.rebalance_timeout_ms > 0 else session_ms,
+        session_ms,
+        described.member_metadata,
+        described.member_assignment,
+    )

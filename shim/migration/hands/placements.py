@@ -1,0 +1,271 @@
+"""In whose hands each group is, as requests need to know it, and how that is found out of one that is asked for first.
+
+A group that the cluster knows, with members or with offsets, is passed through to the cluster's own coordinator, until
+somebody has the shim take it over (:mod:`shim.migration.migration`). One that nobody knows is served by the shim,
+unless ``group.new.served`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.own.state_log import Hands, Step
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator, Outcome
+from shim.logged_once import LoggedOnce
+from shim.migration.deciding import decide
+from shim.migration.hands.gathering import Gathering
+from shim.migration.stores import Stores
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups
+from shim.offsets.store import StoreError
+from shim.runtime import Runtime
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_LOOKED_FOR_AT_ONCE: Final = 4
+_SEEN_MOST: Final = 100_000
+"""Members of groups that are passed through, of which it is known when they were last heard of."""
+
+
+class Whose(Enum):
+    """``SERVED_AND_ELSEWHERE``: the shim serves it, and another place has a say in its offsets, too
+    (:mod:`shim.migration.stores`). ``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the
+    moment."""
+
+    SERVED = auto()
+    SERVED_AND_ELSEWHERE = auto()
+    PASSED_THROUGH = auto()
+    UNKNOWN = auto()
+    CHANGING = auto()
+
+
+SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_AND_ELSEWHERE})
+
+_WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
+
+
+class Seen(NamedTuple):
+    """Of a member of a group that is passed through. ``at``: seconds, of a clock that only runs forward."""
+
+    at: float
+    generation: int
+
+
+class Placement:
+    """What is under way with a group that is passed through, or changes hands."""
+
+    __slots__ = ("changing", "gathering", "idle", "in_flight", "taken")
+
+    def __init__(self) -> None:
+        self.taken = False
+        """Somebody is about to change its hands."""
+        self.changing = False
+        """It is in nobody's."""
+        self.gathering: Gathering | None = None
+        self.in_flight = 0
+        self.idle = asyncio.Event()
+        """Set while nothing that the shim has passed on may yet change an offset."""
+        self.idle.set()
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.taken or self.in_flight)
+
+
+class Placements:
+    """For the event loop."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        settings: Settings,
+        followed: Callable[[str], Awaitable[bool]],
+        stores: Stores,
+    ) -> None:
+        """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
+        restart either; False where that takes too long."""
+        self._runtime = runtime
+        self._cluster_groups = cluster_groups
+        self._stores = stores
+        self._new_served = settings.group_new_served
+        self._open: dict[str, Placement] = {}
+        self._seen: dict[tuple[str, str], Seen] = {}
+        self._finding: dict[tuple[str, bool], asyncio.Task[ErrorCode]] = {}
+        self._turns = asyncio.Semaphore(_LOOKED_FOR_AT_ONCE)
+        self._trouble = LoggedOnce(log)
+        self._followed = followed
+        self._reloaded: dict[int, asyncio.Event] = {}
+        runtime.watch(self._served)
+
+    def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        """The partition was read back, or is not served any more. What changes hands there does so still."""
+        if coordinator is None:
+            return
+        for group_id, placement in self._open.items():
+            if placement.changing and self._runtime.partition_of(group_id) == number:
+                coordinator.close_group(group_id, closed=True)
+        if (reloaded := self._reloaded.pop(number, None)) is not None:
+            reloaded.set()
+
+    # -- whose it is
+
+    def of(self, group_id: str) -> Whose:
+        """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        if coordinator is None:
+            return Whose.SERVED
+        if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
+            return Whose.CHANGING
+        if coordinator.is_elsewhere(group_id):
+            return Whose.SERVED_AND_ELSEWHERE
+        return _WHOSE[coordinator.hands_of(group_id)]
+
+    async def find_out(self, group_id: str, *, opening: bool = True) -> ErrorCode:
+        """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. Not
+        ``opening``: for somebody who makes no group, so that one that nobody knows stays UNKNOWN."""
+        task = self._finding.get((group_id, opening))
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._find_out(group_id, opening=opening))
+            self._finding[group_id, opening] = task
+            task.add_done_callback(lambda _: self._finding.pop((group_id, opening), None))
+        return await asyncio.shield(task)  # others may wait for it, too
+
+    async def _find_out(self, group_id: str, *, opening: bool) -> ErrorCode:
+        what = "whether the cluster knows a group cannot be found out"
+        in_zookeeper = 0
+        try:
+            async with self._turns:
+                known = await self._known_as(group_id)
+            if not known:  # not in a turn: one that hangs is no reason for others to wait
+                in_zookeeper = await self._stores.zookeeper_names(group_id)
+            if not known and not in_zookeeper and not opening:
+                return ErrorCode.NONE
+            if not known and not await self._followed(group_id):
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        except StoreError as error:
+            self._trouble.failed("whether ZooKeeper has offsets of a group cannot be found out", error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        except UpstreamError as error:
+            self._cluster_groups.forget(group_id)
+            self._trouble.failed(what, error)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._trouble.went_well(what)
+        step = Step.KAFKA
+        if known:
+            hands, cause = Hands.PASSED_THROUGH, f"the cluster has {known}"
+            if await self._is_in_zookeeper_too(group_id):
+                cause += "; ZooKeeper has offsets of it, too, which are not looked at"
+                log.warning("group %s is passed through: %s", group_id, cause)
+        elif in_zookeeper:
+            hands, cause = Hands.SERVED, "ZooKeeper has offsets or consumers of it"
+            step = Step.ZOOKEEPER
+        elif self._new_served:
+            hands, cause = Hands.SERVED, "the cluster did not know it"
+        else:
+            hands, cause = Hands.PASSED_THROUGH, "new groups are passed through (group.new.served=false)"
+        taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause, step))
+        return taken if isinstance(taken, ErrorCode) else ErrorCode.NONE
+
+    async def _is_in_zookeeper_too(self, group_id: str) -> bool:
+        try:
+            return bool(await self._stores.zookeeper_names(group_id))
+        except StoreError as error:  # it is the cluster's in any case
+            log.info("group %s: it is not known whether ZooKeeper has offsets of it, too: %s", group_id, error)
+            return False
+
+    async def _known_as(self, group_id: str) -> str:
+        """By what the cluster knows the group; "" where it does not."""
+        described = await self._cluster_groups.described(group_id)
+        if described.members or described.group_state not in NOBODY:
+            return f"members of it (it is {described.group_state})"
+        await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())
+        offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
+        return f"offsets of it, for {len(offsets)} partitions" if offsets else ""
+
+    async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
+        """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""
+        return await decide(self._runtime, group_id, operation)
+
+    def producers_in_transaction(self) -> set[int]:
+        """Those of transactions with offsets of groups that the shim serves."""
+        coordinators = filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions)))
+        return set().union(*(each.producers_in_transaction() for each in coordinators))
+
+    # -- what is passed on
+
+    def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
+        """Something that may change offsets of these groups is on its way to the cluster, until that is done."""
+        on_their_way = list(group_ids)
+        for group_id in on_their_way:
+            placement = self.open(group_id)
+            placement.in_flight += 1
+            placement.idle.clear()
+
+        def over(_: asyncio.Future[bytes]) -> None:
+            for group_id in on_their_way:
+                placement = self._open[group_id]
+                placement.in_flight -= 1
+                if not placement.in_flight:
+                    placement.idle.set()
+                self.close(group_id)
+
+        answered.add_done_callback(over)
+
+    def saw(self, group_id: str, member_id: str, generation: int) -> None:
+        """A request of a member has come here."""
+        if not member_id:
+            return
+        if len(self._seen) >= _SEEN_MOST:
+            self._seen.clear()
+        self._seen[group_id, member_id] = Seen(time.monotonic(), generation)
+
+    def seen(self, group_id: str, member_id: str, within_seconds: float) -> Seen | None:
+        found = self._seen.get((group_id, member_id))
+        return found if found is not None and time.monotonic() - found.at <= within_seconds else None
+
+    def gathering(self, group_id: str) -> Gathering | None:
+        """The one that is under way."""
+        placement = self._open.get(group_id)
+        return placement.gathering if placement is not None else None
+
+    def change(self, group_id: str, placement: Placement, *, changing: bool) -> None:
+        """From here on nobody decides about the group, or somebody does again."""
+        placement.changing = changing
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        if coordinator is not None:
+            coordinator.close_group(group_id, closed=changing)
+
+    async def certain(self, group_id: str) -> None:
+        """Wait until the last word on the group is durable, or has been read back from what is."""
+        number = self._runtime.partition_of(group_id)
+        await self._runtime.settled(number)
+        while self._runtime.coordinator(number) is None:
+            await self._reloaded.setdefault(number, asyncio.Event()).wait()
+
+    def open(self, group_id: str) -> Placement:
+        """To be given back with :meth:`close`."""
+        return self._open.setdefault(group_id, Placement())
+
+    def close(self, group_id: str) -> None:
+        placement = self._open.get(group_id)
+        if placement is not None and placement.is_over:
+            del self._open[group_id]
+
+
+def _take_in_hand(
+    group_id: str, hands: Hands, cause: str, step: Step, coordinator: GroupCoordinator, now: int, ticket: Any
+) -> Outcome:
+    found = coordinator.hands_of(group_id)
+    if found is not None:  # since it was asked for
+        hands, step = found, coordinator.step_of(group_id)
+    from_zookeeper = step is not Step.KAFKA
+    return coordinator.take_in_hand(now, group_id, hands, cause, ticket, step, from_zookeeper=from_zookeeper)

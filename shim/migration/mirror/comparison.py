@@ -1,0 +1,129 @@
+"""What the cluster has of the groups of a partition that was loaded: which of them it does not have as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from protocol.own.state_log import Hands
+from shim.coordinator import GroupCoordinator
+from shim.logged_once import LoggedOnce
+from shim.migration.compared import to_bring
+from shim.migration.mirror.last_written import Written
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.offsets.cluster.groups import ClusterGroups, Committed
+from shim.offsets.cluster.store import ClusterStore
+from shim.offsets.store import StoreError, StoreUnavailable
+from shim.runtime import Runtime
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_OFFSETS_AT_ONCE: Final = 5_000
+_GROUPS_AT_ONCE: Final = 500
+_AGAIN_SECONDS: Final = 1.0
+_TROUBLE: Final = "the offsets that were loaded cannot be compared to the cluster's own"
+
+
+class Comparison:
+    """One partition after the other, many groups a request. ``written`` takes what the cluster has; ``touched`` those
+    groups of which it is something else. ``waits``: whether the group has a turn, which finds out for itself.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        written: Written,
+        waits: Callable[[str], bool],
+        touched: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._runtime = runtime
+        self._cluster_groups = cluster_groups
+        self._cluster = ClusterStore(cluster_groups)
+        self._written = written
+        self._waits = waits
+        self._touched = touched
+        self._loaded: set[int] = set()
+        self._any = asyncio.Event()
+        self._trouble = LoggedOnce(log)
+
+    def served(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        """A partition begins to be served, or ends: :meth:`Runtime.watch`."""
+        if coordinator is None:
+            self._loaded.discard(number)
+        else:
+            self._loaded.add(number)
+            self._any.set()
+
+    async def run(self) -> None:
+        """Until cancelled. It may be begun again."""
+        if self._loaded:
+            self._any.set()
+        while True:
+            await self._any.wait()
+            self._any.clear()
+            try:
+                await self._compare_loaded()
+            except (UpstreamError, StoreUnavailable) as error:
+                self._trouble.failed(_TROUBLE, error)
+            else:
+                self._trouble.went_well(_TROUBLE)
+            if self._loaded:
+                await asyncio.sleep(_AGAIN_SECONDS)  # nobody tells when brokers are back, or a partition has caught up
+                self._any.set()
+
+    async def _compare_loaded(self) -> None:
+        """Those that cannot be read yet are left for the next time."""
+        listed = await self._cluster_groups.groups()
+        for number in sorted(self._loaded):
+            coordinator = self._runtime.coordinator(number)
+            if coordinator is None or coordinator.is_behind:
+                continue
+            await self._compare(coordinator, listed.keys())
+            if self._runtime.coordinator(number) is coordinator:
+                self._loaded.discard(number)
+
+    async def _compare(self, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
+        """``listed``: the groups that the cluster has."""
+        portion: dict[str, Committed] = {}
+        offsets = 0
+        for group in {*coordinator.hands(), *coordinator.group_ids()}:
+            if coordinator.hands_of(group) is not Hands.SERVED:
+                continue
+            try:
+                own = own_offsets(coordinator, group)
+            except NotReadable as error:
+                raise StoreUnavailable(str(error)) from error
+            known = self._written.get(group)
+            if known is not None:
+                if any(to_bring(own, known)):
+                    self._touched([group])
+            elif group in listed:
+                portion[group] = own
+                offsets += len(own)
+            elif own:
+                self._touched([group])
+            if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
+                await self._compare_portion(coordinator, portion)
+                portion, offsets = {}, 0
+            await asyncio.sleep(0)  # clients have their turns
+        await self._compare_portion(coordinator, portion)
+
+    async def _compare_portion(self, coordinator: GroupCoordinator, portion: dict[str, Committed]) -> None:
+        try:
+            found = await self._cluster.offsets_of(portion)
+        except StoreUnavailable:
+            raise
+        except StoreError:  # of one of them: each finds out for itself
+            self._touched(portion)
+            return
+        for group, own in portion.items():
+            if group in self._written or self._waits(group):
+                continue
+            if not coordinator.has_pending(group):
+                self._written.update(group, found[group], ())
+            if any(to_bring(own, found[group])):
+                self._touched([group])

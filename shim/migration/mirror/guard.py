@@ -1,0 +1,199 @@
+"""Looks for clients that talk to the brokers directly in groups that the shim serves: two coordinators, each of which
+gives the same partitions to somebody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, NamedTuple
+
+from protocol.own.state_log import Hands
+from shim.coordinator import GroupCoordinator, NotServed
+from shim.log.checkpoint import TopicPartition
+from shim.logged_once import LoggedOnce
+from shim.migration.mirror.alarms import Alarms
+from shim.migration.mirror.mirror import Mirror
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.migration.strangers import named
+from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.runtime import Runtime
+from shim.upstream.errors import UpstreamError
+
+log = logging.getLogger(__name__)
+
+_GROUPS_AT_ONCE: Final = 500
+_OFFSETS_AT_ONCE: Final = 10_000
+_QUIET_SECONDS: Final = 600.0
+_DESCRIBED: Final = 5
+"""The newest version of DescribeGroups to which a group that there is not is no error."""
+
+
+class _Seen(NamedTuple):
+    """Of a group, what nobody may have changed from before the cluster is asked until it has answered."""
+
+    stamp: int
+    own: Committed
+
+
+class Guard:
+    """For the event loop. Membership is looked for in all groups each time, commits in as many as are looked up at
+    once, one after the other: of those of which it is known what the mirror has written last.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        mirror: Mirror,
+        every_seconds: float = 10.0,
+        quiet_seconds: float = _QUIET_SECONDS,
+    ) -> None:
+        """``quiet_seconds``: an alarm about commits is over when none has been seen for so long."""
+        self._runtime = runtime
+        self._cluster_groups = cluster_groups
+        self._mirror = mirror
+        self._every_seconds = every_seconds
+        self._quiet_seconds = quiet_seconds
+        self._members = Alarms()
+        self._commits = Alarms()
+        self._queue: deque[str] = deque()
+        self._trouble = LoggedOnce(log)
+
+    @property
+    def alarms(self) -> Mapping[str, str]:
+        """By group, what was seen; gone when it is not so any more."""
+        return {group: self.alarm(group) for group in (*self._members.groups(), *self._commits.groups())}
+
+    def alarm(self, group: str) -> str:
+        """That of one group; "" where there is none."""
+        return "; ".join(filter(None, (self._members.line(group), self._commits.line(group))))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._every_seconds)
+
+    async def look(self) -> None:
+        """Once."""
+        groups = self._next()
+        await self._tried("who is in groups in the cluster cannot be found out", self._look_for_members, groups)
+        await self._tried("what is committed in the cluster cannot be found out", self._look_for_commits, groups)
+
+    async def _tried(
+        self, what: str, look: Callable[[Collection[str]], Awaitable[None]], groups: Collection[str]
+    ) -> None:
+        try:
+            await look(groups)
+        except UpstreamError as error:
+            for group in groups:
+                self._cluster_groups.forget(group)
+            self._trouble.failed(what, error)
+        else:
+            self._trouble.went_well(what)
+
+    def _next(self) -> list[str]:
+        if not self._queue:
+            self._queue.extend(self._mirror.written)
+        groups: list[str] = []
+        offsets = 0
+        while self._queue and len(groups) < _GROUPS_AT_ONCE and offsets < _OFFSETS_AT_ONCE:
+            groups.append(self._queue.popleft())
+            offsets += self._mirror.written.count(groups[-1])
+        return groups
+
+    def _coordinator(self, group: str) -> GroupCoordinator | None:
+        return self._runtime.coordinator(self._runtime.partition_of(group))
+
+    # -- members
+
+    async def _look_for_members(self, groups: Collection[str]) -> None:
+        """``groups``: those that are asked for where brokers do not list states (before Kafka 2.6)."""
+        listed = await self._cluster_groups.groups()
+        suspected = {group for group, each in listed.items() if each.state not in (*NOBODY, "")}
+        suspected.update(group for group in groups if group in listed and not listed[group].state)
+        suspected.update(self._mirror.contested, self._members.groups())
+        for group in sorted(suspected):
+            coordinator = self._coordinator(group)
+            if coordinator is None:
+                continue
+            if coordinator.hands_of(group) is not Hands.SERVED:
+                self._members.over(group)
+                continue
+            what = f"who is in group {group} in the cluster cannot be found out"
+            try:
+                await self._look_for_members_of(group)
+            except BrokerRefused as error:
+                self._trouble.failed(what, error)
+            else:
+                self._trouble.went_well(what)
+
+    async def _look_for_members_of(self, group: str) -> None:
+        described = await self._cluster_groups.described(group)
+        coordinator = self._coordinator(group)
+        if coordinator is None:
+            return
+        try:
+            here = {each.member_id for each in coordinator.describe_group(group, _DESCRIBED).members}
+        except NotServed:  # it changes hands
+            return
+        # Members that came with the group when it was taken over have their ids here, and may still expire there.
+        strangers = [each for each in described.members if each.member_id not in here]
+        if strangers and coordinator.hands_of(group) is Hands.SERVED:
+            count = f"{len(strangers)} member{'s' if strangers[1:] else ''}"
+            self._members.saw(group, f"it has {count} in the cluster, past the shim: {named(strangers)}")
+        else:
+            self._members.over(group)
+
+    # -- commits
+
+    async def _look_for_commits(self, groups: Collection[str]) -> None:
+        for group in self._commits.groups():
+            if self._commits.seen_seconds_ago(group) >= self._quiet_seconds or self._is_given_away(group):
+                self._commits.over(group)
+        before = {group: seen for group in groups if (seen := self._seen(group)) is not None}
+        found = await self._cluster_groups.offsets_of(list(before), stable=False)
+        for group, seen in before.items():
+            if self._seen(group) == seen:
+                self._judge(group, seen.own, found[group])
+
+    def _is_given_away(self, group: str) -> bool:
+        coordinator = self._coordinator(group)
+        return coordinator is not None and coordinator.hands_of(group) is not Hands.SERVED
+
+    def _seen(self, group: str) -> _Seen | None:
+        """None where nothing can be told from what the cluster has: something of the group is on its way there, or
+        comes into force there by itself."""
+        coordinator, stamp = self._coordinator(group), self._mirror.written.stamp(group)
+        if coordinator is None or stamp is None or coordinator.hands_of(group) is not Hands.SERVED:
+            return None
+        if self._mirror.waits(group) or coordinator.has_pending(group):
+            return None
+        try:
+            return _Seen(stamp, own_offsets(coordinator, group))
+        except NotReadable:
+            return None
+
+    def _judge(self, group: str, own: Committed, found: Committed) -> None:
+        """An offset that a transaction has put in force is in the cluster and in the log, and not written by the
+        mirror. One that is gone has expired there, where nobody seems to use it."""
+        written = self._mirror.written.get(group) or {}
+        strange = {
+            at: its.offset for at, its in found.items() if its.offset not in (_offset(written, at), _offset(own, at))
+        }
+        if strange:
+            at, offset = min(strange.items())
+            ours = _offset(written, at)
+            shown = f"{at} is {offset} in the cluster, the shim wrote {'none' if ours is None else ours}"
+            more = f" (and {len(strange) - 1} more)" if len(strange) > 1 else ""
+            self._commits.saw(group, f"somebody commits past the shim: {shown}{more}")
+        if strange or written.keys() - found.keys():
+            self._mirror.doubt(group)
+
+
+def _offset(offsets: Committed, at: TopicPartition) -> int | None:
+    return offsets[at].offset if at in offsets else None

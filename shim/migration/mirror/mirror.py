@@ -1,0 +1,200 @@
+"""The cluster's own offsets of groups that the shim serves, kept as they are in the log: without the shim each group
+goes on where it stood, and tools that read the cluster's `__consumer_offsets` are right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from protocol.own.state_log import Hands
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator
+from shim.migration.compared import to_bring
+from shim.migration.mirror.comparison import Comparison
+from shim.migration.mirror.last_written import Written
+from shim.migration.own_offsets import NotReadable, own_offsets
+from shim.offsets.cluster.groups import ClusterGroups, Committed
+from shim.offsets.cluster.store import ClusterStore
+from shim.offsets.outbox import Outbox
+from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
+from shim.runtime import Runtime
+
+_EVERY_SECONDS: Final = 1.0
+
+
+class Mirror:
+    """For the event loop. Of what is committed in a second the last is written, once it is durable in the log.
+
+    A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
+    has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
+    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written.
+
+    Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
+    before, and none comes after.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster_groups: ClusterGroups,
+        settings: Settings,
+        *,
+        every_seconds: float = _EVERY_SECONDS,
+    ) -> None:
+        """``cluster_groups``: need have no patience, as what fails is tried again here. ``every_seconds``: how often
+        those that were touched get a turn."""
+        self.written = Written()
+        """What it has written last, or found there."""
+        self.contested: set[str] = set()
+        """Groups that have members in the cluster, by the last turn of each: nothing can be written of them."""
+        self._runtime = runtime
+        self._cluster = ClusterStore(cluster_groups)
+        self._mirrors = settings.offsets_mirror_upstream
+        self._every_seconds = every_seconds
+        self._touched: dict[str, float] = {}
+        self._outbox = Outbox("the cluster's own offsets", self._feed)
+        self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched)
+        if self._mirrors:
+            runtime.watch(self._comparison.served)
+
+    def touched(self, groups: Iterable[str]) -> None:
+        """Their offsets have changed, or may have; groups that are not served may be among them."""
+        if self._mirrors:
+            now = time.monotonic()
+            for group in groups:
+                self._touched.setdefault(group, now)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether all groups that are served are kept up to date."""
+        return self._mirrors
+
+    async def fed(self, group: str) -> None:
+        """Wait until the cluster has what the log has by now, and have that done at once. Of a group that is not served
+        nothing is written. Raises :class:`StoreError`."""
+        self._give_turn(group)
+        await self._outbox.fed(group)
+
+    @asynccontextmanager
+    async def alone(self, group: str) -> AsyncIterator[None]:
+        """Nothing of the group is on its way to the cluster, or is sent, meanwhile."""
+        async with self._outbox.alone(group):
+            yield
+
+    def lag_seconds(self, group: str) -> float | None:
+        """Since when the oldest change that the cluster does not have waits; None where it has all."""
+        touched, turn = self._touched.get(group), self._outbox.lag_seconds(group)
+        return turn if touched is None else max(turn or 0.0, time.monotonic() - touched)
+
+    def why(self, group: str) -> str:
+        """What the last turn of the group has failed of; "" where it has not."""
+        return self._outbox.why(group)
+
+    @property
+    def lagging(self) -> int:
+        """Groups whose turn has come, and which the cluster does not have as they are."""
+        return self._outbox.lagging
+
+    def waits(self, group: str) -> bool:
+        """Whether a turn is under way, or is to be repeated."""
+        return self._outbox.lag_seconds(group) is not None
+
+    def doubt(self, group: str) -> None:
+        """Somebody else has written: what is there is to be compared, and put right."""
+        self.written.forget(group)
+        self.touched([group])
+
+    def forget(self, group: str) -> None:
+        """It is not the shim's any more."""
+        self._touched.pop(group, None)
+        self.written.forget(group)
+        self.contested.discard(group)
+        self._outbox.forget(group)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._comparison.run(), name="comparing with the cluster's own offsets")
+            while True:
+                for group in list(self._touched):
+                    self._give_turn(group)
+                await asyncio.sleep(self._every_seconds)
+
+    async def drained(self) -> None:
+        """Give turns to all that were touched by now, and wait for them; each is tried once."""
+        for group in list(self._touched):
+            self._give_turn(group)
+        await self._outbox.drained()
+
+    def close(self) -> None:
+        self._outbox.close()
+
+    # -- a turn
+
+    def _give_turn(self, group: str) -> None:
+        since = self._touched.pop(group, None)
+        if since is not None:
+            self._outbox.touch(group, since)
+
+    async def _feed(self, group: str) -> None:
+        number = self._runtime.partition_of(group)
+        coordinator = self._runtime.coordinator(number)
+        if coordinator is None:
+            raise StoreUnavailable(f"group {group}: its partition is not loaded")
+        if coordinator.hands_of(group) is not Hands.SERVED:
+            self.written.forget(group)
+            self.contested.discard(group)
+            return
+        try:
+            own = own_offsets(coordinator, group)
+        except NotReadable as error:
+            raise StoreUnavailable(str(error)) from error
+        with self._remembering(coordinator, group):
+            await self._runtime.settled(number)
+            if self._runtime.coordinator(number) is not coordinator:
+                raise StoreUnavailable(f"group {group}: its partition is read back, what was decided last may be lost")
+            await self._bring(coordinator, group, own)
+
+    @contextmanager
+    def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[None]:
+        """What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
+        force there by themselves, or lose to what is written meanwhile."""
+        if coordinator.has_pending(group):
+            self.written.forget(group)
+        try:
+            yield
+        except BaseException as error:  # broken off, too
+            self.written.forget(group)
+            if isinstance(error, GroupInUse):
+                self.contested.add(group)
+            elif isinstance(error, StoreError):
+                self.contested.discard(group)
+            raise
+        self.contested.discard(group)
+        if coordinator.has_pending(group):
+            self.written.forget(group)
+
+    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed) -> None:
+        there = self.written.get(group)
+        if there is None:
+            there = (await self._cluster.offsets_of({group: own}))[group]
+        changed, gone = to_bring(own, there)
+        if changed and self._is_served(coordinator, group):
+            await self._cluster.commit(group, changed)
+        if gone and self._is_served(coordinator, group):
+            await self._cluster.delete(group, gone)
+        if not self._is_served(coordinator, group):
+            self.written.forget(group)
+        elif group in self.written:
+            self.written.update(group, changed, gone)
+        else:
+            self.written.update(group, own, ())
+
+    def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
+        """Asked before each write: the cluster's coordinator may have it by now."""
+        current = self._runtime.coordinator(self._runtime.partition_of(group))
+        return current is coordinator and coordinator.hands_of(group) is Hands.SERVED

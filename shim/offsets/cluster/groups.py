@@ -1,0 +1,367 @@
+"""Groups and offsets of the cluster's own, through the APIs that every consumer uses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from enum import Enum, auto
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    consumer_group_describe,
+    describe_acls,
+    describe_groups,
+    describe_producers,
+    find_coordinator,
+    leave_group,
+    list_groups,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from protocol.partition import partition_for
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster.asking import (
+    PASSES_BY_ITSELF,
+    PATIENCE_SECONDS,
+    BrokerRefused,
+    Brokers,
+    raise_for,
+    until_ready,
+)
+from shim.upstream import NO_ACLS
+from shim.upstream.errors import UpstreamError
+
+Committed = dict[TopicPartition, CommittedOffset]
+"""The offsets of one group."""
+
+DEAD: Final = "Dead"
+CONSUMER_GROUP: Final = "consumer protocol"
+NOBODY: Final = ("Empty", DEAD)
+"""States of groups that nobody is in."""
+
+_GROUPS_A_REQUEST: Final = 50
+_PARTITIONS_A_REQUEST: Final = 1000
+
+# Newer versions name topics by id.
+_NEWEST_OFFSET_FETCH: Final = 9
+_NEWEST_OFFSET_COMMIT: Final = 9
+_NEWEST_FIND: Final = 6
+_MANY_GROUPS_SINCE: Final = 8
+_STABLE_SINCE: Final = 7
+_LEADER_EPOCHS_SINCE: Final = 6
+_LOOK_S: Final = 0.05
+_OFFSETS_TOPIC: Final = "__consumer_offsets"
+_MANY_KEYS_SINCE: Final = 4
+# Newer ones call a group that there is not an error.
+_NEWEST_DESCRIBE: Final = 5
+
+# Or the brokers have that protocol switched off; or the group is that of the empty name, which may have offsets.
+_NO_CONSUMER_GROUP: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_GROUP_ID)
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class LiveGroup(NamedTuple):
+    """A group as its coordinator lists it; ``state`` is "" from brokers before 2.6, ``type`` from those before 3.8."""
+
+    group: str
+    state: str
+    type: str
+
+
+class RefusedPartition(NamedTuple):
+    """What a broker has refused of a commit or a deletion; as text a line for an operator."""
+
+    group: str
+    at: TopicPartition
+    code: int
+
+    def __str__(self) -> str:
+        return str(BrokerRefused(self.code, f"group {self.group} {self.at}"))
+
+
+class Shown(Enum):
+    """How much a cluster shows to the one who asks."""
+
+    ALL = auto()
+    """It has no authorizer."""
+    ALL_GROUPS = auto()
+    """Of their offsets those of topics that he may describe: others are left out without a word."""
+    SOME_GROUPS = auto()
+    """Those that he may describe; and of their offsets the same."""
+
+
+class ClusterGroups:
+    """The groups of one cluster. Everything raises UpstreamError."""
+
+    def __init__(self, brokers: Brokers, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """``patience_seconds``: how long what passes by itself, at the brokers, is waited for."""
+        self._brokers = brokers
+        self._patience_seconds = patience_seconds
+        self._coordinators: dict[str, int] = {}
+        self._partition_count: int | None = None
+
+    def forget(self, group: str) -> None:
+        """Something about it has failed: another broker may coordinate it by now."""
+        self._coordinators.pop(group, None)
+
+    async def _until_ready(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        return await until_ready(ask, self._patience_seconds)
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    async def groups(self) -> dict[str, LiveGroup]:
+        """All groups but share groups, whose offsets are others; each broker lists those that it coordinates."""
+        found: dict[str, LiveGroup] = {}
+        for node_id in self._brokers.addresses:
+            answer = await self._until_ready(partial(self._listed, node_id))
+            for listed in answer:
+                if listed.group_type.lower() != "share":
+                    found[listed.group_id] = LiveGroup(listed.group_id, listed.group_state, listed.group_type)
+                    self._coordinators[listed.group_id] = node_id
+        return found
+
+    async def shown(self) -> Shown:
+        """As Describe on the cluster decides (KIP-11), which DescribeAcls needs, too."""
+        node_id = next(iter(self._brokers.addresses))
+        if not await self._brokers.offers(node_id, describe_acls.API):
+            return Shown.ALL_GROUPS  # before Kafka 0.11 those are listed for whom all may be shown, or nobody
+        answer = await self._brokers.ask(node_id, describe_acls.API, NO_ACLS)
+        if answer.error_code == ErrorCode.SECURITY_DISABLED:
+            return Shown.ALL
+        return Shown.ALL_GROUPS if answer.error_code == ErrorCode.NONE else Shown.SOME_GROUPS
+
+    async def _listed(self, node_id: int) -> tuple[list_groups.ListedGroup, ...]:
+        answer = await self._brokers.ask(node_id, list_groups.API, list_groups.ListGroupsRequest())
+        raise_for(answer.error_code, f"{self._brokers.addresses[node_id]}: ListGroups")
+        return answer.groups
+
+    async def state_of(self, group: str) -> str:
+        """One of ``NOBODY`` when nobody is in the group."""
+        return (await self.described(group)).group_state
+
+    async def described(self, group: str) -> describe_groups.DescribedGroup:
+        """State, protocol and members; the state of one that there is not is Dead. Of a consumer group (KIP-848) that
+        has members these and its state, and nothing else."""
+        try:
+            described = await self._until_ready(partial(self._described, group))
+        except UpstreamError:
+            self.forget(group)
+            raise
+        if described.group_state == DEAD and await self._brokers.offers(
+            await self._coordinator(group), consumer_group_describe.API
+        ):
+            members = await self._until_ready(partial(self._consumer_group, group))
+            if members:
+                return describe_groups.DescribedGroup(0, None, group, CONSUMER_GROUP, "consumer", "", members)
+        return described
+
+    async def _consumer_group(self, group: str) -> tuple[describe_groups.DescribedGroupMember, ...]:
+        request = consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
+        answer = await self._brokers.ask(await self._coordinator(group), consumer_group_describe.API, request)
+        (found,) = answer.groups
+        if found.error_code in _NO_CONSUMER_GROUP:
+            return ()
+        raise_for(found.error_code, f"group {group}")
+        return tuple(
+            describe_groups.DescribedGroupMember(
+                each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
+            )
+            for each in found.members
+        )
+
+    async def _described(self, group: str) -> describe_groups.DescribedGroup:
+        node_id = await self._coordinator(group)
+        request = describe_groups.DescribeGroupsRequest((group,))
+        version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)
+        answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
+        (described,) = answer.groups
+        raise_for(described.error_code, f"group {group}")
+        return described
+
+    async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
+        """Have these members leave, who have gone without a word (KIP-345)."""
+        identities = tuple(leave_group.MemberIdentity(each.member_id, each.group_instance_id) for each in members)
+        request = leave_group.LeaveGroupRequest(group, members=identities)
+        answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
+        raise_for(answer.error_code, f"group {group}")
+
+    async def transactions_ended(self, group: str, known: Collection[int] = ()) -> None:
+        """Wait until those that are open now, in the partition of the cluster's log that has the group, have ended:
+        what they have of the group no OffsetFetch tells. ``known``: producers of whose transactions it is known that
+        they have nothing of it. Raises UpstreamError where it takes too long.
+
+        Brokers before 2.8 cannot be asked.
+        """
+        node_id = await self._coordinator(group)
+        if not await self._brokers.offers(node_id, describe_producers.API):
+            return
+        if self._partition_count is None:
+            topic = metadata.MetadataRequestTopic(name=_OFFSETS_TOPIC)
+            request = metadata.MetadataRequest((topic,), allow_auto_topic_creation=False)
+            (found,) = (await self._brokers.ask(node_id, metadata.API, request)).topics
+            raise_for(found.error_code, f"topic {_OFFSETS_TOPIC}")
+            self._partition_count = len(found.partitions)
+        begun = {each for each in await self._open_transactions(group) if each[0] not in known}
+        deadline = time.monotonic() + self._patience_seconds
+        while begun & await self._open_transactions(group):
+            if time.monotonic() > deadline:
+                raise UpstreamError(f"group {group}: a transaction that may have offsets of it has not ended yet")
+            await asyncio.sleep(_LOOK_S)  # a broker tells nobody when it ends
+
+    async def _open_transactions(self, group: str) -> set[tuple[int, int]]:
+        """Of each the producer and where it begins."""
+        assert self._partition_count is not None
+        partition = partition_for(group, self._partition_count)
+        request = describe_producers.DescribeProducersRequest(
+            (describe_producers.TopicRequest(_OFFSETS_TOPIC, (partition,)),)
+        )
+        answer = await self._brokers.ask(await self._coordinator(group), describe_producers.API, request)
+        ((found,),) = (topic.partitions for topic in answer.topics)
+        if found.error_code:
+            self.forget(group)
+            raise_for(found.error_code, f"the transactions in {_OFFSETS_TOPIC}-{partition}")
+        return {
+            (each.producer_id, each.current_txn_start_offset)
+            for each in found.active_producers
+            if each.current_txn_start_offset >= 0
+        }
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
+        """Of each group all that it has committed; waits for transactions that are about to commit more, but for
+        ``stable=False``.
+
+        Brokers do not tell when an offset was committed, so that is now.
+        """
+        by_node: dict[int, list[str]] = {}
+        for group in groups:
+            by_node.setdefault(await self._coordinator(group), []).append(group)
+        found: dict[str, Committed] = {}
+        for node_id, its_groups in by_node.items():
+            version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
+            for some in _slices(its_groups, _GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
+                found |= await self._until_ready(partial(self._fetch, node_id, version, some, stable))
+        return found
+
+    async def _fetch(self, node_id: int, version: int, groups: Sequence[str], stable: bool) -> dict[str, Committed]:
+        if version < _MANY_GROUPS_SINCE:
+            stable = stable and version >= _STABLE_SINCE
+            request = offset_fetch.OffsetFetchRequest(groups[0], topics=None, require_stable=stable)
+            answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
+            return {groups[0]: _committed(groups[0], answer.error_code, answer.topics)}
+        wanted = tuple(offset_fetch.OffsetFetchRequestGroup(group, topics=None) for group in groups)
+        request = offset_fetch.OffsetFetchRequest(groups=wanted, require_stable=stable)
+        answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
+        return {each.group_id: _committed(each.group_id, each.error_code, each.topics) for each in answer.groups}
+
+    async def commit(self, group: str, offsets: Committed) -> list[str]:
+        """As somebody who is no member (generation -1), which a group without members lets in. Gives a line for each
+        partition that was refused."""
+        return [str(each) for each in await self.try_commit(group, offsets)]
+
+    async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
+        """As :meth:`commit`; gives the partitions that were refused."""
+        refused: list[RefusedPartition] = []
+        for some in _slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
+            topics = tuple(
+                offset_commit.OffsetCommitRequestTopic(topic, partitions=tuple(_to_commit(*each) for each in its))
+                for topic, its in groupby(some, key=lambda each: each[0].topic)
+            )
+            request = offset_commit.OffsetCommitRequest(group, topics=topics)
+            refused += await self._until_ready(partial(self._commit, request))
+        return refused
+
+    async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[RefusedPartition]:
+        node_id = await self._coordinator(request.group_id)
+        version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
+        answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
+        return _refused(
+            request.group_id, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
+        )
+
+    async def keeps_leader_epochs(self, group: str) -> bool:
+        """Whether :meth:`commit` can tell them (KIP-320, Kafka 2.1)."""
+        node_id = await self._coordinator(group)
+        newest = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
+        return newest >= _LEADER_EPOCHS_SINCE
+
+    async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[str]:
+        """Forget offsets; as :meth:`commit`."""
+        return [str(each) for each in await self.try_delete(group, partitions)]
+
+    async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
+        """As :meth:`delete`; gives the partitions that were refused."""
+        topics = tuple(
+            offset_delete.OffsetDeleteRequestTopic(
+                topic, tuple(offset_delete.OffsetDeleteRequestPartition(at.partition) for at in its)
+            )
+            for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
+        )
+        node_id = await self._coordinator(group)
+        answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
+        raise_for(answer.error_code, f"group {group}")
+        return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
+
+    async def _coordinator(self, group: str) -> int:
+        if group not in self._coordinators:
+            self._coordinators[group] = await self._until_ready(partial(self._find_coordinator, group))
+        return self._coordinators[group]
+
+    async def _find_coordinator(self, group: str) -> int:
+        if not self._brokers.addresses:
+            raise UpstreamError("no broker of the cluster is known")
+        node_id = next(iter(self._brokers.addresses))
+        version = await self._brokers.newest(node_id, find_coordinator.API, at_least=0, at_most=_NEWEST_FIND)
+        if version < _MANY_KEYS_SINCE:
+            answer = await self._brokers.ask(
+                node_id, find_coordinator.API, find_coordinator.FindCoordinatorRequest(group)
+            )
+            raise_for(answer.error_code, f"the coordinator of group {group}")
+            return answer.node_id
+        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=(group,))
+        (found,) = (await self._brokers.ask(node_id, find_coordinator.API, request)).coordinators
+        raise_for(found.error_code, f"the coordinator of group {group}")
+        return found.node_id
+
+
+def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:
+    raise_for(code, f"group {group}")
+    found: Committed = {}
+    now_ms = time.time_ns() // 1_000_000
+    for topic in topics:
+        for index, offset, leader_epoch, text, error, _ in topic.partitions:
+            raise_for(error, f"group {group}, {topic.name}-{index}")
+            if offset >= 0:
+                found[TopicPartition(topic.name, index)] = CommittedOffset(offset, leader_epoch, text or "", now_ms)
+    return found
+
+
+def _to_commit(at: TopicPartition, committed: CommittedOffset) -> offset_commit.OffsetCommitRequestPartition:
+    return offset_commit.OffsetCommitRequestPartition(
+        at.partition, committed.offset, committed.leader_epoch, committed_metadata=committed.metadata
+    )
+
+
+def _refused(group: str, answers: Iterator[tuple[str, int, int]]) -> list[RefusedPartition]:
+    """Raises BrokerRefused where all that can be done is to ask again."""
+    refused = [RefusedPartition(group, TopicPartition(topic, index), code) for topic, index, code in answers if code]
+    for each in refused:
+        if each.code in PASSES_BY_ITSELF:
+            raise BrokerRefused(each.code, f"group {group} {each.at}")
+    return refused
+
+
+def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

@@ -1,0 +1,95 @@
+"""The cluster's own offsets as a place that an outbox feeds: what brokers refuse, in the words of such places."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from protocol.errors import ErrorCode
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
+from shim.offsets.store import GroupInUse, StoreError, StoreRefused, StoreUnavailable
+from shim.upstream.errors import UpstreamError
+
+_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
+"""There is nothing left that could have the offset."""
+
+_KINDS: Final[Mapping[int, type[StoreError]]] = {
+    # Who has no membership may commit to a group, and delete of it, that nobody is in.
+    ErrorCode.UNKNOWN_MEMBER_ID: GroupInUse,
+    ErrorCode.ILLEGAL_GENERATION: GroupInUse,
+    ErrorCode.REBALANCE_IN_PROGRESS: GroupInUse,
+    ErrorCode.STALE_MEMBER_EPOCH: GroupInUse,
+    ErrorCode.NON_EMPTY_GROUP: GroupInUse,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: GroupInUse,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: StoreRefused,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: StoreRefused,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: StoreRefused,
+    ErrorCode.INVALID_GROUP_ID: StoreRefused,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: StoreRefused,
+}
+"""Whatever else is refused may not be the next time."""
+
+
+class ClusterStore:
+    """Raises StoreUnavailable, StoreRefused, and GroupInUse where the group has members in the cluster."""
+
+    def __init__(self, cluster_groups: ClusterGroups) -> None:
+        self._cluster_groups = cluster_groups
+
+    async def offsets_of(self, groups: Mapping[str, Committed]) -> dict[str, Committed]:
+        """Of each what the cluster has, what is pending of transactions left out. ``groups``: with the offsets that the
+        shim has, from which leader epochs are taken where the brokers keep none (before Kafka 2.1)."""
+        with self._told(groups):
+            found = await self._cluster_groups.offsets_of(list(groups), stable=False)
+            if not groups or await self._cluster_groups.keeps_leader_epochs(next(iter(groups))):
+                return found
+        return {group: _with_epochs(found[group], own) for group, own in groups.items()}
+
+    async def commit(self, group: str, offsets: Committed) -> None:
+        """What the cluster has no topic for any more is passed over. Of what was refused the others are committed."""
+        with self._told([group]):
+            refused = await self._cluster_groups.try_commit(group, offsets)
+        _raise_for(refused)
+
+    async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> None:
+        """As :meth:`commit`; the group itself goes there by itself when it has nothing left."""
+        try:
+            with self._told([group]):
+                refused = await self._cluster_groups.try_delete(group, partitions)
+        except _NothingThere:
+            return
+        _raise_for(refused)
+
+    @contextmanager
+    def _told(self, groups: Collection[str]) -> Iterator[None]:
+        try:
+            yield
+        except UpstreamError as error:
+            for group in groups:
+                self._cluster_groups.forget(group)
+            if not isinstance(error, BrokerRefused):
+                raise StoreUnavailable(str(error)) from error
+            if error.code in _GONE:
+                raise _NothingThere(str(error)) from error
+            if error.code in _KINDS:
+                raise _KINDS[error.code](str(error)) from error
+            # The same for all groups that a coordinator has, or is yet to have: one line in the log.
+            raise StoreUnavailable(f"brokers answer {ErrorCode.for_code(error.code).name}") from error
+
+
+class _NothingThere(StoreUnavailable):
+    """The cluster knows no such group."""
+
+
+def _raise_for(refused: Sequence[RefusedPartition]) -> None:
+    left = [each for each in refused if each.code not in _GONE]
+    if left:
+        more = f" (and {len(left) - 1} more)" if left[1:] else ""
+        raise _KINDS.get(left[0].code, StoreUnavailable)(f"{left[0]}{more}")
+
+
+def _with_epochs(found: Committed, own: Committed) -> Committed:
+    return {at: its._replace(leader_epoch=own[at].leader_epoch) if at in own else its for at, its in found.items()}

@@ -1,0 +1,1 @@
+"""ZooKeeper: a session for the event loop, and the offsets that old consumers keep there."""

@@ -1,0 +1,158 @@
+"""Offsets in ZooKeeper, where the consumers of Kafka 0.8 to 1.1 keep them (``offsets.storage=zookeeper``)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from compat import zookeeper as layout
+from shim.offsets.store import (
+    GroupOffsets,
+    LoadProgress,
+    Ownership,
+    Partition,
+    StoredOffset,
+    StoreUnreadable,
+)
+from shim.offsets.zookeeper.commit import commit
+from shim.offsets.zookeeper.deletion import delete_group, delete_offsets
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.in_store_words import in_store_words
+from shim.offsets.zookeeper.offset_znodes import OffsetZnode, offset_znode, stored
+
+_GROUPS_AT_ONCE: Final = 100
+
+
+class ZooKeeperOffsets:
+    """An :class:`shim.offsets.store.OffsetStore`. ``ensemble`` is started, and whoever did that closes it.
+
+    A version is the znode's: it counts what was written since the znode was created. Where somebody deletes a znode and
+    creates it anew, it begins at 0 again, and can be the one that is expected.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+
+    async def fetch(self, group: str, topics: Collection[str] | None = None) -> dict[Partition, StoredOffset]:
+        """All that was written before, by whomever; what is written meanwhile may be among it or not.
+
+        Raises :class:`StoreUnreadable` where one znode of these topics says no offset.
+        """
+        layout.group_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            if topics is None:
+                topics = await self._ensemble.children(layout.offsets_path(group))
+            (found,) = await self._read([(group, topics)])
+        for path, why in found.unreadable.items():
+            if why == layout.NO_PARTITION:
+                continue  # somebody keeps something else there
+            raise StoreUnreadable(f"{path}: {why}")
+        return dict(found.offsets)
+
+    async def partitions(self, group: str) -> list[Partition]:
+        """By the names of znodes. Raises :class:`StoreUnreadable` for one that is no partition's."""
+        layout.group_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            topics = await self._ensemble.children(layout.offsets_path(group))
+            names = await self._ensemble.children_many([layout.topic_path(group, topic) for topic in topics])
+        found: list[Partition] = []
+        for topic, children in zip(topics, names, strict=True):
+            chosen = layout.choose(children)
+            for name, why in chosen.strange.items():
+                if why == layout.NO_PARTITION:
+                    continue
+                raise StoreUnreadable(f"{layout.topic_path(group, topic)}/{name}: {why}")
+            found += [(topic, partition) for partition in chosen.names]
+        return found
+
+    async def commit(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> dict[Partition, int]:
+        """All or none, where ZooKeeper takes all of them in one request (some 6,000); where not, in as many as needed,
+        in the order given."""
+        return await commit(self._ensemble, group, offsets)
+
+    async def delete(
+        self,
+        group: str,
+        partitions: Collection[Partition] | None = None,
+        versions: Mapping[Partition, int] | None = None,
+    ) -> None:
+        """Topic and group go too where nothing is left in them. What is not of the old consumers stays, and what it
+        is in."""
+        if partitions is None:
+            await delete_group(self._ensemble, group)
+        else:
+            await delete_offsets(self._ensemble, group, partitions, versions or {})
+
+    async def members(self, group: str) -> list[str]:
+        """By the ids that they have there, as long as they live."""
+        with in_store_words():
+            await self._ensemble.sync()
+            return sorted(await self._ensemble.children(layout.ids_path(group)))
+
+    async def owned(self, group: str) -> dict[Partition, Ownership]:
+        """By what each consumer has claimed; a claim is the transaction that has created its znode."""
+        owners = layout.owners_path(group)
+        with in_store_words():
+            await self._ensemble.sync()
+            topics = await self._ensemble.children(owners)
+            names = await self._ensemble.children_many([f"{owners}/{topic}" for topic in topics])
+            named = [
+                ((topic, at.partition), f"{owners}/{topic}/{name}")
+                for topic, children in zip(topics, names, strict=True)
+                for name in children
+                if (at := layout.parse_partition(name)) is not None
+            ]
+            found = await self._ensemble.get_many([path for _, path in named])
+        return {
+            at: Ownership(layout.consumer_of(znode.data), znode.mzxid)
+            for (at, _), znode in zip(named, found, strict=True)
+            if znode is not None
+        }
+
+    async def groups(self) -> list[str]:
+        """Those without offsets among them."""
+        with in_store_words():
+            await self._ensemble.sync()
+            return sorted(await self._ensemble.children(layout.CONSUMERS))
+
+    async def load(
+        self, progress: Callable[[LoadProgress], None] | None = None
+    ) -> AsyncIterator[Sequence[GroupOffsets]]:
+        groups = await self.groups()
+        offsets = 0
+        for first in range(0, len(groups), _GROUPS_AT_ONCE):
+            portion = groups[first : first + _GROUPS_AT_ONCE]
+            with in_store_words():
+                topics = await self._ensemble.children_many([layout.offsets_path(group) for group in portion])
+                loaded = await self._read(list(zip(portion, topics, strict=True)))
+            offsets += sum(len(each.offsets) for each in loaded)
+            yield loaded
+            if progress is not None:
+                progress(LoadProgress(first + len(portion), len(groups), offsets))
+
+    async def close(self) -> None:
+        """Nothing is kept here."""
+
+    async def _read(self, groups: Sequence[tuple[str, Collection[str]]]) -> list[GroupOffsets]:
+        """The offsets of these topics of each group."""
+        wanted = [(group, topic) for group, topics in groups for topic in topics]
+        paths = [layout.topic_path(group, topic) for group, topic in wanted]
+        names = await self._ensemble.children_many(paths)
+        unreadable: dict[str, dict[str, str]] = {}
+        found_at: list[OffsetZnode] = []
+        for (group, topic), path, children in zip(wanted, paths, names, strict=True):
+            chosen = layout.choose(children)
+            found_at.extend(offset_znode(group, topic, name) for name in chosen.names.values())
+            for name, why in chosen.strange.items():
+                unreadable.setdefault(group, {})[f"{path}/{name}"] = why
+        offsets: dict[str, dict[Partition, StoredOffset]] = {}
+        for at, znode in zip(found_at, await self._ensemble.get_many([each.path for each in found_at]), strict=True):
+            if znode is None:
+                continue  # deleted since
+            try:
+                offsets.setdefault(at.group, {})[at.partition] = stored(at, znode)
+            except layout.NotAnOffset as error:
+                unreadable.setdefault(at.group, {})[at.path] = str(error)
+        return [GroupOffsets(group, offsets.get(group, {}), unreadable.get(group, {})) for group, _ in groups]

@@ -1,0 +1,76 @@
+"""The log, from when it is opened to when it is loaded; and whose it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from shim.config import Settings
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.runtime import Runtime, open_log
+from shim.serve.errors import CannotStart, DiskHangs
+from shim.serve.tasks import first_of
+from shim.upstream import Cluster, reason_of
+
+log = logging.getLogger("shim")
+
+LAST_WRITE_SECONDS: Final = 3.0
+"""How long the log may take over its last write, and again over whatever else it is at, once everybody is answered or
+cut off."""
+
+
+async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | None:
+    """None when the shim is stopped meanwhile."""
+    # Not the loop's own threads, for which it waits at its end.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
+    opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings)
+    thread.shutdown(wait=False)
+    try:
+        if await first_of(asyncio.shield(opening), stop, []):
+            return await opening
+        async with asyncio.timeout(LAST_WRITE_SECONDS):
+            (await opening).close()
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except TimeoutError:
+        raise hangs(data_dir) from None
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+    return None
+
+
+def _opened(data_dir: Path, settings: Settings) -> OffsetsLog:
+    is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
+    offsets_log = open_log(data_dir, settings)
+    if is_new:
+        log.warning("data directory %s is new: every group starts without offsets", data_dir)
+    return offsets_log
+
+
+def hangs(data_dir: Path) -> DiskHangs:
+    return DiskHangs(f"the disk under {data_dir} does not answer: stopped without waiting for it any longer")
+
+
+async def load(runtime: Runtime, data_dir: Path) -> None:
+    try:
+        await runtime.load()
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+
+
+def claim(offsets_log: OffsetsLog, cluster: Cluster, zookeeper: str | None, data_dir: Path) -> None:
+    """``zookeeper``: a connect string. Raises :class:`CannotStart` where the offsets are of something else."""
+    try:
+        if cluster.cluster_id is not None:
+            offsets_log.claim(cluster.cluster_id)
+            if zookeeper is not None:
+                offsets_log.claim_chroot("/" + zookeeper.partition("/")[2].strip("/"))
+    except LogError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error

@@ -1,0 +1,244 @@
+"""The running shim: its parts, wired together, from the first file that is opened to the last that is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from shim.api import OFFERED, Services
+from shim.config import HostPort, SettingError, Settings
+from shim.following import Topics, TransactionFollower
+from shim.listener_config import Listener
+from shim.log import OFFSETS_TOPIC
+from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.hands.placements import Placements
+from shim.migration.migration import Migration
+from shim.migration.mirror.guard import Guard
+from shim.migration.mirror.mirror import Mirror
+from shim.migration.registrar.registrar import Registrar
+from shim.migration.registrar.topic_list import TopicList
+from shim.migration.stores import Stores
+from shim.net import CannotListen, Departures, Limits, Listeners
+from shim.offsets.cluster.groups import ClusterGroups
+from shim.offsets.cluster.kept_brokers import KeptBrokers
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
+from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime
+from shim.security.authorizer import Authorizer
+from shim.serve.admin_port import admin_port
+from shim.serve.errors import CannotStart
+from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, open_or_stop
+from shim.serve.tasks import first_of, keep_up
+from shim.serve.tls_files import follow_files, look_at_files, tls_contexts
+from shim.serve.zookeeper import begin_session, ensemble_at, own_name, registered, registered_listener
+from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, PortMap, TopicReader
+
+log = logging.getLogger("shim")
+
+_LOOK_PATIENCE_SECONDS: Final = 3.0
+"""How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask
+again."""
+
+_TOPICS_OF_THE_LOG: Final = 3
+"""The offsets, their history and the shim's own state: a file open for each partition of each."""
+
+
+async def serve(
+    bootstrap: tuple[HostPort, ...],
+    listening: Sequence[Listener],
+    data_dir: Path,
+    settings: Settings,
+    ready: Callable[[str], None],
+    admin: HostPort | None = None,
+    zookeeper: str | None = None,
+    *,
+    registrar: bool = False,
+) -> None:
+    """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
+    found. ``admin``: where the admin interface is. ``zookeeper``: the connect string of the one where old consumers
+    have their offsets; with ``registrar`` they find the cluster there, too.
+
+    Raises :class:`CannotStart`.
+    """
+    to_register = registered_listener(listening) if registrar else None
+    contexts = tls_contexts(listening, settings)
+    admin_opened = admin_port(admin)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if contexts:
+        loop.add_signal_handler(signal.SIGHUP, partial(look_at_files, contexts.values(), anyway=True))
+
+    try:
+        limits = Limits.of(settings, _TOPICS_OF_THE_LOG * settings.offsets_topic_num_partitions)
+    except SettingError as error:
+        raise CannotStart(str(error)) from error
+    offsets_log = await open_or_stop(data_dir, settings, stop)
+    if offsets_log is None:
+        log.info("stopped")
+        return
+    clock = Clock()
+    departures = Departures()
+    runtime = Runtime(offsets_log, settings, clock, answered=departures.send)
+    retention = OffsetsRetention(runtime, settings, clock)
+    cluster = Cluster(bootstrap, settings)
+    transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
+    cluster_topics = ClusterTopics(cluster, settings)
+    topics = Topics(cluster_topics, settings)
+    authorizer = Authorizer(cluster, settings)
+    brokers = KeptBrokers(cluster, settings)
+    cluster_groups = ClusterGroups(brokers)
+    copies = KeptBrokers(cluster, settings)  # what others wait for does not wait for what is copied there
+    mirror = Mirror(runtime, ClusterGroups(copies, 0.0), settings)
+    guard = Guard(runtime, cluster_groups, mirror)
+    ensemble = None if zookeeper is None else ensemble_at(zookeeper, settings)
+    dual_commit = None if ensemble is None else DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
+    stores = Stores(runtime, mirror, dual_commit)
+    placements = Placements(
+        runtime, ClusterGroups(brokers, _LOOK_PATIENCE_SECONDS), settings, transactions.passed_by, stores
+    )
+    migration = Migration(runtime, cluster_groups, placements, stores, guard, settings, transactions.passed_by)
+    listeners = Listeners(
+        [
+            (
+                each,
+                Services(
+                    runtime,
+                    cluster,
+                    _port_map(each),
+                    OFFERED,
+                    transactions,
+                    topics,
+                    authorizer,
+                    placements,
+                    stores,
+                ),
+                contexts.get(each.name),
+            )
+            for each in listening
+        ],
+        limits,
+        departures,
+    )
+    registering = None
+    if zookeeper is not None and to_register is not None:
+        registering = Registrar(
+            ensemble_at(zookeeper, settings),
+            cluster,
+            TopicList(cluster, cluster_topics, settings),
+            _port_map(to_register),
+            own_name(data_dir),
+        )
+    claimed, first_view, session_tried = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    if ensemble is None:
+        session_tried.set()
+
+    async def follow(brokers: Mapping[int, HostPort]) -> None:
+        if cluster.looked_up:
+            # Before anybody is served: the offsets may be of another cluster.
+            claim(offsets_log, cluster, zookeeper, data_dir)
+            claimed.set()
+        await listeners.follow(brokers)
+        if cluster.looked_up:
+            first_view.set()
+            if registering is not None:
+                registering.heard(brokers)
+
+    cluster.watch(follow)
+    tasks: list[asyncio.Task[object]] = []
+    try:
+        await _open_port(listeners)
+        # Clients come in from here on; they are told COORDINATOR_LOAD_IN_PROGRESS until the cluster is known to be the
+        # right one, whether it has an authorizer is known too, and their partition is loaded.
+        writing = loop.create_task(runtime.run(), name="log")
+        tasks = [
+            writing,
+            loop.create_task(_follow(cluster), name="cluster"),
+            loop.create_task(keep_up("the look for expired offsets", retention.run)),
+            loop.create_task(keep_up("the look at topics", partial(topics.run, OffsetsOfTopics(runtime)))),
+            loop.create_task(keep_up("the look for an authorizer", authorizer.run)),
+        ]
+        if contexts:
+            tasks.append(loop.create_task(keep_up("the look at certificates", partial(follow_files, contexts))))
+        if registering is not None:
+            tasks.append(loop.create_task(keep_up("the registrar", registering.run)))
+        chores = {"other places for offsets": stores.run, "the mirror": mirror.run, "the guard": guard.run}
+        if ensemble is not None and dual_commit is not None:
+            tasks.append(loop.create_task(begin_session(ensemble, session_tried, waits=registrar), name="ZooKeeper"))
+            chores |= {"the watch of offsets": dual_commit.watch.run, "the look for old consumers": dual_commit.run}
+        tasks += [loop.create_task(keep_up(what, chore)) for what, chore in chores.items()]
+        starting = asyncio.gather(
+            load(runtime, data_dir),
+            _broker_ports(listeners, first_view),
+            _admit(runtime, claimed, authorizer),
+            registered(registering),
+            session_tried.wait(),
+        )
+        if await first_of(starting, stop, tasks):
+            ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
+            async with admin_opened(migration):
+                ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
+                await first_of(loop.create_future(), stop, tasks)
+        log.info("stopping: no new connections, answering requests in flight")
+        draining = loop.create_task(listeners.drain(settings.shutdown_drain_timeout_ms / 1000))
+        # Whoever goes on without the shim finds there what was committed here.
+        await stores.drain(settings.shutdown_drain_timeout_ms / 2000)
+        runtime.stop()
+        await draining
+        await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
+    finally:
+        runtime.stop()
+        await transactions.stop()
+        listeners.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        stores.close()
+        if registering is not None:
+            await registering.close()
+        if ensemble is not None:
+            await ensemble.close()
+        cluster_topics.close()
+        brokers.close()
+        copies.close()
+        try:
+            await runtime.close(LAST_WRITE_SECONDS)
+        except TimeoutError:
+            raise hangs(data_dir) from None
+    log.info("stopped")
+
+
+async def _follow(cluster: Cluster) -> None:
+    try:
+        await cluster.run()
+    except AuthenticationFailed as error:
+        raise CannotStart(f"the brokers do not take the shim's credentials: {error}") from error
+
+
+async def _open_port(listeners: Listeners) -> None:
+    try:
+        await listeners.open()
+    except CannotListen as error:
+        raise CannotStart(str(error)) from error
+
+
+async def _admit(runtime: Runtime, claimed: asyncio.Event, authorizer: Authorizer) -> None:
+    """Serve groups as soon as the cluster is the right one, and it is known whether it says what clients may do."""
+    await claimed.wait()
+    await authorizer.known.wait()
+    runtime.admit()
+
+
+def _port_map(listener: Listener) -> PortMap:
+    return PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)
+
+
+async def _broker_ports(listeners: Listeners, first_view: asyncio.Event) -> None:
+    await first_view.wait()
+    if listeners.refused:
+        raise CannotStart(listeners.refused[0])

@@ -1,0 +1,60 @@
+"""Certificates and keys of listeners and towards brokers, and what they cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from shim.config import Settings
+from shim.listener_config import Listener
+from shim.serve.errors import CannotStart
+from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
+
+log = logging.getLogger("shim")
+
+_LOOK_SECONDS: Final = 5.0
+"""How often files are looked at, for whether they have changed."""
+
+
+def tls_contexts(listening: Sequence[Listener], settings: Settings) -> Mapping[str, TlsContext]:
+    """By the listener's name; the one for brokers by no name."""
+    try:
+        contexts = {
+            each.name: context_for_clients(f"listener {each.name}", each.settings)
+            for each in listening
+            if each.speaks_tls
+        }
+        for_brokers = context_for_brokers(settings)
+    except CannotUse as error:
+        raise CannotStart(str(error)) from error
+    for each in listening:
+        log.info("listener %s", each)
+    if for_brokers is not None:
+        contexts[""] = for_brokers
+    for line in _what_does_not_pass(listening, settings):
+        log.warning("%s", line)
+    return contexts
+
+
+def _what_does_not_pass(listening: Sequence[Listener], settings: Settings) -> Iterator[str]:
+    """Lines about what brokers cannot know of a client that comes through the shim."""
+    asking = [each.name for each in listening if each.speaks_tls and each.settings.ssl_client_auth != "none"]
+    if asking:
+        yield f"clients' certificates at {', '.join(asking)} do not reach the brokers: they let clients in, and no more"
+    if settings.upstream_ssl_keystore_location:
+        yield "brokers are shown the shim's certificate for all clients: a principal from a certificate is the shim's"
+    if settings.upstream_security_protocol != "PLAINTEXT":
+        yield "brokers see the shim's address for all clients: ACLs for a host mean the shim. Kerberos does not pass"
+
+
+async def follow_files(contexts: Mapping[str, TlsContext]) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        look_at_files(contexts.values())
+
+
+def look_at_files(contexts: Iterable[TlsContext], *, anyway: bool = False) -> None:
+    for context in contexts:
+        context.look(anyway=anyway)

@@ -1,0 +1,69 @@
+"""The ZooKeeper beside the cluster: a session with it, and what is registered there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from shim.config import Settings
+from shim.listener_config import Listener
+from shim.logged_once import LoggedOnce
+from shim.migration.registrar.registrar import Registrar
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.znodes import Acl, ChrootMissing, EnsembleError
+from shim.serve.errors import CannotStart
+
+log = logging.getLogger("shim")
+
+_START_SECONDS: Final = 3.0
+"""The longest wait for a session, each time."""
+
+
+def own_name(data_dir: Path) -> str:
+    """Of this shim and no other that runs, and the same when it is started anew: nobody shares a data directory."""
+    return f"{socket.gethostname()}:{data_dir.resolve()}"
+
+
+def registered_listener(listening: Sequence[Listener]) -> Listener:
+    """The consumers that look in ZooKeeper speak neither TLS nor SASL."""
+    for listener in listening:
+        if listener.security_protocol == "PLAINTEXT":
+            return listener
+    raise CannotStart("--registrar is for consumers that speak PLAINTEXT alone, and no listener does")
+
+
+def ensemble_at(zookeeper: str, settings: Settings) -> Ensemble:
+    auth = (settings.zookeeper_username, settings.zookeeper_password) if settings.zookeeper_username else None
+    acl = Acl.CREATOR if settings.zookeeper_set_acl else Acl.WORLD
+    return Ensemble(zookeeper, session_timeout_ms=settings.zookeeper_session_timeout_ms, auth=auth, acl=acl)
+
+
+async def begin_session(ensemble: Ensemble, tried: asyncio.Event, *, waits: bool) -> None:
+    """With a ZooKeeper that is away until it is there; what is in it is not known until then. One without the chroot
+    is another one than was meant, unless the registrar is about to make it (``waits``)."""
+    trouble = LoggedOnce(log)
+    while True:
+        try:
+            await ensemble.start(_START_SECONDS)
+            tried.set()
+            break
+        except ChrootMissing as error:
+            if not waits:
+                raise CannotStart(str(error)) from error
+            await asyncio.sleep(_START_SECONDS / 10)  # ZooKeeper would tell, but not a session that is none
+        except EnsembleError as error:
+            tried.set()
+            trouble.failed("offsets in ZooKeeper are not served", error)
+    await asyncio.Event().wait()  # kazoo goes on by itself
+
+
+async def registered(registrar: Registrar | None) -> None:
+    """A ZooKeeper that is away is waited for while others are served; one that is somebody else's is a mistake."""
+    if registrar is not None:
+        await registrar.tried.wait()
+        if registrar.refused is not None:
+            raise CannotStart(registrar.refused)
