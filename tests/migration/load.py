@@ -17,6 +17,9 @@ from tests.migration.ensemble_view import until
 _EVERY_SECONDS: Final = 0.01
 _FLUSH_SECONDS: Final = 30.0
 
+Position = tuple[int, int]
+"""Partition and offset."""
+
 
 class Load:
     """Writes the numbers from 0 on, to one partition after the other, until the end of the block."""
@@ -65,28 +68,33 @@ class Load:
 
 class Deliveries:
     """To all consumers of one group, of any kind and in any thread. ``duplicates``: by step, how many were delivered in
-    it that had been before; ``seconds``: how long each took."""
+    it that had been before; ``seconds``: how long each took.
+
+    A number that stands at two positions was written twice, which is nobody's fault here.
+    """
 
     def __init__(self) -> None:
         self.duplicates: Counter[str] = Counter()
         self.seconds: dict[str, float] = {}
-        self.again: dict[str, list[int]] = {}
-        """By step, the numbers that were duplicates."""
+        self.again: dict[str, list[str]] = {}
+        """By step, the numbers that were duplicates, and where they stand."""
         self._step = "before"
-        self._seen: set[int] = set()
+        self._seen: dict[int, Position | None] = {}
         self._lock = threading.Lock()
 
-    def take(self, value: str | bytes) -> None:
+    def take(self, value: str | bytes, at: Position | None = None) -> None:
+        """``at``: where it is known."""
+        number = int(value)
         with self._lock:
-            if (number := int(value)) in self._seen:
+            if number in self._seen and (at is None or self._seen[number] in (None, at)):
                 self.duplicates[self._step] += 1
-                self.again.setdefault(self._step, []).append(number)
-            self._seen.add(number)
+                self.again.setdefault(self._step, []).append(f"{number} at {at}")
+            self._seen[number] = at
 
     def missing(self, before: int) -> list[int]:
         """Those of the numbers below that were not delivered."""
         with self._lock:
-            return sorted(set(range(before)) - self._seen)
+            return sorted(set(range(before)) - self._seen.keys())
 
     @contextmanager
     def during(self, step: str) -> Iterator[None]:

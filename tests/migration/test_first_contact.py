@@ -59,7 +59,7 @@ def consumed(at: str, group: str, topic: str, count: int, *, earliest: bool = Tr
 
 
 def produce(at: str, topic: str, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": at})
+    producer = Producer({"bootstrap.servers": at, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(TIMEOUT_S) == 0

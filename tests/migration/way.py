@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.migration.ensemble_view import until
 from tests.migration.load import Deliveries, Load
 from tests.migration.old_consumer import OldConsumer
-from tests.migration.test_changing_hands import Member
+from tests.migration.test_changing_hands import Member, position
 from tests.migration.whole_places import PARTITIONS, WholePlace
 from tests.offsets.conftest import put
 
@@ -30,8 +30,8 @@ class Counted(Member):
         self.held = 0
         super().__init__(at, group, topic)
 
-    def took(self, value: bytes) -> None:
-        self._deliveries.take(value)
+    def took(self, message: Message) -> None:
+        self._deliveries.take(message.value() or b"", position(message))
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.held = len(partitions)
@@ -58,7 +58,7 @@ class Way:
                 consumer = OldConsumer(
                     *(release, self.place.zookeeper, self.topic, self.group, storage),
                     commits_every_ms=_COMMITS_EVERY_MS,
-                    on_record=lambda record: self.deliveries.take(record.value),
+                    on_record=lambda record: self.deliveries.take(record.value, (record.partition, record.offset)),
                 )
                 stack.enter_context(consumer)
                 until(partial(self._has_owners, number + 1), "they do not share the partitions")
