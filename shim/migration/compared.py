@@ -37,6 +37,24 @@ def differences_to_zookeeper(own: Mapping[Partition, int], there: Mapping[Partit
     ]
 
 
+def differs_from_zookeeper(group: str, in_cluster: Committed, there: Mapping[Partition, int]) -> str:
+    """A line that says what differs, of a group that both have; "" where nothing does."""
+    own = {(at.topic, at.partition): its.offset for at, its in in_cluster.items()}
+    differing = [at for at in sorted(own.keys() | there.keys()) if own.get(at) != there.get(at)]
+    if not differing:
+        return ""
+    shown = "; ".join(
+        f"{topic}-{number} is {own.get((topic, number), 'none')} in the cluster and "
+        f"{there.get((topic, number), 'none')} in ZooKeeper"
+        for topic, number in differing[:_SHOWN]
+    )
+    more = f"; and {len(differing) - _SHOWN} more" if differing[_SHOWN:] else ""
+    return (
+        f"group {group}: both the cluster and ZooKeeper have offsets of it, and they differ; which are right is for "
+        f"--from upstream or --from zookeeper to say: {shown}{more}"
+    )
+
+
 def to_bring(own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
     """What is to be committed there, and what is to be deleted, so that it has what the log has."""
     changed = {at: its for at, its in own.items() if _served(its) != _served(there.get(at))}

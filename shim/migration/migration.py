@@ -12,13 +12,14 @@ from typing import Final
 from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
+from shim.migration.compared import differs_from_zookeeper
 from shim.migration.hands.changing import Changing
 from shim.migration.hands.hand_over import HandOver
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.guard import Guard
 from shim.migration.stepping import Stepping
 from shim.migration.stores import Stores
-from shim.migration.words import PASSED_THROUGH, STORAGES, GroupStatus, NotKnown, Planned, Refused, Verified
+from shim.migration.words import PASSED_THROUGH, STORAGES, GroupStatus, NotKnown, Planned, Refused, Source, Verified
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
@@ -84,7 +85,7 @@ class Migration:
         if described.group_state == "Dead" and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
-        hindrance = self._hand_over.hindrance(group, described)
+        hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
@@ -154,9 +155,10 @@ class Migration:
 
     # -- moving
 
-    async def start(self, group: str, cause: str) -> GroupStatus:
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
         """Take the group over from where the cluster's coordinator serves it; or have the log keep the offsets, too,
-        of one whose offsets are in ZooKeeper. Raises Refused, NotKnown."""
+        of one whose offsets are in ZooKeeper. ``source``: of one that both have, which of them is right; without it the
+        two must not differ. Raises Refused, NotKnown."""
         if self._placements.of(group) is Whose.UNKNOWN:
             error = await self._placements.find_out(group, opening=False)
             if error is not ErrorCode.NONE:
@@ -164,13 +166,39 @@ class Migration:
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
         place = self._place(group)
-        if place is None:
+        if place is None and source is Source.ZOOKEEPER:
+            await self._begin_in_zookeeper(group, cause)
+        elif place is None:
+            if source is None and (why := await self._differs_in_zookeeper(group)):
+                raise Refused(why)
             await self._take_over(group, Step.KAFKA, cause, from_zookeeper=False)
+        elif source is not None:
+            raise Refused(f"group {group} is served by the shim: from {source} could only be taken what is not")
         elif place is Step.ZOOKEEPER:
             await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
         else:
             raise Refused(f"group {group} is served by the shim already")
         return await self._status(group)
+
+    async def _begin_in_zookeeper(self, group: str, cause: str) -> None:
+        try:
+            if not await self._stores.zookeeper_knows(group):
+                raise Refused(f"group {group}: there are no offsets of it in ZooKeeper")
+        except StoreError as error:
+            raise Refused(f"group {group}: {error}") from error
+        await self._hand_over.take_over_without_offsets(group, cause)
+        await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
+
+    async def _differs_in_zookeeper(self, group: str) -> str:
+        """Why it has to be said which offsets are right; "" where it has not."""
+        if not self._stores.has_zookeeper:
+            return ""
+        try:
+            there = await self._stores.zookeeper_offsets(group)
+            in_cluster = await self._changing.cluster_offsets(group) if there else {}
+        except (StoreError, UpstreamError) as error:
+            return f"group {group}: whether ZooKeeper has other offsets of it cannot be found out: {error}"
+        return "" if not there else differs_from_zookeeper(group, in_cluster, there)
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on. Raises Refused, NotKnown."""

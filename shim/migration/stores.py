@@ -177,15 +177,19 @@ class Stores:
     def has_zookeeper(self) -> bool:
         return self._dual_commit is not None
 
-    async def zookeeper_knows(self, group: str) -> int:
-        """How many offsets of a group, of which nobody has asked yet, are in ZooKeeper. Raises :class:`StoreError`."""
+    async def zookeeper_offsets(self, group: str) -> dict[Partition, int]:
+        """Those of a group that stand in ZooKeeper, whatever the shim knows of it. Raises :class:`StoreError`."""
         if self._dual_commit is None:
-            return 0
+            return {}
         try:
             found = await self._dual_commit.store.fetch(group)
         except ValueError:  # nothing in ZooKeeper can have that name
-            return 0
-        return sum(each.offset >= 0 for each in found.values())
+            return {}
+        return {at: each.offset for at, each in found.items() if each.offset >= 0}
+
+    async def zookeeper_knows(self, group: str) -> int:
+        """How many those are. Raises :class:`StoreError`."""
+        return len(await self.zookeeper_offsets(group))
 
     async def zookeeper_names(self, group: str) -> int:
         """As :meth:`zookeeper_knows`, by the names of znodes alone: whether it is in ZooKeeper, and not what stands

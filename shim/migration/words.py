@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from protocol.own.state_log import Step
+
+
+class Source(StrEnum):
+    """Where the right offsets are of a group that both have."""
+
+    ZOOKEEPER = "zookeeper"
+    UPSTREAM = "upstream"
 
 
 class Refused(Exception):

@@ -22,7 +22,9 @@ from shim.admin.commands.running_shim import (
     pattern_option,
     tell,
 )
+from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
+from shim.admin.live.migrating import Source
 from shim.config import HostPort
 
 _OPTIONS: Final = (groups_argument, pattern_option, all_option, cause_option, yes_option, admin_option, json_option)
@@ -53,24 +55,33 @@ def _move_options(command: Command) -> Command:
 
 @click.command("start")
 @_move_options
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice([each.value for each in Source]),
+    help="Where the right offsets are, of groups in upstream that ZooKeeper has, too.",
+)
 @in_one_line
-def start_command(**given: Unpack[_Given]) -> None:
+def start_command(source: str | None, **given: Unpack[_Given]) -> None:
     """Take the first step with groups.
 
     A group in zookeeper comes to zookeeper+dual: its offsets are in the shim's log, too, from then on. One in
     upstream comes to kafka: it is taken over from the cluster's coordinator, with its offsets; its members join
-    again by themselves, which takes as long as a rebalance. --pattern and --all mean groups that `plan` shows:
-    those that could be started. On a terminal it asks first where there is more than one group, unless --yes is
-    given. When it is broken off, groups under way are brought to an end and no others begun; begin again as often
-    as you like.
+    again by themselves, which takes as long as a rebalance. Where ZooKeeper has other offsets of it than the cluster,
+    it is refused until --from says which are right; from zookeeper it comes to zookeeper+dual.
+
+    --pattern and --all mean groups that `plan` shows: those that could be started. On a terminal it asks first where
+    there is more than one group, unless --yes is given. When it is broken off, groups under way are brought to an end
+    and no others begun; begin again as often as you like.
 
     \b
     offset-shim migrate start billing --cause 'change 4711'
     offset-shim migrate start billing invoices
     offset-shim migrate start --pattern 'etl-*'
     offset-shim migrate start --all --yes --json
+    offset-shim migrate start billing --from zookeeper
     """
-    _move("start", given)
+    _move("start", given, {} if source is None else {"from": source})
 
 
 @click.command("advance")
@@ -114,7 +125,7 @@ def rollback_command(**given: Unpack[_Given]) -> None:
     _move("rollback", given)
 
 
-def _move(move: str, given: _Given) -> None:
+def _move(move: str, given: _Given, more: Row | None = None) -> None:
     shim = RunningShim(given["admin"])
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
     groups = _to_move(shim, move, choice)
@@ -123,7 +134,7 @@ def _move(move: str, given: _Given) -> None:
         question = _QUESTIONS[move].format(count_shown(len(groups), "group"))
         agree_to_move(question, groups, yes=given["yes"])
         cause = given["cause"] or f"migrate {move}"
-        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), cause)
+        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})
     tell(done, show_statuses, json_wanted=given["json_wanted"])
 
 

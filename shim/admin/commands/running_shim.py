@@ -107,11 +107,12 @@ class Done(NamedTuple):
     broken_off: BrokenOff | None
 
 
-def done_of(shim: RunningShim, what: str, path: str, choice: Chosen, cause: str | None = None) -> Done:
-    """Has the shim do it, and shows how far it is. Raises NotDone where it does not even begin."""
+def done_of(shim: RunningShim, what: str, path: str, choice: Chosen, more: Row | None = None) -> Done:
+    """Has the shim do it, and shows how far it is. ``more``: what is asked besides. Raises NotDone where it does not
+    even begin."""
     done = Done([], [], None)
     try:
-        total, rows = _answers(shim, path, choice, {} if cause is None else {"cause": cause})
+        total, rows = _answers(shim, path, choice, more or {})
         with Ongoing(what, total) as ongoing:
             done = done._replace(broken_off=_sorted_out(rows, done, ongoing))
     except KeyboardInterrupt:
@@ -119,14 +120,14 @@ def done_of(shim: RunningShim, what: str, path: str, choice: Chosen, cause: str 
     return Done(sorted(done.rows, key=_name), sorted(done.not_done, key=_name), done.broken_off)
 
 
-def _answers(shim: RunningShim, path: str, choice: Chosen, why: Row) -> tuple[int, Iterable[Row]]:
+def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row) -> tuple[int, Iterable[Row]]:
     """How many groups there are, and what becomes of each."""
     if not choice.names:
-        return shim.post(path, {**choice.question, **why})
+        return shim.post(path, {**choice.question, **more})
     parts = in_parts(choice.names)
     # The first is asked for now: where there is no shim, nothing has begun.
-    first = shim.post(path, {"groups": next(parts), **why}).rows
-    rest = (shim.post(path, {"groups": part, **why}).rows for part in parts)
+    first = shim.post(path, {"groups": next(parts), **more}).rows
+    rest = (shim.post(path, {"groups": part, **more}).rows for part in parts)
     return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest))
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
+from shim.admin.live.migrating import Source
+
 MOVES: Final = ("start", "advance", "rollback")
 
 # A name is a string of Kafka's protocol, with a length of 16 bits.
@@ -40,10 +42,12 @@ class Wanted(NamedTuple):
 
     choice: Choice
     cause: str
+    source: Source | None = None
 
 
 def wanted_of(body: bytes) -> Wanted:
-    """Reads ``{"groups": [name…]}``, ``{"pattern": glob}`` or ``{"all": true}``, and with any of them ``"cause"``.
+    """Reads ``{"groups": [name…]}``, ``{"pattern": glob}`` or ``{"all": true}``, and with any of them ``"cause"`` and
+    ``"from"``.
 
     Raises :class:`BadRequest`.
     """
@@ -53,21 +57,31 @@ def wanted_of(body: bytes) -> Wanted:
         raise BadRequest("the body is not JSON") from None
     if not isinstance(document, dict):
         raise BadRequest("the body is not a JSON object")
-    if unknown := sorted(document.keys() - {"groups", "pattern", "all", "cause"}):
-        raise BadRequest(f"{_quoted(unknown[0])} is not known: groups, pattern, all and cause are")
-    if len(document.keys() - {"cause"}) != 1:
+    if unknown := sorted(document.keys() - {"groups", "pattern", "all", "cause", "from"}):
+        raise BadRequest(f"{_quoted(unknown[0])} is not known: groups, pattern, all, cause and from are")
+    if len(document.keys() - {"cause", "from"}) != 1:
         raise BadRequest("one of groups, pattern and all has to be given")
     cause = _text(document.get("cause", ""), "cause", _LONGEST_CAUSE)
+    return Wanted(_named(document), cause, _source(document["from"]) if "from" in document else None)
+
+
+def _named(document: dict[str, object]) -> Choice:
     if "all" in document:
         if document["all"] is not True:
             raise BadRequest("all can be true alone")
-        return Wanted(Choice(), cause)
+        return Choice()
     if "pattern" in document:
-        return Wanted(Choice(pattern=_text(document["pattern"], "pattern", _LONGEST_PATTERN)), cause)
+        return Choice(pattern=_text(document["pattern"], "pattern", _LONGEST_PATTERN))
     names = document["groups"]
     if not isinstance(names, list) or not names:
         raise BadRequest("groups is not a list of names")
-    return Wanted(Choice(_each_once(names)), cause)
+    return Choice(_each_once(names))
+
+
+def _source(given: object) -> Source:
+    if not isinstance(given, str) or given not in set(Source):
+        raise BadRequest(f"from has to be one of {', '.join(Source)}")
+    return Source(given)
 
 
 def choice_of(query: str) -> Choice:

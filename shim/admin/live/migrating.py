@@ -12,6 +12,7 @@ from shim.migration.words import (
     NotKnown,
     Planned,
     Refused,
+    Source,
     Storage,
     Verified,
     may_move,
@@ -41,8 +42,9 @@ class Migration(Protocol):
         """The log beside each other place that the group's offsets are in. Raises :class:`Refused` where they cannot be
         compared, and :class:`NotKnown`."""
 
-    async def start(self, group: str, cause: str) -> GroupStatus:
-        """Take it over; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
+        """Take it over; may take as long as a rebalance. ``source``: where the right offsets are, of one that is passed
+        through and that ZooKeeper has, too. Raises :class:`Refused` and :class:`NotKnown`."""
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on; may take as long as a rebalance. Raises :class:`Refused` and :class:`NotKnown`."""
@@ -59,6 +61,7 @@ __all__ = [
     "NotKnown",
     "Planned",
     "Refused",
+    "Source",
     "Storage",
     "Verified",
     "may_move",

@@ -10,10 +10,10 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.as_json import Row, list_in_pieces, offsets_rows, planned_row, status_row, verified_row
-from shim.admin.live.choosing import BadRequest, Choice, choice_of, move_of, wanted_of
+from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, move_of, wanted_of
 from shim.admin.live.connections import REQUEST_SECONDS
 from shim.admin.live.guarding import JSON
-from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Storage, may_move
+from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.sending import send_all
 from shim.admin.live.streaming import in_lines
 
@@ -60,7 +60,7 @@ class Paths:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return [planned_row(each) for each in await self._migration.plan(names)]
 
-        choice, _ = await self._wanted(request)
+        choice = (await self._wanted(request)).choice
         names = await self._names(choice, self._migration.candidates)
         return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
 
@@ -69,7 +69,7 @@ class Paths:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return [status_row(each) for each in await self._migration.status(names)]
 
-        choice, _ = await self._wanted(request)
+        choice = (await self._wanted(request)).choice
         names = await self._names(choice, self._known)
         return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
 
@@ -78,24 +78,35 @@ class Paths:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return [verified_row(await self._migration.verify(name)) for name in names]
 
-        choice, _ = await self._wanted(request)
+        choice = (await self._wanted(request)).choice
         names = await self._names(choice, partial(self._known, _is_served))
         return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
 
     # -- moving
 
     async def start(self, request: web.Request) -> web.StreamResponse:
-        return await self._move(request, "start", self._migration.start)
+        return await self._move(request, "start", lambda source: partial(self._migration.start, source=source))
 
     async def advance(self, request: web.Request) -> web.StreamResponse:
-        return await self._move(request, "advance", self._migration.advance)
+        return await self._move(request, "advance", self._without_source(self._migration.advance))
 
     async def rollback(self, request: web.Request) -> web.StreamResponse:
-        return await self._move(request, "rollback", self._migration.rollback)
+        return await self._move(request, "rollback", self._without_source(self._migration.rollback))
 
-    async def _move(self, request: web.Request, move: str, make: _Move) -> web.StreamResponse:
+    def _without_source(self, make: _Move) -> Callable[[Source | None], _Move]:
+        def move(source: Source | None) -> _Move:
+            if source is not None:
+                raise BadRequest("from is for start alone")
+            return make
+
+        return move
+
+    async def _move(
+        self, request: web.Request, move: str, making: Callable[[Source | None], _Move]
+    ) -> web.StreamResponse:
         """A group that is named is tried in any case."""
-        choice, cause = await self._wanted(request)
+        choice, cause, source = await self._wanted(request)
+        make = making(source)
         said = cause or f"{request.path}, asked for at the admin interface"
 
         async def step(names: Sequence[str]) -> list[Row]:
@@ -106,7 +117,7 @@ class Paths:
 
     # -- which groups
 
-    async def _wanted(self, request: web.Request) -> tuple[Choice, str]:
+    async def _wanted(self, request: web.Request) -> Wanted:
         async with asyncio.timeout(REQUEST_SECONDS):
             body = await request.read()
         return wanted_of(body)

@@ -90,6 +90,22 @@ class HandOver:
             log.info("group %s is served from now on: %d offsets adopted (%s)", group, len(offsets), cause)
             await self._leave(group, described.members)
 
+    async def take_over_without_offsets(self, group: str, cause: str) -> None:
+        """Of a group whose right offsets are in ZooKeeper, and not those that it has in the cluster; nobody may be in
+        it there. Raises Refused."""
+        async with self._changing.group(group, (Whose.PASSED_THROUGH,), "is served by the shim already") as placement:
+            await self._changing.quiet(group, placement)
+            described = await self._cluster_groups.described(group)
+            if described.group_state not in NOBODY:
+                count = len(described.members)
+                raise Refused(f"group {group} has {count} members in the cluster: they go on from its offsets there")
+            await self._cluster_groups.transactions_ended(group)
+            await self._adopt(group, {}, None)
+            if not await self._followed(group):
+                raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
+            await self._changing.take_in_hand(group, Hands.SERVED, cause, Step.ZOOKEEPER, from_zookeeper=True)
+            log.info("group %s is served from now on, with the offsets that ZooKeeper has (%s)", group, cause)
+
     async def _adopt(self, group: str, offsets: Committed, members: GroupMetadataValue | None) -> None:
         records = [
             (

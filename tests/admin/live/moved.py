@@ -14,6 +14,7 @@ from shim.admin.live.migrating import (
     NotKnown,
     Planned,
     Refused,
+    Source,
     Storage,
     Verified,
     may_move,
@@ -48,6 +49,7 @@ class Moved:
     held: dict[str, asyncio.Event] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     begun: list[str] = field(default_factory=list)
+    sources: list[Source | None] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     looks: list[int | None] = field(default_factory=list)
     """How many groups each look was at; None: all."""
@@ -98,7 +100,8 @@ class Moved:
             raise Refused(self.refused[group])
         return Verified(group, 3, self.differing.get(group, []))
 
-    async def start(self, group: str, cause: str) -> GroupStatus:
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
+        self.sources.append(source)
         return await self._move(group, cause, self._started)
 
     async def advance(self, group: str, cause: str) -> GroupStatus:

@@ -66,6 +66,9 @@ def test_a_pattern_and_all() -> None:
         (body(pattern=None), "pattern is not text"),
         (body(pattern="*" * 1_001), "longer than 1000 bytes"),
         (body(all=True, cause=["so"]), "cause is not text"),
+        (body(all=True, **{"from": "kafka"}), "from has to be one of zookeeper, upstream"),
+        (body(all=True, **{"from": [1]}), "from has to be one of zookeeper, upstream"),
+        (body(**{"from": "upstream"}), "one of groups, pattern and all"),
         (body(all=True, cause="x" * 1_001), "longer than 1000 bytes"),
     ],
 )

@@ -18,7 +18,7 @@ import pytest
 
 from shim.admin.commands import running_shim
 from shim.admin.live import asking
-from shim.admin.live.migrating import Difference, GroupStatus
+from shim.admin.live.migrating import Difference, GroupStatus, Source
 from shim.admin.live.migrating import Refused as MoveRefused
 from shim.demo.parts import free_port
 from shim.main import cli
@@ -467,11 +467,11 @@ class Awaited(Moved):
         super().__init__()
         self.under_way, self.ended = threading.Event(), threading.Event()
 
-    async def start(self, group: str, cause: str) -> GroupStatus:
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
         self.loop = asyncio.get_running_loop()
         self.under_way.set()
         try:
-            return await super().start(group, cause)
+            return await super().start(group, cause, source)
         finally:
             self.ended.set()
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from shim.admin.live import connections, paths, sending, streaming
-from shim.admin.live.migrating import Difference, Refused
+from shim.admin.live.migrating import Difference, Refused, Source
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
@@ -219,6 +219,16 @@ async def test_any_name_there_and_back(moved: Moved, port: int, name: str) -> No
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------
+
+
+async def test_where_the_right_offsets_are_is_said_at_the_start_alone(
+    moved: Moved, client: aiohttp.ClientSession
+) -> None:
+    moved.add("g")
+    assert (await lines(client, "start", groups=["g"], **{"from": "zookeeper"}))[-1] == {"done": 1}
+    assert moved.sources == [Source.ZOOKEEPER]
+    async with client.post("/v1/migrate/advance", json={"groups": ["g"], "from": "zookeeper"}) as answered:
+        assert (answered.status, (await answered.json())["error"]) == (400, "from is for start alone")
 
 
 async def test_start_and_rollback(moved: Moved, client: aiohttp.ClientSession) -> None:
