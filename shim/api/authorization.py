@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from protocol.errors import ErrorCode
 from shim.api.call import Call, Connection, Services
 from shim.security.asking import NotSaid, granted
-from shim.security.rights import Need, Right
+from shim.security.rights import RIGHTS_ON_GROUPS, Need, Right
 
 AnyCall: TypeAlias = Call[Any, Any]
 Handle: TypeAlias = Callable[[Services, AnyCall], Coroutine[Any, Any, None] | None]
@@ -75,6 +75,20 @@ def authorized(policy: Policy, handle: Handle) -> Handle:
         return _when_known(services, call, policy, needs, handle)
 
     return authorize
+
+
+def authorized_for_groups(policy: Policy, handle: Handle) -> Handle:
+    """As :func:`authorized`, as far as rights on groups go: for what is looked at before the request itself is. The
+    handler has the rest asked."""
+
+    def needs(call: AnyCall) -> list[Need]:
+        return [each for each in policy.needs(call) if each.right in RIGHTS_ON_GROUPS]
+
+    def admit(call: AnyCall, granted_: Granted) -> bool:
+        others = Granted([each for each in policy.needs(call) if each.right not in RIGHTS_ON_GROUPS])
+        return policy.admit(call, granted_ | others)
+
+    return authorized(Policy(needs, admit), handle)
 
 
 def may_at_once(services: Services, connection: Connection, needs: Iterable[Need]) -> bool:

@@ -73,7 +73,7 @@ async def _fetch_many(services: Services, call: _Call, groups: tuple[OffsetFetch
             group.group_id,
             (group.group_id, group.topics),
             partial(_fetch_if_certain, services, group, stable),
-            partial(_failed, group),
+            partial(failed, group),
         )
         for group in groups
     ]
@@ -88,7 +88,7 @@ def _fetch_if_certain(
     services: Services, group: OffsetFetchRequestGroup, require_stable: bool, coordinator: GroupCoordinator
 ) -> OffsetFetchResponseGroup:
     if services.topics.blocked(_names(group)):  # since the request has come
-        return _failed(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return failed(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return _fetch(group, require_stable, coordinator)
 
 
@@ -136,15 +136,16 @@ class _OnlyGroup:
         self._call.answer(response_of(self._call.version, self._call.request, (response,)))
 
     def fail(self, error: ErrorCode) -> None:
-        self.answer(_failed(self._group, error))
+        self.answer(failed(self._group, error))
 
 
 def failure(call: _Call, error: ErrorCode) -> OffsetFetchResponse:
     groups = groups_of(call.version, call.request)
-    return response_of(call.version, call.request, [_failed(group, error) for group in groups])
+    return response_of(call.version, call.request, [failed(group, error) for group in groups])
 
 
-def _failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+def failed(group: OffsetFetchRequestGroup, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """What is answered for a group that is refused."""
     # As a broker does: Java consumers before 3.9 take COORDINATOR_NOT_AVAILABLE here for the end, and repeat this one.
     if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         error = ErrorCode.NOT_COORDINATOR

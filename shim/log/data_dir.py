@@ -58,21 +58,22 @@ def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
         raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
 
 
-def claim_chroot(files: Files, data_dir: Path, chroot: str) -> None:
-    """Note durably below which znode groups of this data directory have offsets in ZooKeeper ("/" for the root), once
-    it belongs to a cluster.
-
-    Raises LogError when they have them below another one: what is not found here would be taken for deleted.
-    """
-    path = data_dir / META_NAME
+def check_chroot(files: Files, data_dir: Path, chroot: str) -> None:
+    """Raises LogError when groups of this data directory have offsets in ZooKeeper below another znode than that ("/"
+    for the root): what is not found there would be taken for deleted."""
     noted = _meta(files, data_dir).get(_CHROOT)
-    if noted is None:
-        replace_file(files, path, files.read_file(path).rstrip(b"\n") + f"\n{_CHROOT}={chroot}\n".encode())
-    elif noted != chroot:
+    if noted not in (None, chroot):
         raise LogError(
             f"groups of data directory {data_dir} have their offsets in ZooKeeper below {noted}, --zookeeper names "
-            f"{chroot}: if that is meant, write {_CHROOT}={chroot} into {path}"
+            f"{chroot}: if that is meant, write {_CHROOT}={chroot} into {data_dir / META_NAME}"
         )
+
+
+def note_chroot(files: Files, data_dir: Path, chroot: str) -> None:
+    """Note durably that they have, once the data directory belongs to a cluster."""
+    path = data_dir / META_NAME
+    if _CHROOT not in _meta(files, data_dir):
+        replace_file(files, path, files.read_file(path).rstrip(b"\n") + f"\n{_CHROOT}={chroot}\n".encode())
 
 
 def cluster_id_of(files: Files, folder: Path) -> str | None:

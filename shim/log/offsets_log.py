@@ -10,7 +10,15 @@ from typing import Final, NamedTuple, Self
 
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock, claim, claim_chroot, make_data_dir, open_partitions, refuse_brokers_folder
+from shim.log.data_dir import (
+    DataDirLock,
+    check_chroot,
+    claim,
+    make_data_dir,
+    note_chroot,
+    open_partitions,
+    refuse_brokers_folder,
+)
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
@@ -78,7 +86,6 @@ class OffsetsLog:
         self._journal = journal
         self._flushes_first = settings.flushes_first
         self._cluster_id: str | None = None
-        self._chroot: str | None = None
         self._partitions = dict(partitions)
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
@@ -150,12 +157,13 @@ class OffsetsLog:
             claim(self._files, self._data_dir, cluster_id)
             self._cluster_id = cluster_id
 
-    def claim_chroot(self, chroot: str) -> None:
-        """Note durably where in ZooKeeper its groups have offsets, after :meth:`claim`. Raises LogError when that is
-        elsewhere; OSError."""
-        if chroot != self._chroot:
-            claim_chroot(self._files, self._data_dir, chroot)
-            self._chroot = chroot
+    def check_chroot(self, chroot: str) -> None:
+        """Raises LogError when its groups have offsets in ZooKeeper elsewhere; OSError."""
+        check_chroot(self._files, self._data_dir, chroot)
+
+    def note_chroot(self, chroot: str) -> None:
+        """Note durably that its groups have offsets there, after :meth:`claim`. Raises OSError."""
+        note_chroot(self._files, self._data_dir, chroot)
 
     @property
     def num_partitions(self) -> int:

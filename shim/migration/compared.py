@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -17,6 +17,11 @@ _SHOWN: Final = 5
 def differing(some: Committed, others: Committed) -> list[TopicPartition]:
     """In leader epoch and metadata, too."""
     return sorted(at for at in some.keys() | others.keys() if _served(some.get(at)) != _served(others.get(at)))
+
+
+def without(own: Committed, nowhere: Set[TopicPartition]) -> Committed:
+    """``nowhere``: what the other place has no partition for, and so no offset of."""
+    return {at: its for at, its in own.items() if at not in nowhere}
 
 
 def differences_to_cluster(own: Committed, there: Committed) -> list[Difference]:

@@ -13,11 +13,12 @@ from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.migration.compared import differs_from_zookeeper
-from shim.migration.hands.changing import Changing
-from shim.migration.hands.hand_over import HandOver
+from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.guard import Guard
-from shim.migration.stepping import Stepping
+from shim.migration.moving.changing import Changing
+from shim.migration.moving.hand_over import HandOver
+from shim.migration.moving.stepping import Stepping
 from shim.migration.stores import Stores
 from shim.migration.words import PASSED_THROUGH, STORAGES, GroupStatus, NotKnown, Planned, Refused, Source, Verified
 from shim.offsets.cluster.groups import ClusterGroups
@@ -37,6 +38,7 @@ class Migration:
         cluster_groups: ClusterGroups,
         placements: Placements,
         stores: Stores,
+        lookup: Lookup,
         guard: Guard,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
@@ -46,6 +48,7 @@ class Migration:
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._stores = stores
+        self._lookup = lookup
         self._guard = guard
         self._changing = Changing(runtime, cluster_groups, placements, settings)
         self._hand_over = HandOver(self._changing, cluster_groups, placements, stores.mirror, followed)
@@ -60,11 +63,10 @@ class Migration:
             names = set(await self._cluster_groups.groups())
         except UpstreamError as error:
             raise Refused(f"the cluster cannot be asked for its groups: {error}") from error
-        if self._stores.has_zookeeper:
-            try:
-                names.update(await self._stores.zookeeper.store.groups())
-            except StoreError as error:
-                raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
+        try:
+            names.update(await self._lookup.groups())
+        except StoreError as error:
+            raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
         return sorted(group for group in names if self._can_start(group))
 
     def _can_start(self, group: str) -> bool:
@@ -81,6 +83,8 @@ class Migration:
             raise Refused(f"the cluster cannot be asked: {error}") from error
 
     async def _planned(self, group: str, count: int) -> Planned:
+        if self._placements.of(group) in SERVED and self._place(group) is Step.ZOOKEEPER:
+            return await self._planned_in_zookeeper(group)  # the cluster has a copy by now
         described = await self._cluster_groups.described(group)
         if described.group_state == "Dead" and not count:
             return await self._planned_in_zookeeper(group)
@@ -89,18 +93,22 @@ class Migration:
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
-        hindrance, count, members = "", 0, 0
+        hindrance, count, members, state = "", 0, 0, "Empty"
         try:
-            if self._stores.has_zookeeper:
-                count = await self._stores.zookeeper_knows(group)
-                members = len(await self._stores.zookeeper.store.members(group)) if count else 0
+            count = len(await self._lookup.offsets(group))
+            members = await self._lookup.consumers(group) if count else 0
         except StoreError as error:
-            hindrance = str(error)
+            hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", "Unknown"
         if not count and not hindrance:
             raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
         if not self._can_start(group):
-            hindrance = "it is served by the shim already"
-        return Planned(group, "Stable" if members else "Empty", members, 0, count, hindrance, "zookeeper")
+            hindrance = self._is_served(group)
+        return Planned(group, "Stable" if members else state, members, 0, count, hindrance, "zookeeper")
+
+    def _is_served(self, group: str) -> str:
+        step = self._place(group)
+        at = "" if step is None else f", at {STORAGES[step]}: `advance` takes it on"
+        return f"group {group} is served by the shim already{at}"
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """Of these groups, or of all of which it is known in whose hands they are. Raises UpstreamError, NotKnown."""
@@ -115,7 +123,7 @@ class Migration:
         coordinator = self._changing.coordinator(group)
         hands, word = coordinator.hands_of(group), coordinator.hands().get(group)
         if hands is None:
-            raise NotKnown(f"group {group} is in nobody's hands yet")
+            raise NotKnown(_not_heard_of(group))
         since, cause = (word.time, word.cause) if word is not None else (None, "")
         if hands is Hands.SERVED:
             described = coordinator.own_description(group)
@@ -139,15 +147,18 @@ class Migration:
         """By topic and partition, from the hands that it is in. Raises UpstreamError, NotKnown."""
         hands = self._changing.coordinator(group).hands_of(group)
         if hands is None:
-            raise NotKnown(f"group {group} is in nobody's hands yet")
+            raise NotKnown(_not_heard_of(group))
         served = hands is Hands.SERVED
         found = await (self._changing.own_offsets(group) if served else self._changing.cluster_offsets(group))
         return {(at.topic, at.partition): committed.offset for at, committed in found.items()}
 
     async def verify(self, group: str) -> Verified:
         """Compare all places where the offsets of a group that is served are. Raises Refused, NotKnown."""
-        if self._changing.coordinator(group).hands_of(group) is not Hands.SERVED:
-            raise NotKnown(f"group {group} is not served by the shim: its offsets are in one place")
+        hands = self._changing.coordinator(group).hands_of(group)
+        if hands is None:
+            raise NotKnown(_not_heard_of(group))
+        if hands is not Hands.SERVED:
+            raise NotKnown(f"group {group} is passed through: the shim has none of its offsets to compare")
         try:
             return await self._stepping.verify(group)
         except (StoreError, UpstreamError) as error:
@@ -177,12 +188,12 @@ class Migration:
         elif place is Step.ZOOKEEPER:
             await self._stepping.move(group, Step.ZOOKEEPER_DUAL, cause)
         else:
-            raise Refused(f"group {group} is served by the shim already")
+            raise Refused(self._is_served(group))
         return await self._status(group)
 
     async def _begin_in_zookeeper(self, group: str, cause: str) -> None:
         try:
-            if not await self._stores.zookeeper_knows(group):
+            if not await self._lookup.offsets(group):
                 raise Refused(f"group {group}: there are no offsets of it in ZooKeeper")
         except StoreError as error:
             raise Refused(f"group {group}: {error}") from error
@@ -191,10 +202,8 @@ class Migration:
 
     async def _differs_in_zookeeper(self, group: str) -> str:
         """Why it has to be said which offsets are right; "" where it has not."""
-        if not self._stores.has_zookeeper:
-            return ""
         try:
-            there = await self._stores.zookeeper_offsets(group)
+            there = await self._lookup.offsets(group)
             in_cluster = await self._changing.cluster_offsets(group) if there else {}
         except (StoreError, UpstreamError) as error:
             return f"group {group}: whether ZooKeeper has other offsets of it cannot be found out: {error}"
@@ -236,10 +245,14 @@ class Migration:
 
     def _known_place(self, group: str) -> Step | None:
         if self._placements.of(group) is Whose.UNKNOWN:
-            raise NotKnown(f"group {group} is in nobody's hands yet")
+            raise NotKnown(_not_heard_of(group))
         return self._place(group)
 
     def _place(self, group: str) -> Step | None:
         """None of one that is passed through."""
         served = self._placements.of(group) in SERVED
         return self._changing.coordinator(group).step_of(group) if served else None
+
+
+def _not_heard_of(group: str) -> str:
+    return f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Final
+from itertools import repeat
+from typing import Final, TypeVar
 
 from protocol.errors import ErrorCode
 from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
@@ -17,10 +18,13 @@ from shim.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS: Final = 0.2
+Answer = TypeVar("Answer")
+
 _ANSWER_SECONDS: Final = 4.0
 """The longest that somebody who asks for offsets, or commits them, waits for another store: behind it on its connection
 a heartbeat may wait, too."""
+_AT_ONCE: Final = 8
+"""Groups of which something is asked elsewhere for requests."""
 _GLANCE_SECONDS: Final = 1.0
 """And for one that is not right where it differs."""
 
@@ -33,33 +37,7 @@ class Stores:
         self.mirror = mirror
         self._dual_commit = dual_commit
         self._trouble = LoggedOnce(log)
-
-    async def run(self) -> None:
-        """Bring what changes to where else it belongs, until cancelled."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            self._hand_out()
-
-    def _hand_out(self) -> None:
-        for number in range(self._runtime.num_partitions):
-            coordinator = self._runtime.coordinator(number)
-            touched = coordinator.take_touched() if coordinator is not None else ()
-            self.mirror.touched(touched)
-            for group in touched if self._dual_commit is not None else ():
-                if self._dual_commit is not None and self._dual_commit.keeps(group):
-                    self._dual_commit.outbox.touch(group)
-
-    async def drain(self, seconds: float) -> None:
-        """Bring what has been committed by now to where else it belongs, in so many seconds at most."""
-        try:
-            async with asyncio.timeout(seconds):
-                for number in range(self._runtime.num_partitions):
-                    await self._runtime.settled(number)
-                self._hand_out()
-                outboxes = [] if self._dual_commit is None else [self._dual_commit.outbox.drained()]
-                await asyncio.gather(self.mirror.drained(), *outboxes)
-        except TimeoutError:
-            log.warning("other places for offsets are not up to date: not all could be written in %g s", seconds)
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     # -- for requests
 
@@ -83,10 +61,14 @@ class Stores:
     async def not_ready(self, groups: Sequence[str]) -> dict[str, ErrorCode]:
         """Wait until the log has all that decides about the offsets of these groups; gives those of which it has not,
         and what is answered for each."""
-        ready = await asyncio.gather(*(self._went_well(each, self._before(each)) for each in groups))
+        ready = await asyncio.gather(*map(self._got_ready, groups))
         return {
             group: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for group, its in zip(groups, ready, strict=True) if not its
         }
+
+    async def _got_ready(self, group: str) -> bool:
+        async with self._at_once:  # one request may name any number
+            return await self._went_well(group, "requests", self._before(group))
 
     async def not_deletable(self, groups: Sequence[str]) -> dict[str, ErrorCode]:
         """As :meth:`not_ready`; and not while consumers of a group are in ZooKeeper, who are members, too."""
@@ -103,12 +85,12 @@ class Stores:
         return asyncio.ensure_future(self._failed(groups, told))
 
     async def _failed(self, groups: Sequence[str], told: Sequence[Awaitable[None]]) -> list[str]:
-        went_well = await asyncio.gather(*map(self._went_well, groups, told))
+        went_well = await asyncio.gather(*(self._went_well(*each) for each in zip(groups, repeat("changes"), told)))
         return [group for group, well in zip(groups, went_well, strict=True) if not well]
 
-    async def _went_well(self, group: str, other_place: Awaitable[None]) -> bool:
+    async def _went_well(self, group: str, which: str, other_place: Awaitable[None]) -> bool:
         """What does not is told once for each group, until it goes well again."""
-        what = f"requests of group {group} are refused"
+        what = f"{which} of group {group} are refused"
         try:
             await other_place
         except StoreError as error:
@@ -119,7 +101,8 @@ class Stores:
 
     async def _in_use(self, group: str) -> ErrorCode:
         try:
-            used = self._step_of(group) in IN_ZOOKEEPER and await self.zookeeper.is_in_use(group)
+            async with self._at_once:
+                used = self._step_of(group) in IN_ZOOKEEPER and await _in_time(group, self.zookeeper.is_in_use(group))
         except StoreError as error:
             log.info("group %s is not deleted now: %s", group, error)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -177,39 +160,6 @@ class Stores:
     def has_zookeeper(self) -> bool:
         return self._dual_commit is not None
 
-    async def zookeeper_offsets(self, group: str) -> dict[Partition, int]:
-        """Those of a group that stand in ZooKeeper, whatever the shim knows of it. Raises :class:`StoreError`."""
-        if self._dual_commit is None:
-            return {}
-        try:
-            found = await self._dual_commit.store.fetch(group)
-        except ValueError:  # nothing in ZooKeeper can have that name
-            return {}
-        return {at: each.offset for at, each in found.items() if each.offset >= 0}
-
-    async def zookeeper_knows(self, group: str) -> int:
-        """How many those are. Raises :class:`StoreError`."""
-        return len(await self.zookeeper_offsets(group))
-
-    async def zookeeper_names(self, group: str) -> int:
-        """As :meth:`zookeeper_knows`, by the names of znodes alone: whether it is in ZooKeeper, and not what stands
-        there; of a group without offsets, how many consumers are there. Raises :class:`StoreError`."""
-        if self._dual_commit is None:
-            return 0
-        store = self._dual_commit.store
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return len(await store.partitions(group)) or len(await store.members(group))
-        except ValueError:  # nothing in ZooKeeper can have that name
-            return 0
-        except TimeoutError:
-            raise StoreUnavailable(f"group {group}: ZooKeeper does not answer") from None
-
-    def close(self) -> None:
-        self.mirror.close()
-        if self._dual_commit is not None:
-            self._dual_commit.outbox.close()
-
     # -- for whoever looks after them
 
     def lag_seconds(self, group: str) -> float | None:
@@ -226,6 +176,8 @@ class Stores:
             return why
         if self._dual_commit is None and self._step_of(group) in IN_ZOOKEEPER:
             return "the shim runs without a ZooKeeper (serve --zookeeper)"
+        if self._dual_commit is not None and self._step_of(group) in IN_ZOOKEEPER and not self._dual_commit.has_session:
+            return "there is no connection to ZooKeeper"
         return self.mirror.why(group)
 
     def _step_of(self, group: str) -> Step:
@@ -236,10 +188,10 @@ class Stores:
         return coordinator.step_of(group) if coordinator.hands_of(group) is Hands.SERVED else Step.KAFKA
 
 
-async def _in_time(group: str, done: Awaitable[None], seconds: float = _ANSWER_SECONDS) -> None:
+async def _in_time(group: str, done: Awaitable[Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
     try:
         async with asyncio.timeout(seconds):
-            await done
+            return await done
     except TimeoutError:
         raise StoreUnavailable(f"group {group}: the other store does not answer") from None
 

@@ -102,6 +102,10 @@ class Verified(NamedTuple):
     differences: Sequence[Difference]
 
 
+STEPS: Final = (*map(str, STORAGES.values()), str(PASSED_THROUGH))
+"""As they are written."""
+
+
 def may_move(move: str, status: GroupStatus) -> bool:
     """Whether ``move`` ("start", "advance", "rollback") means this group, too, where groups are not named.
 

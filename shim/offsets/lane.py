@@ -112,7 +112,7 @@ class Lane:
             waiting, self._waiting = self._waiting, []
             try:
                 error = await self._failure()
-            except asyncio.CancelledError:
+            except BaseException:
                 _tell(waiting, self._gone())
                 raise
             finally:

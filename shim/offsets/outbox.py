@@ -113,6 +113,8 @@ class Outbox:
             self._failing[before] -= 1
             if not self._failing[before]:
                 del self._failing[before]
+                if not self._failing and not now:
+                    log.info("%s are kept up again", self._title)
         if now:
             self._failing[now] += 1
             if self._failing[now] == 1:

@@ -68,6 +68,10 @@ class StoreUnavailable(StoreError):
     finds its own offset when it is tried again."""
 
 
+class StoreUnanswered(StoreUnavailable):
+    """As that; and it may be done yet."""
+
+
 class StoreRefused(StoreError):
     """The shim may not do that there."""
 

@@ -28,6 +28,9 @@ class Right(IntEnum):
     DESCRIBE_CLUSTER = 6
 
 
+RIGHTS_ON_GROUPS: Final = frozenset({Right.READ_GROUP, Right.DESCRIBE_GROUP, Right.DELETE_GROUP})
+
+
 class Need(NamedTuple):
     """A right to the resource of that name."""
 

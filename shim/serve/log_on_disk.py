@@ -46,7 +46,7 @@ def _opened(data_dir: Path, settings: Settings) -> OffsetsLog:
     is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
     offsets_log = open_log(data_dir, settings)
     if is_new:
-        log.warning("data directory %s is new: every group starts without offsets", data_dir)
+        log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
     return offsets_log
 
 
@@ -63,13 +63,27 @@ async def load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
+async def note_chroot(offsets_log: OffsetsLog, zookeeper: str, claimed: asyncio.Event) -> None:
+    """Groups have offsets in that ZooKeeper: another chroot is a mistake from here on."""
+    await claimed.wait()
+    try:
+        offsets_log.note_chroot(chroot_of(zookeeper))
+    except OSError as error:
+        log.warning("the chroot of ZooKeeper is not noted: %s", reason_of(error))
+
+
+def chroot_of(zookeeper: str) -> str:
+    """Of a connect string."""
+    return "/" + zookeeper.partition("/")[2].strip("/")
+
+
 def claim(offsets_log: OffsetsLog, cluster: Cluster, zookeeper: str | None, data_dir: Path) -> None:
     """``zookeeper``: a connect string. Raises :class:`CannotStart` where the offsets are of something else."""
     try:
         if cluster.cluster_id is not None:
             offsets_log.claim(cluster.cluster_id)
             if zookeeper is not None:
-                offsets_log.claim_chroot("/" + zookeeper.partition("/")[2].strip("/"))
+                offsets_log.check_chroot(chroot_of(zookeeper))
     except LogError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:

@@ -16,6 +16,8 @@ from shim.following import Topics, TransactionFollower
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.dual.lookup import Lookup
+from shim.migration.feeding import Feeding
 from shim.migration.hands.placements import Placements
 from shim.migration.migration import Migration
 from shim.migration.mirror.guard import Guard
@@ -31,10 +33,18 @@ from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime
 from shim.security.authorizer import Authorizer
 from shim.serve.admin_port import admin_port
 from shim.serve.errors import CannotStart
-from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, open_or_stop
+from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, note_chroot, open_or_stop
 from shim.serve.tasks import first_of, keep_up
 from shim.serve.tls_files import follow_files, look_at_files, tls_contexts
-from shim.serve.zookeeper import begin_session, ensemble_at, own_name, registered, registered_listener
+from shim.serve.zookeeper import (
+    begin_session,
+    ensemble_at,
+    look_for_groups,
+    own_name,
+    registered,
+    registered_listener,
+    warn_of_zookeeper,
+)
 from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, PortMap, TopicReader
 
 log = logging.getLogger("shim")
@@ -99,10 +109,12 @@ async def serve(
     ensemble = None if zookeeper is None else ensemble_at(zookeeper, settings)
     dual_commit = None if ensemble is None else DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
     stores = Stores(runtime, mirror, dual_commit)
+    feeding = Feeding(runtime, mirror, dual_commit)
+    lookup = Lookup(None if dual_commit is None else dual_commit.store)
     placements = Placements(
-        runtime, ClusterGroups(brokers, _LOOK_PATIENCE_SECONDS), settings, transactions.passed_by, stores
+        runtime, ClusterGroups(brokers, _LOOK_PATIENCE_SECONDS), settings, transactions.passed_by, lookup
     )
-    migration = Migration(runtime, cluster_groups, placements, stores, guard, settings, transactions.passed_by)
+    migration = Migration(runtime, cluster_groups, placements, stores, lookup, guard, settings, transactions.passed_by)
     listeners = Listeners(
         [
             (
@@ -134,7 +146,8 @@ async def serve(
             _port_map(to_register),
             own_name(data_dir),
         )
-    claimed, first_view, session_tried = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    claimed, first_view = asyncio.Event(), asyncio.Event()
+    session_tried, session_begun = asyncio.Event(), asyncio.Event()
     if ensemble is None:
         session_tried.set()
 
@@ -167,9 +180,13 @@ async def serve(
             tasks.append(loop.create_task(keep_up("the look at certificates", partial(follow_files, contexts))))
         if registering is not None:
             tasks.append(loop.create_task(keep_up("the registrar", registering.run)))
-        chores = {"other places for offsets": stores.run, "the mirror": mirror.run, "the guard": guard.run}
+        chores = {"other places for offsets": feeding.run, "the mirror": mirror.run, "the guard": guard.run}
         if ensemble is not None and dual_commit is not None:
-            tasks.append(loop.create_task(begin_session(ensemble, session_tried, waits=registrar), name="ZooKeeper"))
+            session = begin_session(ensemble, session_tried, session_begun, waits=registrar)
+            tasks.append(loop.create_task(session, name="ZooKeeper"))
+            assert zookeeper is not None
+            note = partial(note_chroot, offsets_log, zookeeper, claimed)
+            chores["the look at ZooKeeper"] = partial(look_for_groups, lookup, session_begun, note, zookeeper)
             chores |= {"the watch of offsets": dual_commit.watch.run, "the look for old consumers": dual_commit.run}
         tasks += [loop.create_task(keep_up(what, chore)) for what, chore in chores.items()]
         starting = asyncio.gather(
@@ -180,6 +197,8 @@ async def serve(
             session_tried.wait(),
         )
         if await first_of(starting, stop, tasks):
+            if dual_commit is None:
+                warn_of_zookeeper(runtime)
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
             async with admin_opened(migration):
                 ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
@@ -187,7 +206,7 @@ async def serve(
         log.info("stopping: no new connections, answering requests in flight")
         draining = loop.create_task(listeners.drain(settings.shutdown_drain_timeout_ms / 1000))
         # Whoever goes on without the shim finds there what was committed here.
-        await stores.drain(settings.shutdown_drain_timeout_ms / 2000)
+        await feeding.drain(settings.shutdown_drain_timeout_ms / 2000)
         runtime.stop()
         await draining
         await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
@@ -198,16 +217,14 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        stores.close()
-        if registering is not None:
-            await registering.close()
-        if ensemble is not None:
-            await ensemble.close()
+        feeding.close()
         cluster_topics.close()
         brokers.close()
         copies.close()
+        sessions = [each.close() for each in (registering, ensemble) if each is not None]
         try:
-            await runtime.close(LAST_WRITE_SECONDS)
+            # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.
+            await asyncio.gather(runtime.close(LAST_WRITE_SECONDS), *sessions)
         except TimeoutError:
             raise hangs(data_dir) from None
     log.info("stopped")

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from protocol.own.state_log import IN_ZOOKEEPER, Hands
 from shim.config import Settings
 from shim.listener_config import Listener
 from shim.logged_once import LoggedOnce
+from shim.migration.dual.lookup import Lookup
 from shim.migration.registrar.registrar import Registrar
+from shim.migration.words import STORAGES
+from shim.offsets.store import StoreError
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.znodes import Acl, ChrootMissing, EnsembleError
+from shim.runtime import Runtime
 from shim.serve.errors import CannotStart
 
 log = logging.getLogger("shim")
@@ -42,7 +48,7 @@ def ensemble_at(zookeeper: str, settings: Settings) -> Ensemble:
     return Ensemble(zookeeper, session_timeout_ms=settings.zookeeper_session_timeout_ms, auth=auth, acl=acl)
 
 
-async def begin_session(ensemble: Ensemble, tried: asyncio.Event, *, waits: bool) -> None:
+async def begin_session(ensemble: Ensemble, tried: asyncio.Event, begun: asyncio.Event, *, waits: bool) -> None:
     """With a ZooKeeper that is away until it is there; what is in it is not known until then. One without the chroot
     is another one than was meant, unless the registrar is about to make it (``waits``)."""
     trouble = LoggedOnce(log)
@@ -50,6 +56,7 @@ async def begin_session(ensemble: Ensemble, tried: asyncio.Event, *, waits: bool
         try:
             await ensemble.start(_START_SECONDS)
             tried.set()
+            begun.set()
             break
         except ChrootMissing as error:
             if not waits:
@@ -59,6 +66,41 @@ async def begin_session(ensemble: Ensemble, tried: asyncio.Event, *, waits: bool
             tried.set()
             trouble.failed("offsets in ZooKeeper are not served", error)
     await asyncio.Event().wait()  # kazoo goes on by itself
+
+
+async def look_for_groups(
+    lookup: Lookup, session: asyncio.Event, found: Callable[[], Awaitable[None]], zookeeper: str
+) -> None:
+    """Say what is there, once there is a session: a chroot that was forgotten shows nothing else. ``found``: called
+    where groups have offsets or consumers there."""
+    await session.wait()
+    trouble = LoggedOnce(log)
+    while True:
+        try:
+            groups = await lookup.groups()
+            break
+        except StoreError as error:
+            trouble.failed("what groups are in ZooKeeper is not known", error)
+            await asyncio.sleep(_START_SECONDS)
+    if groups:
+        log.info("ZooKeeper at %s: %d groups have offsets or consumers there", zookeeper, len(groups))
+        await found()
+    else:
+        log.warning("ZooKeeper at %s: no group has offsets or consumers there: is the chroot right?", zookeeper)
+    await asyncio.Event().wait()  # that is all
+
+
+def warn_of_zookeeper(runtime: Runtime) -> None:
+    """Where the shim runs without one, of groups that it cannot serve, or cannot keep up there."""
+    steps = Counter(
+        STORAGES[coordinator.step_of(group)]
+        for coordinator in filter(None, map(runtime.coordinator, range(runtime.num_partitions)))
+        for group, word in coordinator.hands().items()
+        if word.hands == Hands.SERVED and coordinator.step_of(group) in IN_ZOOKEEPER
+    )
+    if steps:
+        counts = ", ".join(f"{count} at {storage}" for storage, count in steps.items())
+        log.warning("groups have their offsets in ZooKeeper, and this shim runs without --zookeeper: %s", counts)
 
 
 async def registered(registrar: Registrar | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 from typing import Any, TypeVar, cast
@@ -13,13 +14,15 @@ from protocol.messages import api_versions, sasl_authenticate, sasl_handshake
 from shim.config import HostPort, Settings
 from shim.tls import context_for_brokers, dial
 from shim.upstream.credentials import present
-from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
+from shim.upstream.errors import AuthenticationFailed, Unanswered, UpstreamError, reason_of
 
 CLIENT_ID = "offset-shim"
 # A Metadata response of a hundred thousand partitions is some tens of megabytes.
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 # Of the time that a broker gives to a session: then the shim authenticates again, before its next question.
 SHARE_OF_SESSION = 0.8
+_NOT_AT_ALL = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: how long the system goes on with what was written, once the socket is closed."""
 _TLS_ALERT = 0x1503
 """How a record with an alert begins, which is what a server that expects TLS answers to anything else."""
 
@@ -150,6 +153,8 @@ class BrokerConnection:
                 if not 4 <= size <= MAX_RESPONSE_BYTES:
                     raise UpstreamError(f"{self.address}: a response of {size} bytes to {api.name}")
                 body = await reader.readexactly(size)
+        except TimeoutError as error:
+            raise Unanswered(f"{self.address}: {api.name}: {reason_of(error)}") from error
         except OSError as error:
             raise UpstreamError(f"{self.address}: {api.name}: {reason_of(error)}") from error
         except asyncio.IncompleteReadError as error:
@@ -190,6 +195,16 @@ class BrokerConnection:
         if version < max(low, api.versions[0], at_least):
             raise UpstreamError(f"{self.address}: no common version of {api.name}")
         return version
+
+    def break_off(self) -> None:
+        """As :meth:`close`, and nothing is sent any more of what the network has not taken yet: it would be done late,
+        when nobody counts on it."""
+        if self._writer is not None:
+            made = self._writer.get_extra_info("socket")
+            if made is not None:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_AT_ALL)
+            self._writer.transport.abort()
+            self._reader = self._writer = None
 
     def close(self) -> None:
         if self._writer is not None:

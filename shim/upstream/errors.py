@@ -13,6 +13,10 @@ class UpstreamError(Exception):
     """A broker could not be reached, hung, or answered with something that is not the protocol."""
 
 
+class Unanswered(UpstreamError):
+    """No answer has come in time, on a connection that was not lost: what was asked may be done yet."""
+
+
 class AuthenticationFailed(UpstreamError):
     """The brokers do not take the shim's own credentials, or these cannot be had."""
 

@@ -52,7 +52,7 @@ class KeptConnection:
                 self.close()
             if self._connection is not None:
                 if once:
-                    return await self._ask(self._connection, api, request, at_least, at_most, None)
+                    return await self._ask_once(self._connection, api, request, at_least, at_most)
                 try:
                     return await self._ask(self._connection, api, request, at_least, at_most, PATIENCE_SECONDS)
                 except AuthenticationFailed:
@@ -61,6 +61,8 @@ class KeptConnection:
                     # A broker closes what was idle, and one that has been restarted knows of no connection.
                     log.info("the shim's connection to a broker has failed, and is opened again: %s", error)
             connection = await self._opened()
+            if once:
+                return await self._ask_once(connection, api, request, at_least, at_most)
             return await self._ask(connection, api, request, at_least, at_most, None)
 
     async def versions(self, api: Api[Any, Any]) -> tuple[int, int] | None:
@@ -76,6 +78,21 @@ class KeptConnection:
         self._connection = connection
         return connection
 
+    async def _ask_once(
+        self,
+        connection: BrokerConnection,
+        api: Api[Request, Response],
+        request: Request,
+        at_least: int,
+        at_most: int | None,
+    ) -> Response:
+        try:
+            return await self._ask(connection, api, request, at_least, at_most, None, leaves=True)
+        except BaseException:
+            connection.break_off()
+            self._connection = None
+            raise
+
     async def _ask(
         self,
         connection: BrokerConnection,
@@ -84,12 +101,16 @@ class KeptConnection:
         at_least: int,
         at_most: int | None,
         patience_seconds: float | None,
+        *,
+        leaves: bool = False,
     ) -> Response:
+        """``leaves``: the connection to who has called, where it fails."""
         connection.patience_seconds = patience_seconds
         try:
             answer = await connection.ask(api, request, at_least=at_least, at_most=at_most)
         except BaseException:  # given up, too: what is read next would be the answer to this one
-            self.close()
+            if not leaves:
+                self.close()
             raise
         self._answered_at = time.monotonic()
         return answer

@@ -62,6 +62,9 @@ class Placed:
         self.whose[group_id] = self._found
         return ErrorCode.NONE
 
+    def is_served(self, group_id: str) -> bool:
+        return group_id in (SERVED, CHANGING)  # from the shim to somebody else
+
     def saw(self, group_id: str, member_id: str, generation: int) -> None:
         self.seen.append((group_id, member_id, generation))
 

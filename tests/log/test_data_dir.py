@@ -209,16 +209,18 @@ def test_groups_have_their_offsets_in_zookeeper_where_they_had_them_first(tmp_pa
     path = tmp_path / "data" / "meta.properties"
     log = OffsetsLog.open(tmp_path / "data", 1)
     log.claim("A")
-    log.claim_chroot("/kafka")
+    log.check_chroot("/nothing/is/noted/yet")
+    log.note_chroot("/kafka")
     log.close()
     log = OffsetsLog.open(tmp_path / "data", 1)
     log.claim("A")
-    log.claim_chroot("/kafka")
+    log.check_chroot("/kafka")
+    log.note_chroot("/kafka")
     with pytest.raises(LogError, match=r"below /kafka, --zookeeper names /: if that is meant, write"):
-        log.claim_chroot("/")
+        log.check_chroot("/")
     assert path.read_text() == "version=1\ncluster.id=A\nzookeeper.chroot=/kafka\n"
     path.write_text(path.read_text().replace("=/kafka", "=/"))
-    log.claim_chroot("/")
+    log.check_chroot("/")
     log.close()
 
 

@@ -34,6 +34,7 @@ from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartiti
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.runtime import Clock, Runtime, open_log
 from shim.upstream import Cluster, TopicReader
+from shim.upstream.errors import Unanswered
 from tests.migration.test_transactions import begun
 from tests.runtime.running import CALLER
 from tests.runtime.test_hands import WAIT_SECONDS, decided, take
@@ -51,6 +52,8 @@ class WatchedGroups(ClusterGroups):
         self.committed: list[tuple[str, Committed]] = []
         self.deleted: list[tuple[str, Sequence[TopicPartition]]] = []
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.hangs = False
+        """Commits are not answered in time, and may be done late."""
 
     async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
         found = await super().offsets_of(groups, stable=stable)
@@ -61,6 +64,8 @@ class WatchedGroups(ClusterGroups):
 
     async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
         self.committed.append((group, offsets))
+        if self.hangs:
+            raise Unanswered("timed out")
         return await super().try_commit(group, offsets)
 
     async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:

@@ -24,7 +24,7 @@ class NoGroups:
     async def offsets_of(self, groups: list[str]) -> dict[str, Committed]:
         return {group: dict(self.offsets) for group in groups}
 
-    async def commit(self, group: str, offsets: Committed) -> list[str]:
+    async def try_commit(self, group: str, offsets: Committed) -> list[str]:
         self.offsets.update(offsets)
         return []
 

@@ -15,15 +15,15 @@ class _Always:
     def of(self, group_id: str) -> Whose:
         return self._whose
 
+    def is_served(self, group_id: str) -> bool:
+        return self._whose is Whose.SERVED
+
     def gathering(self, group_id: str) -> Any:
         return None
 
 
 class _NowhereElse:
     has_zookeeper = False
-
-    async def zookeeper_names(self, group: str) -> int:
-        return 0
 
 
 NOWHERE_ELSE: Final = cast(Stores, _NowhereElse())

@@ -86,6 +86,9 @@ def test_not_from_zookeeper_while_somebody_goes_by_the_clusters(
             until(lambda: member.assigned > 0, "it is given nothing")
             refused = at.migrate("start", group, "--from", "zookeeper")
             assert (refused.status, its.place()) == (1, ("upstream", False))
-            assert "has 1 members in the cluster: they go on from its offsets there" in refused.json["not_done"][0]["error"]
+            assert (
+                "has 1 members in the cluster: they go on from its offsets there"
+                in refused.json["not_done"][0]["error"]
+            )
         finally:
             member.stop()

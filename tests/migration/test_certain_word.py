@@ -12,6 +12,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC
+from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements, Whose
 from shim.migration.migration import Migration
 from shim.migration.mirror.guard import Guard
@@ -36,8 +37,9 @@ async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     cluster = cast(ClusterGroups, NoGroups())
     mirror = Mirror(runtime, cluster, SETTINGS)
     stores, guard = Stores(runtime, mirror, None), Guard(runtime, cluster, mirror)
-    placements = Placements(runtime, cluster, SETTINGS, passed_by, stores)
-    migration = Migration(runtime, cluster, placements, stores, guard, SETTINGS, passed_by)
+    lookup = Lookup(None)
+    placements = Placements(runtime, cluster, SETTINGS, passed_by, lookup)
+    migration = Migration(runtime, cluster, placements, stores, lookup, guard, SETTINGS, passed_by)
     log.release()
     assert await placements.find_out("g") is ErrorCode.NONE
     assert placements.of("g") is Whose.SERVED

@@ -100,7 +100,7 @@ class Way:
 
     def _is_here(self) -> bool:
         (planned,) = self.place.at.migrate("plan", self.group).json["groups"]
-        return bool(planned["hindrance"] == "")
+        return bool(planned["members_here"] == planned["members"])
 
     def change_hands(self, target: str, members: list[Counted]) -> None:
         """There its members join again, all of them."""

@@ -130,9 +130,10 @@ async def test_an_offset_of_more_than_64_bits(store: OffsetStore) -> None:
 
 async def test_groups(store: OffsetStore, others: KazooClient) -> None:
     assert await store.groups() == []
+    others.ensure_path("/consumers/c/ids/old_1")
     others.ensure_path("/consumers/b/ids")
-    others.ensure_path("/consumers/a/offsets")
-    assert await store.groups() == ["a", "b"]
+    others.ensure_path("/consumers/a/offsets/t")
+    assert await store.groups() == ["a", "c"]
 
 
 async def test_all_groups_are_loaded(store: OffsetStore, others: KazooClient) -> None:
@@ -143,7 +144,7 @@ async def test_all_groups_are_loaded(store: OffsetStore, others: KazooClient) ->
         await store.commit(f"g{number}", offsets)
         if offsets:
             expected[f"g{number}"] = {partition: each._replace(version=0) for partition, each in offsets.items()}
-    others.ensure_path("/consumers/empty/ids")
+    others.ensure_path("/consumers/empty/ids/old_1")
     put(others, "/consumers/bad/offsets/t/0", b"nonsense")
     put(others, "/consumers/bad/offsets/t/1", b"1")
     seen: list[LoadProgress] = []

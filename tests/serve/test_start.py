@@ -228,14 +228,14 @@ def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("topic_t")
-def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path) -> None:
+def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path, group: str) -> None:
     with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
-        commit(client, "g", 1)
+        commit(client, group, 1)
     with Broker(tmp_path / "other") as other:
         error = refused(serve(tmp_path / "data", other.bootstrap_servers, free_port_range(4)))
     assert f"data directory {tmp_path / 'data'} belongs to cluster" in error
     with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
-        assert committed(client, "g") == 1
+        assert committed(client, group) == 1
 
 
 @pytest.mark.usefixtures("topic_t")
@@ -261,11 +261,11 @@ def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broke
 
 
 @pytest.mark.usefixtures("topic_t")
-def test_a_damaged_log(broker: Broker, tmp_path: Path) -> None:
+def test_a_damaged_log(broker: Broker, tmp_path: Path, group: str) -> None:
     one = {"offsets.topic.num.partitions": 1}
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=one) as shim, WireClient(shim.port) as client:
-        commit(client, "g", 1)
-        commit(client, "g", 2)
+        commit(client, group, 1)
+        commit(client, group, 2)
     (segment,) = (tmp_path / "data" / "__consumer_offsets-0").glob("*.log")
     damaged = bytearray(segment.read_bytes())
     damaged[30] ^= 1
@@ -293,5 +293,5 @@ def test_a_data_directory_that_is_new_is_said_to_be(tmp_path: Path) -> None:
             child.stop(TIMEOUT_SECONDS)
         finally:
             child.kill()
-        told.append(any(f"data directory {tmp_path / 'data'} is new: every group" in line for line in lines))
+        told.append(any(f"data directory {tmp_path / 'data'} is new: groups" in line for line in lines))
     assert told == [True, False]

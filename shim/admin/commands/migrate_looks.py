@@ -15,6 +15,7 @@ from shim.admin.commands.running_shim import (
     done_of,
     groups_argument,
     pattern_option,
+    refuse_misspelt,
     tell,
 )
 from shim.admin.live.asking import RunningShim
@@ -46,7 +47,9 @@ def plan_command(
     offset-shim migrate plan --pattern 'etl-*' --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    done = done_of(RunningShim(admin), "plan", "/v1/migrate/plan", choice)
+    shim = RunningShim(admin)
+    done = done_of(shim, "plan", "/v1/migrate/plan", choice)
+    refuse_misspelt(shim, choice, done)
     tell(done, show_planned, json_wanted=json_wanted)
     if any(row["hindrance"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)
@@ -72,7 +75,9 @@ def status_command(
     offset-shim migrate status billing --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    done = done_of(RunningShim(admin), "status", "/v1/migrate/status", choice)
+    shim = RunningShim(admin)
+    done = done_of(shim, "status", "/v1/migrate/status", choice)
+    refuse_misspelt(shim, choice, done)
     tell(done, show_statuses, json_wanted=json_wanted)
 
 
@@ -102,7 +107,9 @@ def verify_command(
     offset-shim migrate verify --pattern 'etl-*' --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    done = done_of(RunningShim(admin), "verify", "/v1/migrate/verify", choice)
+    shim = RunningShim(admin)
+    done = done_of(shim, "verify", "/v1/migrate/verify", choice)
+    refuse_misspelt(shim, choice, done)
     tell(done, show_verified, json_wanted=json_wanted)
     if any(row["differing"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)

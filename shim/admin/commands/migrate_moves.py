@@ -24,7 +24,7 @@ from shim.admin.commands.running_shim import (
 )
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
-from shim.admin.live.migrating import Source
+from shim.admin.live.migrating import STEPS, Source
 from shim.config import HostPort
 
 _OPTIONS: Final = (groups_argument, pattern_option, all_option, cause_option, yes_option, admin_option, json_option)
@@ -51,6 +51,11 @@ def _move_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def _at_option(command: Command) -> Command:
+    text = "Of the groups that --pattern or --all mean, those at this step."
+    return click.option("--at", type=click.Choice(STEPS), metavar="STEP", help=text)(command)
 
 
 @click.command("start")
@@ -86,8 +91,9 @@ def start_command(source: str | None, **given: Unpack[_Given]) -> None:
 
 @click.command("advance")
 @_move_options
+@_at_option
 @in_one_line
-def advance_command(**given: Unpack[_Given]) -> None:
+def advance_command(at: str | None, **given: Unpack[_Given]) -> None:
     """Take groups one step on.
 
     The steps are zookeeper+dual, kafka+dual, kafka, upstream+dual, upstream. Begin with `start`. What would lose or
@@ -95,20 +101,22 @@ def advance_command(**given: Unpack[_Given]) -> None:
     coordinator; its members join again by themselves.
 
     --pattern and --all mean groups with dual.commit.enabled=true. They never move a group out of plain kafka, where it
-    can stay: name it, if it is to go on to upstream+dual. Otherwise as `start`.
+    can stay: name it, if it is to go on to upstream+dual. They have to be at one step, or --at says which are meant:
+    then the same command, given again after it was broken off, goes on with those that are left.
 
     \b
     offset-shim migrate advance billing --cause 'a week without differences'
-    offset-shim migrate advance --pattern 'etl-*'
+    offset-shim migrate advance --pattern 'etl-*' --at zookeeper+dual
     offset-shim migrate advance --all --yes --json
     """
-    _move("advance", given)
+    _move("advance", given, at=at)
 
 
 @click.command("rollback")
 @_move_options
+@_at_option
 @in_one_line
-def rollback_command(**given: Unpack[_Given]) -> None:
+def rollback_command(at: str | None, **given: Unpack[_Given]) -> None:
     """Take groups one step back.
 
     The steps are upstream+dual, kafka, kafka+dual, zookeeper+dual, zookeeper. A group in kafka whose offsets were
@@ -116,19 +124,21 @@ def rollback_command(**given: Unpack[_Given]) -> None:
     themselves.
 
     --pattern and --all mean groups that the shim serves, those that began there among them, and not those that are in
-    zookeeper without dual commit. Otherwise as `start`.
+    zookeeper without dual commit. They have to be at one step, as for `advance`, or --at says which are meant.
 
     \b
     offset-shim migrate rollback billing --cause 'the dashboard is wrong'
-    offset-shim migrate rollback --all --yes
+    offset-shim migrate rollback --all --at kafka --yes
     """
-    _move("rollback", given)
+    _move("rollback", given, at=at)
 
 
-def _move(move: str, given: _Given, more: Row | None = None) -> None:
+def _move(move: str, given: _Given, more: Row | None = None, at: str | None = None) -> None:
     shim = RunningShim(given["admin"])
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
-    groups = _to_move(shim, move, choice)
+    if choice.names and at is not None:
+        raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")
+    groups = _to_move(shim, move, choice, at)
     done = Done([], [], None)
     if groups:
         question = _QUESTIONS[move].format(count_shown(len(groups), "group"))
@@ -138,12 +148,13 @@ def _move(move: str, given: _Given, more: Row | None = None) -> None:
     tell(done, show_statuses, json_wanted=given["json_wanted"])
 
 
-def _to_move(shim: RunningShim, move: str, choice: Chosen) -> tuple[str, ...]:
+def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[str, ...]:
     """By name, so that what somebody said yes to is what is moved. Raises Refused for a pattern that nothing fits."""
     if choice.names:
         return choice.names
     fitting = [] if choice.pattern is None else [("pattern", choice.pattern)]
-    names = shim.get("/v1/migrate/candidates", [("move", move), *fitting])["groups"]
+    of_step = [] if at is None else [("at", at)]
+    names = shim.get("/v1/migrate/candidates", [("move", move), *fitting, *of_step])["groups"]
     if fitting and not names and not shim.get("/v1/groups", fitting)["groups"]:
         raise Refused(f"no group fits {choice.pattern}")
     return tuple(names)

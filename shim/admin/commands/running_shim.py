@@ -165,6 +165,13 @@ def tell(done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool
         sys.exit(SOMETHING_WRONG)
 
 
+def refuse_misspelt(shim: RunningShim, choice: Chosen, done: Done) -> None:
+    """Raises Refused where there was nothing because no group that is known fits the pattern."""
+    fits = choice.pattern is None or done.rows or done.not_done or done.broken_off is not None
+    if not fits and not shim.get("/v1/groups", [("pattern", str(choice.pattern))])["groups"]:
+        raise Refused(f"no group fits {choice.pattern}")
+
+
 def name_shown(row: Row) -> str:
     """Of a group, before what is said of it."""
     return shown(row["group"]) or "(no name)"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from shim.admin.live.migrating import Source
+from shim.admin.live.migrating import STEPS, Source
 
 MOVES: Final = ("start", "advance", "rollback")
 
@@ -37,17 +37,26 @@ class Choice(NamedTuple):
         return sorted(filter(fits, names))
 
 
+class Meant(NamedTuple):
+    """Whom a move would be made with; ``at``: of those only the ones at that step."""
+
+    move: str
+    choice: Choice
+    at: str | None
+
+
 class Wanted(NamedTuple):
     """What a POST asks for; ``cause``: empty where none was given."""
 
     choice: Choice
     cause: str
     source: Source | None = None
+    at: str | None = None
 
 
 def wanted_of(body: bytes) -> Wanted:
-    """Reads ``{"groups": [name…]}``, ``{"pattern": glob}`` or ``{"all": true}``, and with any of them ``"cause"`` and
-    ``"from"``.
+    """Reads ``{"groups": [name…]}``, ``{"pattern": glob}`` or ``{"all": true}``, and with any of them
+    ``"cause"`` and ``"from"``, and with one of the latter two ``"at"``.
 
     Raises :class:`BadRequest`.
     """
@@ -57,12 +66,19 @@ def wanted_of(body: bytes) -> Wanted:
         raise BadRequest("the body is not JSON") from None
     if not isinstance(document, dict):
         raise BadRequest("the body is not a JSON object")
-    if unknown := sorted(document.keys() - {"groups", "pattern", "all", "cause", "from"}):
-        raise BadRequest(f"{_quoted(unknown[0])} is not known: groups, pattern, all, cause and from are")
-    if len(document.keys() - {"cause", "from"}) != 1:
+    if unknown := sorted(document.keys() - {"groups", "pattern", "all", "cause", "from", "at"}):
+        raise BadRequest(f"{_quoted(unknown[0])} is not known: groups, pattern, all, cause, from and at are")
+    if len(document.keys() - {"cause", "from", "at"}) != 1:
         raise BadRequest("one of groups, pattern and all has to be given")
     cause = _text(document.get("cause", ""), "cause", _LONGEST_CAUSE)
-    return Wanted(_named(document), cause, _source(document["from"]) if "from" in document else None)
+    if "at" in document and "groups" in document:
+        raise BadRequest("groups that are named are tried wherever they are: at is for the others")
+    return Wanted(
+        _named(document),
+        cause,
+        _source(document["from"]) if "from" in document else None,
+        _step(document["at"]) if "at" in document else None,
+    )
 
 
 def _named(document: dict[str, object]) -> Choice:
@@ -76,6 +92,12 @@ def _named(document: dict[str, object]) -> Choice:
     if not isinstance(names, list) or not names:
         raise BadRequest("groups is not a list of names")
     return Choice(_each_once(names))
+
+
+def _step(given: object) -> str:
+    if not isinstance(given, str) or given not in STEPS:
+        raise BadRequest(f"at has to be one of {', '.join(STEPS)}")
+    return given
 
 
 def _source(given: object) -> Source:
@@ -95,17 +117,20 @@ def choice_of(query: str) -> Choice:
     return Choice(_each_once(given["group"])) if given["group"] else _by_pattern(given["pattern"])
 
 
-def move_of(query: str) -> tuple[str, Choice]:
-    """Reads ``move=start`` (or another of :data:`MOVES`), and beside it ``pattern=glob``; all without that.
+def move_of(query: str) -> Meant:
+    """Reads ``move=start`` (or another of :data:`MOVES`), and beside it ``pattern=glob``, all without that, and
+    ``at=step``.
 
     Raises :class:`BadRequest`.
     """
-    given = _fields_of(query, ("move", "pattern"))
+    given = _fields_of(query, ("move", "pattern", "at"))
     if len(given["move"]) != 1 or given["move"][0] not in MOVES:
         raise BadRequest(f"move has to be one of {', '.join(MOVES)}")
     if len(given["pattern"]) > 1:
         raise BadRequest("one pattern")
-    return given["move"][0], _by_pattern(given["pattern"])
+    if len(given["at"]) > 1:
+        raise BadRequest("one step")
+    return Meant(given["move"][0], _by_pattern(given["pattern"]), _step(given["at"][0]) if given["at"] else None)
 
 
 def _by_pattern(patterns: Sequence[str]) -> Choice:
@@ -124,7 +149,7 @@ def _fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
     given: dict[str, list[str]] = {name: [] for name in known}
     for name, value in fields:
         if name not in given:
-            raise BadRequest(f"{_quoted(name)} is not known: {' and '.join(known)} are")
+            raise BadRequest(f"{_quoted(name)} is not known: {', '.join(known[:-1])} and {known[-1]} are")
         given[name].append(value)
     return given
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shim.migration.words import (
     PASSED_THROUGH,
+    STEPS,
     Difference,
     GroupStatus,
     NotKnown,
@@ -55,6 +56,7 @@ class Migration(Protocol):
 
 __all__ = [
     "PASSED_THROUGH",
+    "STEPS",
     "Difference",
     "GroupStatus",
     "Migration",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
@@ -51,8 +52,8 @@ class Paths:
         return await send_all(request, JSON, list_in_pieces(status_row(status), "offsets", offsets_rows(offsets)))
 
     async def candidates(self, request: web.Request) -> web.StreamResponse:
-        move, choice = move_of(_query(request))
-        names = await self._names(choice, partial(self._movable, move))
+        move, choice, at = move_of(_query(request))
+        names = await self._movable(move, choice, at)
         return await send_all(request, JSON, list_in_pieces({}, "groups", names))
 
     async def plan(self, request: web.Request) -> web.StreamResponse:
@@ -105,14 +106,14 @@ class Paths:
         self, request: web.Request, move: str, making: Callable[[Source | None], _Move]
     ) -> web.StreamResponse:
         """A group that is named is tried in any case."""
-        choice, cause, source = await self._wanted(request)
+        choice, cause, source, at = await self._wanted(request)
         make = making(source)
         said = cause or f"{request.path}, asked for at the admin interface"
 
         async def step(names: Sequence[str]) -> list[Row]:
             return [status_row(await make(name, said)) for name in names]
 
-        names = await self._names(choice, partial(self._movable, move))
+        names = await self._movable(move, choice, at)
         return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
 
     # -- which groups
@@ -129,11 +130,21 @@ class Paths:
         async with asyncio.timeout(_ANSWER_SECONDS):
             return choice.fitting(await meant())
 
-    async def _movable(self, move: str) -> Iterable[str]:
-        """``move``: one of :data:`shim.admin.live.choosing.MOVES`."""
+    async def _movable(self, move: str, choice: Choice, at: str | None) -> Sequence[str]:
+        """``move``: one of :data:`shim.admin.live.choosing.MOVES`. Groups that are not named have to be at one step, or
+        it has to be said which is meant: done again after it was broken off, a move would be made twice with some."""
+        if choice.names is not None:
+            return choice.names
         if move == "start":  # what it is about, the shim need not have heard of
-            return await self._migration.candidates()
-        return await self._known(partial(may_move, move))
+            return await self._names(choice, self._migration.candidates)
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
+        steps = {name: _step_of(found[name]) for name in choice.fitting(found)}
+        counts = Counter(steps.values())
+        if at is None and len(counts) > 1:
+            they = ", ".join(f"{count} at {step}" for step, count in counts.items())
+            raise BadRequest(f"these groups are at different steps, say at which: {they}")
+        return [name for name, step in steps.items() if at in (None, step)]
 
     async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
         return [each.group for each in await self._migration.status(None) if so(each)]
@@ -145,6 +156,10 @@ class Paths:
         if missing := set(choice.names).difference(found):
             raise NotKnown(f"there is no group {min(missing)!a}")
         return list(found.values())
+
+
+def _step_of(status: GroupStatus) -> str:
+    return str(Storage(status.storage, status.dual_commit))
 
 
 def _is_served(status: GroupStatus) -> bool:

@@ -22,5 +22,5 @@ def by_hands(key: ApiKey, policy: Policy, handle: Handle) -> Handle:
     if key == ApiKey.LIST_GROUPS:
         return listing(served)
     if key in MANY:
-        return about_many(key, served)
-    return about_one(key, served, authorized(policy, finding_out(key, handle)))
+        return about_many(key, policy, served)
+    return about_one(key, policy, served, authorized(policy, finding_out(key, handle)))

@@ -8,7 +8,6 @@ from typing import Any
 from shim.api.authorization import AnyCall, Handle
 from shim.api.call import Services
 from shim.api.hands.when import FollowUp, when
-from shim.migration.hands.placements import SERVED
 
 
 def listing(served: Handle) -> Handle:
@@ -22,7 +21,7 @@ def _listed(services: Services, call: AnyCall, frame: bytes, served: Handle) -> 
     theirs = call.parse_response(call.version, frame)
 
     def is_served(group: Any) -> bool:
-        return services.placements.of(group.group_id) in SERVED
+        return services.placements.is_served(group.group_id)
 
     def merged(ours: Any) -> Any:
         if ours.error_code or theirs.error_code:

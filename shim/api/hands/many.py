@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsResponse
-from protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
+from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup
 from shim.api import describe_groups, offset_fetch
-from shim.api.authorization import AnyCall, Handle
+from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.elsewhere import told_elsewhere
 from shim.api.hands.passing import CHANGES_OFFSETS, passed_all
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.placements import SERVED, Whose
+from shim.migration.stores import Stores
 
 
 class _By(Enum):
@@ -30,44 +32,49 @@ class _By(Enum):
 
 
 _Refused = Mapping[str, ErrorCode]
+_Then = Callable[[Stores, Sequence[str]], Awaitable[_Refused]]
 
 
 class _Many(NamedTuple):
     """``names``: the groups of a request. ``only``: the same request for some of them. ``refused``: a response that
-    refuses these. ``merged``: of the responses, one; given the names, and who answers for each. ``prepared``: what is
-    found out before, and who is refused because of that."""
+    refuses these. ``merged``: of the responses, one; given the names, and who answers for each. ``looks``: whether
+    something has to be found out before, and ``look``: that, and who is refused because of it."""
 
     names: Callable[[int, Any], Sequence[str]]
-    only: Callable[[Any, Collection[str]], Any]
+    only: Callable[[Any, Set[str]], Any]
     refused: Callable[[_Refused], Any]
     merged: Callable[[Sequence[str], Mapping[str, _By], Mapping[_By, Any]], Any]
-    prepared: Callable[[Services, Mapping[str, Whose]], Awaitable[_Refused] | None] = lambda _, whose: None
+    looks: Callable[[Services, Mapping[str, Whose]], bool] = lambda _, whose: False
+    look: Callable[[Services, Mapping[str, Whose]], Awaitable[_Refused]] = lambda _, whose: _nobody()
 
 
-def about_many(key: ApiKey, served: Handle) -> Handle:
+def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
     """The handler; ``served``: for those that the shim serves."""
     many = MANY[key]
 
     def route(services: Services, call: AnyCall) -> FollowUp | None:
-        names = many.names(call.version, call.request)
-        whose = {name: services.placements.of(name) for name in names}
+        whose = _whose(services, many.names(call.version, call.request))
         if all(each is Whose.SERVED for each in whose.values()):
             return served(services, call)
-        prepared = many.prepared(services, whose)
-        if prepared is None:
-            return divided(services, call, names, {})
-        return when(call, prepared, lambda refused: divided(services, call, names, refused))
+        return looking(services, call) if many.looks(services, whose) else divided(services, call, {})
 
-    def divided(services: Services, call: AnyCall, names: Sequence[str], refused: _Refused) -> FollowUp | None:
-        whose = {name: services.placements.of(name) for name in names}
+    def look(services: Services, call: AnyCall) -> FollowUp | None:
+        whose = _whose(services, many.names(call.version, call.request))
+        return when(call, many.look(services, whose), lambda refused: divided(services, call, refused))
+
+    looking = authorized_for_groups(policy, look)
+
+    def divided(services: Services, call: AnyCall, refused: _Refused) -> FollowUp | None:
+        names = many.names(call.version, call.request)
+        whose = _whose(services, names)
         changing = [name for name, each in whose.items() if each is Whose.CHANGING]
         refused = {**refused, **dict.fromkeys(changing, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
         if len(refused) == 1 == len(whose):
             call.fail(*refused.values())
             return None
         by = {name: _answers_for(name, whose[name], refused) for name in names}
-        ours = [name for name in whose if by[name] is _By.SHIM]
-        theirs = [name for name in whose if by[name] is _By.BROKER]
+        ours = {name for name in whose if by[name] is _By.SHIM}
+        theirs = {name for name in whose if by[name] is _By.BROKER}
         elsewhere = [name for name in ours if whose[name] is Whose.SERVED_AND_ELSEWHERE]
         if len(theirs) == len(whose):
             return passed_all(services, call, key, theirs)
@@ -100,6 +107,10 @@ def about_many(key: ApiKey, served: Handle) -> Handle:
     return route
 
 
+def _whose(services: Services, names: Iterable[str]) -> dict[str, Whose]:
+    return {name: services.placements.of(name) for name in names}
+
+
 def _answers_for(name: str, whose: Whose, refused: _Refused) -> _By:
     if name in refused:
         return _By.NOBODY
@@ -109,24 +120,26 @@ def _answers_for(name: str, whose: Whose, refused: _Refused) -> _By:
 # --- what is found out before ----------------------------------------------------------------------------------------
 
 
-def _before_fetch(services: Services, whose: Mapping[str, Whose]) -> Awaitable[_Refused] | None:
-    elsewhere = _in_other_places(whose)
+async def _nobody() -> _Refused:
+    return {}
+
+
+def _looks(services: Services, whose: Mapping[str, Whose]) -> bool:
+    return bool(_in_other_places(whose)) or (services.stores.has_zookeeper and Whose.UNKNOWN in whose.values())
+
+
+async def _look(then: _Then, services: Services, whose: Mapping[str, Whose]) -> _Refused:
+    """One that nobody has asked for may have its offsets in ZooKeeper. ``then``: what is asked of those that have."""
+    elsewhere, refused = _in_other_places(whose), dict[str, ErrorCode]()
     unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if services.stores.has_zookeeper else []
-    return _prepared_fetch(services, elsewhere, unknown) if elsewhere or unknown else None
-
-
-async def _prepared_fetch(services: Services, elsewhere: Sequence[str], unknown: Sequence[str]) -> _Refused:
-    """One that nobody has asked for may have its offsets in ZooKeeper."""
-    errors = await asyncio.gather(*(services.placements.find_out(name, opening=False) for name in unknown))
-    refused = {name: error for name, error in zip(unknown, errors, strict=True) if error}
-    found = _in_other_places({name: services.placements.of(name) for name in unknown if name not in refused})
-    return {**refused, **await services.stores.not_ready([*elsewhere, *found])}
-
-
-def _before_deletion(services: Services, whose: Mapping[str, Whose]) -> Awaitable[_Refused] | None:
-    """Consumers in ZooKeeper are members, too."""
-    elsewhere = _in_other_places(whose)
-    return services.stores.not_deletable(elsewhere) if elsewhere else None
+    failed = ErrorCode.NONE
+    for name in unknown:  # one after the other: new groups of others have their turns between them
+        failed = failed or await services.placements.find_out(name, opening=False)
+        if failed:  # so would the others, after as long a wait
+            refused[name] = failed
+        elif services.placements.of(name) is Whose.SERVED_AND_ELSEWHERE:
+            elsewhere.append(name)
+    return {**refused, **await then(services.stores, elsewhere)}
 
 
 def _in_other_places(whose: Mapping[str, Whose]) -> list[str]:
@@ -141,8 +154,17 @@ def _merged_fetches(names: Sequence[str], by: Mapping[str, _By], answers: Mappin
     refused = {each.group_id: each for each in answers[_By.NOBODY].groups}
     left = {who: iter(answer.groups) for who, answer in answers.items()}
     return OffsetFetchResponse(
-        groups=tuple(refused[name] if name in refused else next(left[by[name]]) for name in names)
+        groups=tuple(refused.get(name) or next(left[by[name]], _not_told(name)) for name in names)
     )
+
+
+def _not_told(name: str) -> OffsetFetchResponseGroup:
+    """Of a group of which a broker has left out what it was asked."""
+    return _refused_fetch(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def _refused_fetch(name: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    return offset_fetch.failed(OffsetFetchRequestGroup(name, topics=None), error)
 
 
 def _merged_descriptions(
@@ -185,11 +207,10 @@ MANY: Final[Mapping[ApiKey, _Many]] = {
         lambda request, names: request._replace(
             groups=tuple(each for each in request.groups if each.group_id in names)
         ),
-        lambda refused: OffsetFetchResponse(
-            groups=tuple(OffsetFetchResponseGroup(name, (), error) for name, error in refused.items())
-        ),
+        lambda refused: OffsetFetchResponse(groups=tuple(_refused_fetch(*each) for each in refused.items())),
         _merged_fetches,
-        _before_fetch,
+        _looks,
+        partial(_look, lambda stores, groups: stores.not_ready(groups)),
     ),
     ApiKey.DESCRIBE_GROUPS: _Many(
         lambda _, request: request.groups,
@@ -206,6 +227,7 @@ MANY: Final[Mapping[ApiKey, _Many]] = {
         ),
         lambda refused: _deletions(refused.items()),
         _merged_deletions,
-        _before_deletion,
+        _looks,
+        partial(_look, lambda stores, groups: stores.not_deletable(groups)),
     ),
 }

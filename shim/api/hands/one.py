@@ -7,7 +7,7 @@ from typing import Final
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from shim.api.authorization import AnyCall, Handle
+from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
 from shim.api.hands.elsewhere import change_elsewhere
 from shim.api.hands.passing import CHANGES_OFFSETS, passed
@@ -19,15 +19,20 @@ _OPENS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_O
 """Requests that make a group where there is none."""
 
 
-def about_one(key: ApiKey, served: Handle, opening: Handle) -> Handle:
+def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> Handle:
     """The handler. ``served``: for a group that the shim serves; ``opening``: for one that nobody has asked for."""
     gathers = _GATHERS.get(key)
+
+    def change(services: Services, call: AnyCall) -> FollowUp | None:
+        return change_elsewhere(services, call, key, served)
+
+    elsewhere = authorized_for_groups(policy, change)
 
     def route(services: Services, call: AnyCall) -> FollowUp | None:
         group_id = call.request.group_id
         whose = services.placements.of(group_id)
         if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
-            return change_elsewhere(services, call, key, served)
+            return elsewhere(services, call)
         if gathers is not None and (gathering := services.placements.gathering(group_id)) is not None:
             following = gathers(services, call, gathering, whose, route)
             if following is not None:

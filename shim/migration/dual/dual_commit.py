@@ -17,7 +17,7 @@ from typing import Final
 from protocol.own.state_log import IN_ZOOKEEPER, NOT_CARRIED, ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator import GroupCoordinator
 from shim.migration.compared import differences_to_zookeeper
-from shim.migration.dual.judging import Znodes, next_version
+from shim.migration.dual.judging import Znodes, is_own, next_version
 from shim.migration.dual.log_side import LogSide
 from shim.migration.dual.old_consumers import OldConsumers
 from shim.migration.dual.turn import Followed, Turn
@@ -44,6 +44,7 @@ class DualCommit:
     ) -> None:
         """``ensemble``: the one of the ``store``."""
         self._runtime = runtime
+        self._ensemble = ensemble
         self.store = store
         self.consumers = OldConsumers(store)
         self.watch = OffsetsWatch(ensemble, self._told)
@@ -52,6 +53,11 @@ class DualCommit:
         self._turn = Turn(self._log, store, self.watch)
         self._groups: dict[str, Followed] = {}
         runtime.watch(self._loaded)
+
+    @property
+    def has_session(self) -> bool:
+        """Whether ZooKeeper answers for now."""
+        return self._ensemble.session_id is not None
 
     # -- which groups
 
@@ -174,7 +180,8 @@ class DualCommit:
         return there, differences_to_zookeeper(own, there)
 
     async def note_all(self, group: str, there: Mapping[Partition, StoredOffset]) -> None:
-        """What ZooKeeper has is what the log has: from here on the log is right."""
+        """What ZooKeeper has is what the log has, which is right from here on: whatever else is found there later is
+        somebody else's."""
         await self._log.note(group, there, Step.KAFKA_DUAL)
 
     async def bring(self, group: str) -> list[Difference]:
@@ -189,7 +196,7 @@ class DualCommit:
             each
             for each in differing
             if (found := there.get((each.topic, each.partition))) is not None
-            and (found.offset, found.version) != (written.get((each.topic, each.partition)) or (None,))[:2]
+            and not is_own(found, written.get((each.topic, each.partition)))
         ]
         if strange:
             return strange

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, auto
 
+from protocol.own.state_log import WrittenValue
 from shim.offsets.store import ABSENT, Partition, StoredOffset
 
 
@@ -124,6 +125,14 @@ class Znodes:
 
 def same(some: StoredOffset, other: StoredOffset | None) -> bool:
     return other is not None and (some.offset, some.version) == (other.offset, other.version)
+
+
+def is_own(there: StoredOffset, noted: WrittenValue | None) -> bool:
+    """Of a znode that nobody has looked after since that was noted: whether nobody else has written it. What was about
+    to be written may not have been."""
+    if noted is None or there.version is None:
+        return False
+    return (there.offset, there.version) == (noted.offset, noted.version) or there.version == noted.version - 1
 
 
 def is_newer(there: StoredOffset, found: StoredOffset | None) -> bool:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from protocol.own.state_log import Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
 from shim.migration.dual.judging import Verdict, Znodes, is_newer, next_version
 from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import (
@@ -57,12 +57,12 @@ class Turn:
                 await self._carry(group, its, step)
                 if await self._wrote(group, its, step):
                     return
-        except StoreError:
-            its.read_anew = True
-            raise
         except ValueError as error:  # of a name that cannot be there
             its.read_anew = True
             raise StoreError(f"group {group}: {error}") from error
+        except BaseException:  # what was seen may not have been carried
+            its.read_anew = True
+            raise
         raise StoreUnavailable(f"group {group}: somebody else writes its offsets all the time")
 
     async def _read(self, group: str, its: Followed) -> None:
@@ -79,7 +79,7 @@ class Turn:
                 async with asyncio.timeout(_READ_SECONDS):
                     await self._watch.known(group)
             except TimeoutError:
-                raise StoreUnavailable(f"group {group}: ZooKeeper does not tell its offsets") from None
+                raise StoreUnavailable("ZooKeeper does not tell the offsets of groups") from None
             for at in its.znodes.attempted.keys() - its.seen.keys():
                 its.znodes.gone(at)
         doubtful = {at for at, there in its.seen.items() if its.znodes.is_doubtful(at, there)}
@@ -122,7 +122,7 @@ class Turn:
         own = await self._log.offsets(group)
         gone = its.znodes.to_delete(own)
         if gone:
-            await self._delete(group, its, gone, whole=not own)
+            await self._delete(group, its, gone, step, whole=not own)
             await self._log.note(group, dict.fromkeys(gone), step)
         due = its.znodes.to_write(own)
         its.znodes.agree_on_none(own)
@@ -156,10 +156,10 @@ class Turn:
             its.znodes.stands(at, StoredOffset(due[at].offset, version))
             its.znodes.agree(at, due[at].offset)
 
-    async def _delete(self, group: str, its: Followed, gone: list[Partition], *, whole: bool) -> None:
+    async def _delete(self, group: str, its: Followed, gone: list[Partition], step: Step, *, whole: bool) -> None:
         deleted = whole and group not in self._log.coordinator(group).group_ids()
         try:
-            if not deleted and await self._store.members(group):
+            if not deleted and step in ZOOKEEPER_IS_RIGHT and await self._store.members(group):
                 raise GroupInUse(f"group {group!r} has consumers in ZooKeeper")
             versions = {at: its.znodes.known[at].version for at in gone}
             await self._store.delete(
@@ -169,7 +169,9 @@ class Turn:
             )
         except GroupInUse:
             # Consumers have come since it was asked whether there are any. They stay, and what stands there is theirs.
-            its.znodes = Znodes()
+            for at in gone:
+                its.znodes.known.pop(at, None)
+                its.znodes.agree(at, None)
             its.read_anew = True
             raise
         for at in gone:

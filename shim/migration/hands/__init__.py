@@ -1,1 +1,1 @@
-"""In whose hands each group is, and how it comes into others."""
+"""In whose hands each group is, as requests need to know it."""

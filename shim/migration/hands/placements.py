@@ -21,8 +21,8 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.logged_once import LoggedOnce
 from shim.migration.deciding import decide
+from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.gathering import Gathering
-from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import NOBODY, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
@@ -89,13 +89,13 @@ class Placements:
         cluster_groups: ClusterGroups,
         settings: Settings,
         followed: Callable[[str], Awaitable[bool]],
-        stores: Stores,
+        lookup: Lookup,
     ) -> None:
         """``followed`` waits until what the cluster's log has of a group by now is not taken over any more, not after a
         restart either; False where that takes too long."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
-        self._stores = stores
+        self._lookup = lookup
         self._new_served = settings.group_new_served
         self._open: dict[str, Placement] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
@@ -129,6 +129,11 @@ class Placements:
             return Whose.SERVED_AND_ELSEWHERE
         return _WHOSE[coordinator.hands_of(group_id)]
 
+    def is_served(self, group_id: str) -> bool:
+        """Whether the shim has it, for the time being too while it changes hands."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))
+        return coordinator is None or coordinator.hands_of(group_id) is Hands.SERVED
+
     async def find_out(self, group_id: str, *, opening: bool = True) -> ErrorCode:
         """NONE when :meth:`of` says it from now on; otherwise why not for now, at which clients ask again. Not
         ``opening``: for somebody who makes no group, so that one that nobody knows stays UNKNOWN."""
@@ -141,12 +146,12 @@ class Placements:
 
     async def _find_out(self, group_id: str, *, opening: bool) -> ErrorCode:
         what = "whether the cluster knows a group cannot be found out"
-        in_zookeeper = 0
+        in_zookeeper = False
         try:
             async with self._turns:
                 known = await self._known_as(group_id)
             if not known:  # not in a turn: one that hangs is no reason for others to wait
-                in_zookeeper = await self._stores.zookeeper_names(group_id)
+                in_zookeeper = await self._lookup.knows(group_id)
             if not known and not in_zookeeper and not opening:
                 return ErrorCode.NONE
             if not known and not await self._followed(group_id):
@@ -177,7 +182,7 @@ class Placements:
 
     async def _is_in_zookeeper_too(self, group_id: str) -> bool:
         try:
-            return bool(await self._stores.zookeeper_names(group_id))
+            return await self._lookup.knows(group_id)
         except StoreError as error:  # it is the cluster's in any case
             log.info("group %s: it is not known whether ZooKeeper has offsets of it, too: %s", group_id, error)
             return False

@@ -191,7 +191,7 @@ class Guard:
             shown = f"{at} is {offset} in the cluster, the shim wrote {'none' if ours is None else ours}"
             more = f" (and {len(strange) - 1} more)" if len(strange) > 1 else ""
             self._commits.saw(group, f"somebody commits past the shim: {shown}{more}")
-        if strange or written.keys() - found.keys():
+        if strange or written.keys() - found.keys() - self._mirror.nowhere(group):
             self._mirror.doubt(group)
 
 

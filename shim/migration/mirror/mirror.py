@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from protocol.own.state_log import Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
+from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import to_bring
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.last_written import Written
@@ -20,10 +21,12 @@ from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
+from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 
 _EVERY_SECONDS: Final = 1.0
+_ARRIVES_WITHIN_SECONDS: Final = 30.0
+"""What was sent on a connection that was broken off."""
 
 
 class Mirror:
@@ -34,7 +37,7 @@ class Mirror:
     ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written.
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
-    before, and none comes after.
+    before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Mirror:
         self._mirrors = settings.offsets_mirror_upstream
         self._every_seconds = every_seconds
         self._touched: dict[str, float] = {}
+        self._unanswered: dict[str, float] = {}
+        self._nowhere: dict[str, Set[TopicPartition]] = {}
         self._outbox = Outbox("the cluster's own offsets", self._feed)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched)
         if self._mirrors:
@@ -108,8 +113,23 @@ class Mirror:
         self.written.forget(group)
         self.touched([group])
 
+    def nowhere(self, group: str) -> Set[TopicPartition]:
+        """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
+        return self._nowhere.get(group, frozenset())
+
+    def unanswered(self, group: str) -> None:
+        """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
+        is on its way arrives soon, or never."""
+        self._unanswered[group] = time.monotonic() + _ARRIVES_WITHIN_SECONDS
+
+    def may_arrive_seconds(self, group: str) -> float:
+        """For how long yet; nobody else must commit to the group there before. 0.0 for nothing."""
+        return max(0.0, self._unanswered.get(group, 0.0) - time.monotonic())
+
     def forget(self, group: str) -> None:
         """It is not the shim's any more."""
+        self._unanswered.pop(group, None)
+        self._nowhere.pop(group, None)
         self._touched.pop(group, None)
         self.written.forget(group)
         self.contested.discard(group)
@@ -169,6 +189,8 @@ class Mirror:
             yield
         except BaseException as error:  # broken off, too
             self.written.forget(group)
+            if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
+                self.unanswered(group)
             if isinstance(error, GroupInUse):
                 self.contested.add(group)
             elif isinstance(error, StoreError):
@@ -184,7 +206,8 @@ class Mirror:
             there = (await self._cluster.offsets_of({group: own}))[group]
         changed, gone = to_bring(own, there)
         if changed and self._is_served(coordinator, group):
-            await self._cluster.commit(group, changed)
+            nowhere = await self._cluster.commit(group, changed)
+            self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
         if gone and self._is_served(coordinator, group):
             await self._cluster.delete(group, gone)
         if not self._is_served(coordinator, group):

@@ -10,8 +10,8 @@ from protocol.errors import ErrorCode
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.asking import BrokerRefused
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
-from shim.offsets.store import GroupInUse, StoreError, StoreRefused, StoreUnavailable
-from shim.upstream.errors import UpstreamError
+from shim.offsets.store import GroupInUse, StoreError, StoreRefused, StoreUnanswered, StoreUnavailable
+from shim.upstream.errors import Unanswered, UpstreamError
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 """There is nothing left that could have the offset."""
@@ -33,6 +33,11 @@ _KINDS: Final[Mapping[int, type[StoreError]]] = {
 """Whatever else is refused may not be the next time."""
 
 
+def is_nowhere(refused: RefusedPartition) -> bool:
+    """Whether the cluster has no such topic or partition, or nothing to delete of it."""
+    return refused.code in _GONE
+
+
 class ClusterStore:
     """Raises StoreUnavailable, StoreRefused, and GroupInUse where the group has members in the cluster."""
 
@@ -48,30 +53,33 @@ class ClusterStore:
                 return found
         return {group: _with_epochs(found[group], own) for group, own in groups.items()}
 
-    async def commit(self, group: str, offsets: Committed) -> None:
-        """What the cluster has no topic for any more is passed over. Of what was refused the others are committed."""
-        with self._told([group]):
+    async def commit(self, group: str, offsets: Committed) -> set[TopicPartition]:
+        """What the cluster has no topic or partition for is passed over: gives that. Of what was refused the others are
+        committed."""
+        with self._told([group], changes=True):
             refused = await self._cluster_groups.try_commit(group, offsets)
         _raise_for(refused)
+        return {each.at for each in refused if is_nowhere(each)}
 
     async def delete(self, group: str, partitions: Sequence[TopicPartition]) -> None:
         """As :meth:`commit`; the group itself goes there by itself when it has nothing left."""
         try:
-            with self._told([group]):
+            with self._told([group], changes=True):
                 refused = await self._cluster_groups.try_delete(group, partitions)
         except _NothingThere:
             return
         _raise_for(refused)
 
     @contextmanager
-    def _told(self, groups: Collection[str]) -> Iterator[None]:
+    def _told(self, groups: Collection[str], *, changes: bool = False) -> Iterator[None]:
         try:
             yield
         except UpstreamError as error:
             for group in groups:
                 self._cluster_groups.forget(group)
             if not isinstance(error, BrokerRefused):
-                raise StoreUnavailable(str(error)) from error
+                unanswered = changes and isinstance(error, Unanswered)
+                raise (StoreUnanswered if unanswered else StoreUnavailable)(str(error)) from error
             if error.code in _GONE:
                 raise _NothingThere(str(error)) from error
             if error.code in _KINDS:
@@ -85,7 +93,7 @@ class _NothingThere(StoreUnavailable):
 
 
 def _raise_for(refused: Sequence[RefusedPartition]) -> None:
-    left = [each for each in refused if each.code not in _GONE]
+    left = [each for each in refused if not is_nowhere(each)]
     if left:
         more = f" (and {len(left) - 1} more)" if left[1:] else ""
         raise _KINDS.get(left[0].code, StoreUnavailable)(f"{left[0]}{more}")

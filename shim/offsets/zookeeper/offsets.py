@@ -112,10 +112,13 @@ class ZooKeeperOffsets:
         }
 
     async def groups(self) -> list[str]:
-        """Those without offsets among them."""
+        """Those with offsets or consumers; of others there is nothing but the names of znodes."""
         with in_store_words():
             await self._ensemble.sync()
-            return sorted(await self._ensemble.children(layout.CONSUMERS))
+            names = sorted(await self._ensemble.children(layout.CONSUMERS))
+            topics = await self._ensemble.children_many([layout.offsets_path(name) for name in names])
+            ids = await self._ensemble.children_many([layout.ids_path(name) for name in names])
+        return [name for name, *found in zip(names, topics, ids, strict=True) if any(found)]
 
     async def load(
         self, progress: Callable[[LoadProgress], None] | None = None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.admin.live.asking import in_parts
-from shim.admin.live.choosing import MOVES, BadRequest, Choice, Wanted, choice_of, move_of, wanted_of
+from shim.admin.live.choosing import MOVES, BadRequest, Choice, Meant, Wanted, choice_of, move_of, wanted_of
 
 NAMES = [
     "a/b",
@@ -68,6 +68,8 @@ def test_a_pattern_and_all() -> None:
         (body(all=True, cause=["so"]), "cause is not text"),
         (body(all=True, **{"from": "kafka"}), "from has to be one of zookeeper, upstream"),
         (body(all=True, **{"from": [1]}), "from has to be one of zookeeper, upstream"),
+        (body(groups=["g"], at="kafka"), "at is for the others"),
+        (body(all=True, at=7), r"at has to be one of zookeeper, zookeeper\+dual, "),
         (body(**{"from": "upstream"}), "one of groups, pattern and all"),
         (body(all=True, cause="x" * 1_001), "longer than 1000 bytes"),
     ],
@@ -106,8 +108,9 @@ def test_queries_that_cannot_be_understood(query: str) -> None:
 
 @pytest.mark.parametrize("move", MOVES)
 def test_what_a_move_would_be_of(move: str) -> None:
-    assert move_of(f"move={move}") == (move, Choice())
-    assert move_of(f"pattern=etl-%2A&move={move}") == (move, Choice(pattern="etl-*"))
+    assert move_of(f"move={move}") == Meant(move, Choice(), None)
+    assert move_of(f"pattern=etl-%2A&move={move}") == Meant(move, Choice(pattern="etl-*"), None)
+    assert move_of(f"move={move}&at=kafka%2Bdual") == Meant(move, Choice(), "kafka+dual")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +121,10 @@ def test_what_a_move_would_be_of(move: str) -> None:
         ("move=", "one of start, advance, rollback$"),
         ("move=verify", "one of start, advance, rollback$"),
         ("move=start&move=start", "one of start, advance, rollback$"),
-        ("move=start&group=g", '"group" is not known: move and pattern are'),
+        ("move=start&group=g", '"group" is not known: move, pattern and at are'),
         ("move=start&pattern=a&pattern=b", "one pattern"),
+        ("move=advance&at=kafka&at=kafka", "one step"),
+        ("move=advance&at=redis", r"at has to be one of zookeeper, zookeeper\+dual, "),
         ("move=start&pattern=" + "x" * 1_001, "longer than 1000 bytes"),
         ("move", "not name=value"),
     ],

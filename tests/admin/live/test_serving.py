@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from shim.admin.live import connections, paths, sending, streaming
-from shim.admin.live.migrating import Difference, Refused, Source
+from shim.admin.live.migrating import Difference, Refused, Source, Storage
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
@@ -110,16 +110,18 @@ async def test_a_plan(moved: Moved, client: aiohttp.ClientSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("move", "expected"),
+    ("move", "steps", "expected"),
     [
-        ("start", ["a-unheard", "upstream", "zookeeper"]),
-        ("advance", ["kafka+dual", "upstream+dual", "zookeeper+dual"]),
-        ("rollback", ["kafka", "kafka+dual", "upstream+dual", "zookeeper+dual"]),
+        ("start", STEPS, ["a-unheard", "upstream", "zookeeper"]),
+        ("advance", STEPS[:2], ["zookeeper+dual"]),
+        ("rollback", (STEPS[0], STEPS[3], STEPS[5]), ["kafka"]),
     ],
 )
-async def test_candidates(moved: Moved, client: aiohttp.ClientSession, move: str, expected: list[str]) -> None:
+async def test_candidates(
+    moved: Moved, client: aiohttp.ClientSession, move: str, steps: Sequence[Storage], expected: list[str]
+) -> None:
     """Those that the move is then made with, of all and of a pattern."""
-    at_each_step(moved)
+    at_each(moved, steps)
     moved.add("a-unheard")
     moved.unheard.add("a-unheard")
     async with client.get("/v1/migrate/candidates", params={"move": move, "pattern": "[!u]*"}) as response:
@@ -145,8 +147,38 @@ async def test_candidates_that_cannot_be_told(
         assert (response.status, await error(response)) == (409, "ZooKeeper cannot be reached")
 
 
+@pytest.mark.parametrize(
+    ("move", "steps"),
+    [
+        ("advance", {"kafka+dual", "upstream+dual", "zookeeper+dual"}),
+        ("rollback", {"kafka", "kafka+dual", "upstream+dual", "zookeeper+dual"}),
+    ],
+)
+async def test_groups_at_different_steps_are_moved_at_one_of_them(
+    moved: Moved, client: aiohttp.ClientSession, move: str, steps: set[str]
+) -> None:
+    at_each_step(moved)
+    expected = "these groups are at different steps, say at which: "
+    async with client.get("/v1/migrate/candidates", params={"move": move}) as response:
+        told = await error(response)
+        assert (response.status, told[: len(expected)]) == (400, expected)
+        assert set(told[len(expected) :].split(", ")) == {f"1 at {step}" for step in steps}
+    async with client.post(f"/v1/migrate/{move}", json={"all": True}) as response:
+        assert (response.status, await error(response)) == (400, told)
+    assert moved.begun == []
+    for step in steps:
+        async with client.get("/v1/migrate/candidates", params={"move": move, "at": step}) as response:
+            assert await response.json() == {"groups": [step]}
+    assert (await lines(client, move, all=True, at="kafka+dual"))[-1] == {"done": 1}
+    assert moved.begun == ["kafka+dual"]
+
+
 def at_each_step(moved: Moved) -> None:
-    for place in STEPS:
+    at_each(moved, STEPS)
+
+
+def at_each(moved: Moved, steps: Sequence[Storage]) -> None:
+    for place in steps:
         moved.add(str(place), storage=place.storage, dual=place.dual_commit)
 
 

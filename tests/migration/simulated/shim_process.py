@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -28,10 +27,12 @@ from shim.config import Settings
 from shim.coordinator import Caller, GroupCoordinator
 from shim.migration.deciding import decide
 from shim.migration.dual.dual_commit import DualCommit
-from shim.migration.hands.changing import Changing
+from shim.migration.dual.lookup import Lookup
+from shim.migration.feeding import Feeding
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
-from shim.migration.stepping import Stepping
+from shim.migration.moving.changing import Changing
+from shim.migration.moving.stepping import Stepping
 from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
@@ -51,7 +52,6 @@ SETTINGS: Final = Settings(
     log_cleaner_enable=False,
     offsets_retention_minutes=10**6,
 )
-_CLEANER: Final = "log-cleaner"  # the one thread that it has
 CALLER: Final = Caller("client", "/127.0.0.1")
 Result = TypeVar("Result")
 _Looks = Callable[[Sequence[str]], Awaitable[dict[str, ErrorCode]]]
@@ -81,12 +81,13 @@ class ShimProcess:
         ensemble = cast(Ensemble, self.ensemble)
         self.dual_commit = DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble)
         self.stores = Stores(runtime, Mirror(runtime, cluster, SETTINGS), self.dual_commit)
-        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, self.stores)
+        self.feeding = Feeding(runtime, self.stores.mirror, self.dual_commit)
+        self.placements = Placements(runtime, cluster, SETTINGS, passed_by, Lookup(self.dual_commit.store))
         self.stepping = Stepping(Changing(runtime, cluster, self.placements, SETTINGS), self.stores)
         runtime.admit()
 
     def start(self) -> None:
-        for chore in (self.runtime.load, self.runtime.run, self.stores.run, self.dual_commit.watch.run):
+        for chore in (self.runtime.load, self.runtime.run, self.feeding.run, self.dual_commit.watch.run):
             self._task(chore())
 
     def _task(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
@@ -98,10 +99,8 @@ class ShimProcess:
         await end_tasks_of(self)
         self._context.run(self.runtime.stop)
         await end_tasks_of(self)
-        self._context.run(self.stores.close)
-        for thread in threading.enumerate():
-            if thread.name == _CLEANER:
-                thread.join()
+        self._context.run(self.feeding.close)
+        self.runtime._cleaning.join()
         self.disk.abandon()
 
     async def does(self, coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -61,8 +61,6 @@ class Changing:
             raise Refused(f"group {group}: {error}") from error
         except StoreError as error:
             raise Refused(str(error) if group in str(error) else f"group {group}: {error}") from error
-        except TimeoutError:
-            raise Refused(f"group {group}: not all of its members were there within {self._timeout_s:g} s") from None
         finally:
             # Whoever asked for it may go away, or be told that the log does not answer: the group is nobody's until it
             # is certain whose it is, by what is on disk.
@@ -87,7 +85,7 @@ class Changing:
     ) -> DescribedGroup:
         """The group when it is not in the middle of a rebalance: members who wait for others to join would wait for
         those that are held."""
-        async with asyncio.timeout(self._timeout_s):
+        async with self._in_time(described.group_id, "a rebalance of it has not ended"):
             while described.group_state in _REBALANCING:
                 await asyncio.sleep(_LOOK_S)  # the cluster tells nobody
                 described = await describe()
@@ -101,15 +99,23 @@ class Changing:
             return {}
         placement.gathering = gathering = Gathering({each.member_id: each.group_instance_id for each in members})
         log.info("group %s changes hands: its %d members are told to join again", group, len(members))
-        async with asyncio.timeout(self._timeout_s):
+        async with self._in_time(group, "not all of its members were there"):
             await gathering.complete.wait()
         return gathering.here
 
     async def quiet(self, group: str, placement: Placement) -> None:
         """From here on nobody is answered; what was on its way to the cluster has been."""
         self._placements.change(group, placement, changing=True)
-        async with asyncio.timeout(self._timeout_s):
+        async with self._in_time(group, "what was passed on for it has not been answered"):
             await placement.idle.wait()
+
+    @asynccontextmanager
+    async def _in_time(self, group: str, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except TimeoutError:
+            raise Refused(f"group {group}: {what} within {self._timeout_s:g} s") from None
 
     async def take_in_hand(
         self, group: str, hands: Hands, cause: str, step: Step = Step.KAFKA, *, from_zookeeper: bool

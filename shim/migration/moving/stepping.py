@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
-from shim.migration.compared import differences_to_cluster, refused
-from shim.migration.hands.changing import Changing
+from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
+from shim.migration.compared import differences_to_cluster, refused, without
 from shim.migration.hands.placements import SERVED
+from shim.migration.moving.changing import Changing
 from shim.migration.stores import Stores
 from shim.migration.words import STORAGES, Difference, Refused, Verified
 
@@ -45,17 +45,20 @@ class Stepping:
                 await self._look_at_consumers(group, step)
             await self._changing.quiet(group, placement)
             if before in IN_ZOOKEEPER or step in IN_ZOOKEEPER:
+                limit = asyncio.timeout(_STEP_SECONDS)
                 try:
-                    async with asyncio.timeout(_STEP_SECONDS):
-                        await self._with_zookeeper(group, before, step, cause)
+                    async with limit:
+                        await self._with_zookeeper(group, before, step, cause, limit)
                 except TimeoutError:
                     raise Refused(f"group {group}: ZooKeeper takes longer than {_STEP_SECONDS:g} s") from None
             else:
-                await self._with_cluster(group, step)
+                # On the way back the log is right, and the cluster may be why somebody goes back.
+                if step is Step.UPSTREAM_DUAL and (differing := await self._cluster_differences(group)):
+                    raise refused(group, differing, f"it cannot be {STORAGES[step]}")
                 await self._take(group, step, cause)
             log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
-    async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str) -> None:
+    async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str, limit: asyncio.Timeout) -> None:
         zookeeper = self._stores.zookeeper
         if before not in IN_ZOOKEEPER:
             await self._bring(group)
@@ -68,8 +71,9 @@ class Stepping:
                 if differing:
                     continue
                 await self._look_at_consumers(group, step)
-                if step is Step.KAFKA_DUAL:
+                if step not in ZOOKEEPER_IS_RIGHT:
                     await zookeeper.note_all(group, there)
+                limit.reschedule(None)  # what is decided from here on is, however long it takes
                 await self._take(group, step, cause)
                 if step in IN_ZOOKEEPER:
                     zookeeper.enter(group, there)
@@ -95,11 +99,6 @@ class Stepping:
         if doubtful and step not in IN_ZOOKEEPER:
             raise Refused(_may_write_past(group, doubtful))
 
-    async def _with_cluster(self, group: str, step: Step) -> None:
-        """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
-        if differing := await self._cluster_differences(group):
-            raise refused(group, differing, f"it cannot be {STORAGES[step]}")
-
     async def _take(self, group: str, step: Step, cause: str) -> None:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
         await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
@@ -122,7 +121,8 @@ class Stepping:
     async def _cluster_differences(self, group: str) -> list[Difference]:
         await self._stores.mirror.fed(group)
         there = await self._changing.cluster_offsets(group)
-        return differences_to_cluster(await self._changing.own_offsets(group), there)
+        own = without(await self._changing.own_offsets(group), self._stores.mirror.nowhere(group))
+        return differences_to_cluster(own, there)
 
 
 async def _lasting(look: Callable[[], Awaitable[list[Difference]]]) -> list[Difference]:

@@ -15,14 +15,15 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands, Step
-from shim.migration.compared import differences_to_cluster, differing, refused
-from shim.migration.hands.changing import Changing
+from shim.migration.compared import differences_to_cluster, differing, refused, without
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
+from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
-from shim.upstream.errors import UpstreamError
+from shim.offsets.cluster.store import is_nowhere
+from shim.upstream.errors import Unanswered, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -167,10 +168,20 @@ class HandOver:
             if dual:
                 await self._mirror.fed(group)
             async with self._mirror.alone(group):
+                if (seconds := self._mirror.may_arrive_seconds(group)) > 0:
+                    raise Refused(
+                        f"group {group}: the cluster has not answered a commit of its offsets, which may be done there "
+                        f"yet: try again in {seconds:.0f} s"
+                    )
                 there = await self._changing.cluster_offsets(group) if dual else {}
-                if dual and (wrong := differences_to_cluster(offsets, there)):
+                kept = without(offsets, self._mirror.nowhere(group))
+                if dual and (wrong := differences_to_cluster(kept, there)):
                     raise refused(group, wrong, "the cluster was written past the shim")
-                await self._write_to_cluster(group, offsets)
+                try:
+                    await self._write_to_cluster(group, offsets)
+                except Unanswered:
+                    self._mirror.unanswered(group)
+                    raise
                 await self._changing.take_in_hand(group, Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
                 self._mirror.forget(group)
             log.info("group %s is passed through from now on: %d offsets given back (%s)", group, len(offsets), cause)
@@ -178,7 +189,11 @@ class HandOver:
 
     async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
         present = await self._changing.cluster_offsets(group)
-        problems = await self._cluster_groups.commit(group, offsets)
+        refused_there = await self._cluster_groups.try_commit(group, offsets)
+        nowhere = {each.at for each in refused_there if is_nowhere(each)}
+        if nowhere:
+            log.info("group %s: the cluster has no partition for %d of its offsets", group, len(nowhere))
+        problems = [str(each) for each in refused_there if not is_nowhere(each)]
         if stale := sorted(present.keys() - offsets.keys()):
             problems += await self._cluster_groups.delete(group, stale)
         if problems:
@@ -186,7 +201,7 @@ class HandOver:
                 f"group {group}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
             )
         found = await self._changing.cluster_offsets(group)
-        if wrong := differing(found, offsets):
+        if wrong := differing(found, without(offsets, nowhere)):
             raise Refused(
                 f"group {group}: the cluster has {len(wrong)} offsets that it was not given, as of {wrong[0]}"
             )
