@@ -12,6 +12,7 @@ COPY requirements.lock .
 RUN pip download --disable-pip-version-check --only-binary :all: --require-hashes --requirement requirements.lock --dest /wheels
 COPY pyproject.toml README.md LICENSE ./
 COPY compat compat
+COPY pipeline pipeline
 COPY protocol protocol
 COPY shim shim
 RUN python -m venv /opt/offset-shim \

@@ -1,13 +1,15 @@
 # make demo   the main job, end to end: a real broker, the shim, unmodified clients
 # make test   everything, in its short, seeded form        make soak   the full counts (long)
 # make bench  the benchmarks, as ratios of one run
+# make jars   the connector jars of the Spark jobs, into the cache
 # make lint   ruff, mypy, import-linter                    make clean  forget the virtual environment
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+SPARK := .venv/.spark
 
-.PHONY: demo test soak bench lint format lock clean
+.PHONY: demo test soak bench jars lint format lock clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): requirements.lock pyproject.toml
@@ -17,16 +19,21 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Spark is large, and the demo does without.
+$(SPARK): $(INSTALLED) requirements-pipeline.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-pipeline.lock
+	@touch $@
+
 demo: $(INSTALLED)
 	@$(BIN)/offset-shim demo
 
-test: $(INSTALLED)
+test: $(SPARK)
 	$(BIN)/python -m tests.short
 
-soak: $(INSTALLED)
+soak: $(SPARK)
 	$(BIN)/python -m tests.soak
 
-bench: $(INSTALLED)
+bench: $(SPARK)
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.log commits
 	$(BIN)/python -m benchmarks.log load --entries 1000000
@@ -34,8 +41,13 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.commit
 	$(BIN)/python -m benchmarks.connections
 	$(BIN)/python -m benchmarks.proxy
+	$(BIN)/python -m benchmarks.pipeline.load
+	$(BIN)/python -m benchmarks.pipeline.history
 
-lint: $(INSTALLED)
+jars: $(SPARK)
+	@$(BIN)/offset-pipeline jars
+
+lint: $(SPARK)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -49,6 +61,9 @@ format: $(INSTALLED)
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev \
 		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra pipeline \
+		--constraint requirements.lock --custom-compile-command 'make lock' \
+		--output-file requirements-pipeline.lock pyproject.toml
 
 clean:
 	rm -rf .venv

@@ -30,7 +30,7 @@ def _tests(chosen: list[str]) -> list[str]:
 
 
 def _commit() -> str:
-    changed = _output("git", "status", "--porcelain", "--", "protocol", "shim", "tests")
+    changed = _output("git", "status", "--porcelain", "--", "pipeline", "protocol", "shim", "tests")
     return _output("git", "rev-parse", "--short=12", "HEAD").strip() + ("+changes" if changed else "")
 
 

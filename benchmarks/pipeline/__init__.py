@@ -1,0 +1,1 @@
+"""The Spark jobs beside what they are measured against."""

@@ -1,0 +1,29 @@
+"""What an audit is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from pipeline.audit.brokers import Address
+
+
+class Addresses(NamedTuple):
+    """Where the places are, as the executors reach them. ``zookeeper``: a connect string."""
+
+    shim: Sequence[Address]
+    upstream: Sequence[Address]
+    zookeeper: str | None
+
+
+class Asked(NamedTuple):
+    """``admin``: the shim's admin port, None where the steps are not asked for. ``groups``: a pattern, as in a shell.
+    ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``: what is written, and where."""
+
+    addresses: Addresses
+    admin: Address | None
+    groups: str
+    mirror: bool
+    second_look_seconds: float
+    to: str | None
+    formats: Collection[str]

@@ -1,0 +1,137 @@
+"""``offset-pipeline audit``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import click
+
+from pipeline.console import json_option, print_json, print_table, shown, spark_options
+
+_DIFFER: Final = 1
+_TABLE_GROUPS: Final = 40
+
+
+class CouldNot(click.ClickException):
+    """Why there is no answer, in one line."""
+
+    exit_code = 2
+
+
+@click.command("audit")
+@click.option("--shim", required=True, metavar="H:P[,H:P]", help="Where clients bootstrap at the shim.")
+@click.option("--upstream", required=True, metavar="H:P[,H:P]", help="The brokers behind it.")
+@click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
+@click.option("--admin", metavar="H:P", help="The shim's admin port: what a group's step does not keep is not judged.")
+@click.option("--groups", default="*", metavar="PATTERN", help="Only these: *, ? and [...], as in a shell.")
+@click.option("--no-mirror", is_flag=True, help="The shim runs with offsets.mirror.upstream=false.")
+@click.option(
+    "--second-look-after", "second_look", type=click.FloatRange(0, 3600), default=3.0, show_default=True,
+    metavar="SECONDS", help="What differs is looked at again after so long.",
+)  # fmt: skip
+@click.option(
+    "--to", metavar="DIR", help="A new or empty folder for the tables and the report; any of Spark's file systems."
+)
+@click.option(
+    "--format", "format_", type=click.Choice(["parquet", "csv", "html", "all"]), default="all", show_default=True,
+    help="What is written there.",
+)  # fmt: skip
+@json_option
+@spark_options
+def audit_command(json_wanted: bool, master: str | None, conf: tuple[str, ...], spark_log: str, **options: Any) -> None:
+    """Compare the offsets of all groups in ZooKeeper, in the shim and in the cluster.
+
+    Spark reads the places (each task some groups, with connections of its own), joins them by group, topic and
+    partition, and says of each pair of places whether the one is equal, behind, ahead, missing or only here. What
+    differs is looked at again before it is called a difference. Nothing is changed anywhere.
+
+    Exit status: 0 all agree, 1 something differs, 2 bad usage, or it could not be found out.
+
+    \b
+    offset-pipeline audit --shim shim:19092 --upstream kafka:9092 --zookeeper zk:2181
+    offset-pipeline audit --shim shim:19092 --upstream kafka:9092 --zookeeper zk:2181 --admin shim:9644 --to audit-1
+    offset-pipeline audit --shim shim:19092 --upstream kafka:9092 --groups 'etl-*' --json
+    """
+    from pipeline.audit.groups import find_groups
+    from pipeline.audit.words import CannotRead
+    from pipeline.errors import CannotRun, NotDone, SomethingWrong
+    from pipeline.spark import SparkSettings, spark_failures, spark_session
+
+    asked = _asked(**options)
+    try:
+        settings = SparkSettings.of(master, conf, spark_log)
+        wheres = find_groups(asked)
+        with spark_session("offset-pipeline audit", settings) as spark, spark_failures("the audit broke off"):
+            from pipeline.audit.auditing import audit
+
+            found = audit(spark, asked, wheres)
+    except (CannotRun, CannotRead, NotDone, SomethingWrong) as error:
+        raise CouldNot(shown(str(error))) from error
+    (print_found_as_json if json_wanted else print_found)(found, asked.to)
+    sys.exit(_DIFFER if found.totals.differences else 0)
+
+
+def _asked(
+    shim: str,
+    upstream: str,
+    zookeeper: str | None,
+    admin: str | None,
+    groups: str,
+    no_mirror: bool,
+    second_look: float,
+    to: str | None,
+    format_: str,
+) -> Any:
+    from pipeline.audit.addresses import address, connect_string, servers
+    from pipeline.audit.asked import Addresses, Asked
+    from pipeline.audit.outputs import FORMATS
+
+    addresses = Addresses(
+        servers("--shim", shim), servers("--upstream", upstream), zookeeper and connect_string("--zookeeper", zookeeper)
+    )
+    at_admin = None if admin is None else address("--admin", admin)
+    formats = FORMATS if format_ == "all" else (format_,)
+    return Asked(addresses, at_admin, groups, not no_mirror, second_look, to, formats)
+
+
+def print_found(found: Any, to: str | None) -> None:
+    from pipeline.audit.summary import step_shown
+    from pipeline.audit.words import PAIRS, PLACES, Verdict
+
+    totals = found.totals
+    if found.groups:
+        headings = ("GROUP", "STEP", "PARTITIONS", *map(str.upper, PLACES), "DIFFERING", "MOVING", "LAG")
+        names = ("partitions", *PLACES, "differing", "moving", "lag")
+        rows = [
+            [each["group"], step_shown(each["step"]), *(each[name] or 0 for name in names)]
+            for each in found.groups[:_TABLE_GROUPS]
+        ]
+        print_table(headings, rows)
+        if totals.differing_groups > len(rows):
+            click.echo(f"… and {totals.differing_groups - len(rows):,} more groups that differ")
+        click.echo()
+    pairs = [(pair, totals.verdicts[pair.column]) for pair in PAIRS]
+    compared = [(pair, counts) for pair, counts in pairs if any(counts.values())]
+    if compared:
+        rows = [[f"{pair.place} / {pair.other}", *(counts[each] for each in Verdict)] for pair, counts in compared]
+        print_table(("", *(each.value.upper() for each in Verdict)), rows)
+        click.echo()
+    click.echo(
+        f"{totals.groups:,} groups, {totals.partitions:,} partitions: {totals.differences:,} differ, "
+        f"{totals.moving:,} were moving, {totals.outside:,} are out of their log; lag {totals.lag:,}"
+    )
+    if to is not None:
+        click.echo(f"written to {shown(to)}")
+
+
+def print_found_as_json(found: Any, to: str | None) -> None:
+    from pipeline.audit.as_json import row
+
+    document = {
+        "totals": found.totals._asdict(),
+        "groups": [row(each) for each in found.groups],
+        "differences": [row(each) for each in found.differences],
+        "to": to,
+    }
+    print_json(document)

@@ -1,0 +1,161 @@
+"""What the groups of a cluster have committed, at the brokers or through the shim, which answers for its own groups and
+passes the others' requests on. Reading decides nothing about a group: the shim does not take one up for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pipeline.audit.brokers import Brokers
+from pipeline.audit.patience import BrokerRefused, NotYet, patiently, raise_for
+from pipeline.audit.words import NO_PARTITION, CannotRead, LogEnds, Reading
+from protocol.messages import find_coordinator, list_groups, list_offsets, offset_fetch
+
+_LIST_GROUPS: Final = (0, 5)
+_FETCH: Final = (2, 9)
+"""Version 2 asks for all topics; 10 names them by id."""
+_FETCH_MANY: Final = 8
+_FIND: Final = (0, 3)
+_ENDS: Final = (1, 8)
+_GROUPS_A_REQUEST: Final = 50
+_PARTITIONS_A_REQUEST: Final = 5_000
+_LATEST, _EARLIEST = -1, -2
+
+Item = TypeVar("Item")
+
+
+class Wanted(NamedTuple):
+    """``node``: the broker that lists the group."""
+
+    group: str
+    node: int
+
+
+def groups_listed(brokers: Brokers) -> dict[str, int]:
+    """Every group but share groups, whose offsets are others, with the broker that lists it. Raises CannotRead."""
+    found: dict[str, int] = {}
+    for node in brokers.nodes:
+        for listed in _plainly(lambda node=node: _listed(brokers, node)):
+            if listed.group_type.lower() != "share":
+                found[listed.group_id] = node
+    return found
+
+
+def _listed(brokers: Brokers, node: int) -> tuple[list_groups.ListedGroup, ...]:
+    answer = brokers.ask(node, list_groups.API, _LIST_GROUPS, list_groups.ListGroupsRequest())
+    raise_for(answer.error_code, "ListGroups")
+    return answer.groups
+
+
+def _plainly(ask: Any) -> Any:
+    try:
+        return patiently(ask)
+    except BrokerRefused as error:
+        raise CannotRead(str(error)) from error
+
+
+def read_committed(place: str, brokers: Brokers, wanted: Sequence[Wanted]) -> Iterator[Reading]:
+    """All offsets of these groups. One whose offsets are refused has a single reading, with the problem.
+
+    Raises :class:`CannotRead`.
+    """
+    for node, its in groupby(sorted(wanted, key=lambda each: each.node), key=lambda each: each.node):
+        many = brokers.newest(node, offset_fetch.API, _FETCH) >= _FETCH_MANY
+        for some in _slices((each.group for each in its), _GROUPS_A_REQUEST if many else 1):
+            yield from _read_some(place, brokers, node, some, many=many)
+
+
+def _read_some(place: str, brokers: Brokers, node: int, groups: Sequence[str], *, many: bool) -> Iterator[Reading]:
+    for answered in _answers(brokers, node, groups, many=many):
+        yield from _readings(place, brokers, answered, many=many)
+
+
+def _answers(brokers: Brokers, node: int, groups: Sequence[str], *, many: bool) -> Sequence[Any]:
+    if many:
+        wanted = tuple(offset_fetch.OffsetFetchRequestGroup(each, topics=None) for each in groups)
+        return brokers.ask(node, offset_fetch.API, _FETCH, offset_fetch.OffsetFetchRequest(groups=wanted)).groups
+    (group,) = groups
+    answer = brokers.ask(node, offset_fetch.API, _FETCH, offset_fetch.OffsetFetchRequest(group, topics=None))
+    return [offset_fetch.OffsetFetchResponseGroup(group, answer.topics, answer.error_code)]  # type: ignore[arg-type]
+
+
+def _readings(place: str, brokers: Brokers, answered: Any, *, many: bool) -> Iterator[Reading]:
+    group = answered.group_id
+    read_ms = time.time_ns() // 1_000_000
+    try:
+        _raise_for_all(answered)
+        settled = answered
+    except (NotYet, BrokerRefused):  # its coordinator may be another one by now
+        try:
+            settled = patiently(lambda: _alone(brokers, group, many=many))
+        except BrokerRefused as error:
+            yield Reading(place, group, "", NO_PARTITION, None, None, None, read_ms, str(error))
+            return
+    for topic in settled.topics:
+        for each in topic.partitions:
+            if each.committed_offset >= 0:
+                yield Reading(
+                    place, group, topic.name, each.partition_index, each.committed_offset, None, None, read_ms
+                )
+
+
+def _raise_for_all(answered: Any) -> None:
+    raise_for(answered.error_code, f"group {answered.group_id}")
+    for topic in answered.topics:
+        for each in topic.partitions:
+            raise_for(each.error_code, f"group {answered.group_id}, {topic.name}-{each.partition_index}")
+
+
+def _alone(brokers: Brokers, group: str, *, many: bool) -> Any:
+    found = brokers.ask_any(find_coordinator.API, _FIND, find_coordinator.FindCoordinatorRequest(group))
+    raise_for(found.error_code, f"the coordinator of group {group}")
+    (answered,) = _answers(brokers, found.node_id, [group], many=many)
+    _raise_for_all(answered)
+    return answered
+
+
+# --- the logs ---------------------------------------------------------------------------------------------------------
+
+
+def read_log_ends(brokers: Brokers, topics: Sequence[str]) -> Iterator[LogEnds]:
+    """Of all partitions of these topics that have a leader; of a topic that there is not, nothing.
+
+    Raises :class:`CannotRead`.
+    """
+    by_leader: dict[int, list[tuple[str, int]]] = {}
+    for topic in brokers.metadata(topics).topics:
+        for each in topic.partitions:
+            if each.leader_id >= 0 and topic.name is not None:
+                by_leader.setdefault(each.leader_id, []).append((topic.name, each.partition_index))
+    for leader, partitions in by_leader.items():
+        for some in _slices(sorted(partitions), _PARTITIONS_A_REQUEST):
+            starts, ends = (_listed_offsets(brokers, leader, some, which) for which in (_EARLIEST, _LATEST))
+            for at in some:
+                yield LogEnds(*at, starts.get(at), ends.get(at))
+
+
+def _listed_offsets(
+    brokers: Brokers, leader: int, partitions: Sequence[tuple[str, int]], which: int
+) -> dict[tuple[str, int], int]:
+    """Without those that the broker does not lead any more."""
+    topics = tuple(
+        list_offsets.ListOffsetsTopic(
+            topic, tuple(list_offsets.ListOffsetsPartition(index, timestamp=which) for _, index in its)
+        )
+        for topic, its in groupby(partitions, key=lambda at: at[0])
+    )
+    answer = brokers.ask(leader, list_offsets.API, _ENDS, list_offsets.ListOffsetsRequest(-1, topics=topics))
+    return {
+        (topic.name, each.partition_index): each.offset
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code == 0 and each.offset >= 0
+    }
+
+
+def _slices(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some

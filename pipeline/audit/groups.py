@@ -1,0 +1,36 @@
+"""Which groups there are, and where: the driver's part of the reading, before Spark is needed."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from pipeline.audit.asked import Asked
+from pipeline.audit.brokers import Brokers
+from pipeline.audit.committed import groups_listed
+from pipeline.audit.ensemble import Ensemble
+from pipeline.audit.steps import steps_of_groups
+from pipeline.audit.verdicts import NOT_KNOWN
+from pipeline.audit.words import WhereGroup
+
+
+def find_groups(asked: Asked) -> list[WhereGroup]:
+    """Raises :class:`pipeline.audit.words.CannotRead`."""
+    addresses = asked.addresses
+    in_zookeeper: set[str] = set()
+    if addresses.zookeeper:
+        with Ensemble(addresses.zookeeper) as ensemble:
+            in_zookeeper = set(ensemble.groups())
+    with Brokers("the shim", addresses.shim) as shim, Brokers("the cluster", addresses.upstream) as upstream:
+        at_shim, at_brokers = groups_listed(shim), groups_listed(upstream)
+    steps = None if asked.admin is None else steps_of_groups(asked.admin)
+    return [
+        WhereGroup(
+            group,
+            group in in_zookeeper,
+            at_shim.get(group),
+            at_brokers.get(group),
+            None if steps is None else steps.get(group, NOT_KNOWN),
+        )
+        for group in sorted(in_zookeeper | at_shim.keys() | at_brokers.keys())
+        if fnmatchcase(group, asked.groups)
+    ]

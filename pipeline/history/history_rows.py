@@ -1,0 +1,207 @@
+"""Rows out of records of `__offset_shim_history`: one for each offset of each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.history.columns import Bools, Buffer, Ints, Strings
+from pipeline.history.framing import Framed
+from pipeline.history.offset_rows import Rows
+from pipeline.history.schemas import HISTORY, column
+from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE
+from protocol.errors import DecodeError
+from protocol.own.history_log import OFFSET_HISTORY, ROWS_HISTORY, decode_history
+
+_WHO: Final = ("member_id", "group_instance_id", "client_id", "client_host")
+_NULLABLE: Final = ("group_instance_id",)
+_EPOCH_BEHIND_OFFSET: Final = ROW_SIZE - 2 * OFFSET_AT
+_STRIDE: Final = ROW_SIZE + REST_SIZE
+_MOST_BYTES: Final = 64 << 20
+"""Of names in one piece of the rows: a record has each once, and may have many rows."""
+_MOST_ROWS: Final = 8192
+
+
+def history_rows(framed: Framed, names: Sequence[str], groups: pa.Array | None) -> Iterator[Rows]:
+    """The columns of these names; with ``groups``, of these alone. Records of a later version of the shim, which
+    cannot be read, are left out. Raises DecodeError."""
+    wanted = None if groups is None else frozenset(groups.to_pylist())
+    at_once = _at_once(framed, names, wanted)
+    if at_once is not None:
+        return at_once
+    for _ in _decoded(framed):
+        pass  # what cannot be decoded is told now, and not when half of the rows are given
+    return _one_by_one(framed, names, wanted)
+
+
+# --- as columns ------------------------------------------------------------------------------------------------------
+
+
+class _Heads(NamedTuple):
+    """What each record says once. ``many``: whether it has many offsets; then the places are those of the first."""
+
+    many: Bools
+    group: Strings
+    topic: Strings
+    time: Ints
+    offset_at: Ints
+    rows: Ints
+    metadata: Strings
+    commit_timestamp: Ints
+    generation_id: Ints
+    names: Mapping[str, Strings]
+    partition_at: Ints
+
+
+def _at_once(framed: Framed, names: Sequence[str], groups: frozenset[str] | None) -> Iterator[Rows] | None:
+    """None when a record is not as it should be, is of another version, or has metadata beside other offsets."""
+    buffer = framed.buffer
+    heads = _heads(buffer, framed.key, framed.value)
+    if heads is None:
+        return None
+    count = heads.rows
+    record = np.repeat(np.arange(len(count)), count)
+    nth = np.arange(len(record)) - np.repeat(np.cumsum(count) - count, count)
+    if not _are_plain(buffer, heads, record, nth):
+        return None
+    strings = {"group": heads.group, "topic": heads.topic, "metadata": heads.metadata, **heads.names}
+    texts: dict[str, pa.StringArray] = {}
+    for name in strings:
+        if name in names or name == "group":
+            text = buffer.text(strings[name])
+            if text is None:
+                return None
+            texts[name] = text
+    if groups is not None:
+        of_group = np.array([name in groups for name in texts["group"].to_pylist()], np.bool_)[record]
+        record, nth = record[of_group], nth[of_group]
+    widest = sum(int(strings[name].size.max(initial=0)) for name in texts)
+    return _slices(framed, heads, texts, record, nth, names, max(1, _MOST_BYTES // (widest + 1)))
+
+
+def _slices(
+    framed: Framed,
+    heads: _Heads,
+    texts: Mapping[str, pa.Array],
+    record: Ints,
+    nth: Ints,
+    names: Sequence[str],
+    most: int,
+) -> Iterator[Rows]:
+    for first in range(0, len(record), most):
+        its, at = record[first : first + most], nth[first : first + most]
+        columns = {name: texts[name].take(pa.array(its)) for name in names if name in texts}
+        made = _numbers(framed, heads, its, at)
+        columns.update({name: pa.array(make()) for name, make in made.items() if name in names})
+        yield Rows({name: columns[name] for name in names}, framed.batch[its])
+
+
+def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[str, Callable[[], npt.NDArray[Any]]]:
+    buffer = framed.buffer
+    shift = np.where(heads.many[record], nth * _STRIDE, 0)
+    offset_at = heads.offset_at[record] + shift
+    return {
+        "partition": lambda: buffer.int32(heads.partition_at[record] + shift).astype(np.int32),
+        "offset": lambda: buffer.int64(offset_at),
+        "leader_epoch": lambda: buffer.int32(offset_at + _EPOCH_BEHIND_OFFSET).astype(np.int32),
+        "commit_timestamp": lambda: heads.commit_timestamp[record],
+        "time": lambda: heads.time[record],
+        "generation_id": lambda: heads.generation_id[record].astype(np.int32),
+        "log_offset": lambda: framed.offset[record],
+        "log_row": lambda: nth.astype(np.int32),
+        "record_timestamp": lambda: framed.timestamp[record],
+    }
+
+
+def _are_plain(buffer: Buffer, heads: _Heads, record: Ints, nth: Ints) -> bool:
+    """Whether the rows behind one another have neither metadata nor tagged fields."""
+    of_many = heads.many[record]
+    rest = heads.offset_at[record] - OFFSET_AT + nth * _STRIDE + ROW_SIZE
+    return not (of_many & ((buffer.byte(rest) > 1) | (buffer.byte(rest + 1) != 0))).any()
+
+
+def _heads(buffer: Buffer, key: Strings, value: Strings) -> _Heads | None:
+    kind = buffer.int16(key.at)
+    many = kind == ROWS_HISTORY
+    known = (key.size >= 2) & (value.size >= 2) & (many | (kind == OFFSET_HISTORY)) & (buffer.int16(value.at) == 0)
+    if not known.all():
+        return None
+    key_end, end = key.at + key.size, value.at + value.size
+    group, pos = buffer.compact(key.at + 2)
+    topic, pos = buffer.compact(pos)
+    time_at = np.where(many, pos, pos + 4)
+    right = (group.size >= 0) & (topic.size >= 0) & (time_at + 9 == key_end) & (buffer.byte(time_at + 8) == 0)
+    right &= buffer.holds(group, key_end) & buffer.holds(topic, key_end)
+
+    metadata, behind = buffer.compact(value.at + 14)
+    metadata = Strings(np.where(many, value.at, metadata.at), np.where(many, 0, metadata.size))
+    right &= (metadata.size >= 0) & buffer.holds(metadata, end)
+    generation_at = np.where(many, value.at + 2, behind + 8)
+    names = {}
+    at = generation_at + 4
+    for field in _WHO:
+        names[field], at = buffer.compact(at)
+        right &= buffer.holds(names[field], end) & ((names[field].size >= 0) | (field in _NULLABLE))
+    count_plus_1, rows_at = buffer.varint(at)
+    count = np.where(many, count_plus_1 - 1, 1)
+    right &= (count >= 0) & (~many | (count <= (end - rows_at) // _STRIDE))
+    if not right.all():
+        return None
+    principal, stop = _principal(buffer, np.where(many, rows_at + count * _STRIDE, at))
+    if not ((stop == end) & buffer.holds(principal, end) & (principal.size >= 0)).all():
+        return None
+    names["principal"] = principal
+    time = buffer.int64(time_at)
+    return _Heads(
+        many, group, topic, time, np.where(many, rows_at + OFFSET_AT, value.at + 2), count, metadata,
+        np.where(many, time, buffer.int64(behind)), buffer.int32(generation_at), names,
+        np.where(many, rows_at, pos),
+    )  # fmt: skip
+
+
+def _principal(buffer: Buffer, at: Ints) -> tuple[Strings, Ints]:
+    """Tagged fields: none, or the one with tag 0. Of anything else the end is one that is nowhere right."""
+    none, one = buffer.byte(at) == 0, (buffer.byte(at) == 1) & (buffer.byte(at + 1) == 0)
+    size, start = buffer.varint(at + 2)
+    name, end = buffer.compact(start)
+    end = np.where(none, at + 1, np.where(one & (end - start == size), end, -1))
+    return Strings(np.where(none, at, name.at), np.where(none, 0, name.size)), end
+
+
+# --- one by one ------------------------------------------------------------------------------------------------------
+
+
+def _one_by_one(framed: Framed, names: Sequence[str], groups: frozenset[str] | None) -> Iterator[Rows]:
+    """What the general decoder says. Metadata that is not UTF-8 is told in replacement characters, as Java does."""
+    rows: list[dict[str, Any]] = []
+    for row in _decoded(framed):
+        if groups is None or row["group"] in groups:
+            rows.append(row)
+        if len(rows) == _MOST_ROWS:
+            yield _rows_of(rows, names)
+            rows = []
+    yield _rows_of(rows, names)
+
+
+def _decoded(framed: Framed) -> Iterator[dict[str, Any]]:
+    places = zip(framed.offset.tolist(), framed.timestamp.tolist(), framed.batch.tolist(), strict=True)
+    for (raw_key, raw_value), (log_offset, timestamp, index) in zip(framed.keys_and_values(), places, strict=True):
+        if raw_key is None:
+            raise DecodeError(f"the record at offset {log_offset} has no key", 0, "key")
+        try:
+            told = decode_history(raw_key, raw_value)
+        except DecodeError as error:
+            raise DecodeError(f"the record at offset {log_offset} cannot be decoded: {error}", 0, "record") from None
+        for nth, (key, value) in enumerate(told or ()):
+            metadata = value.metadata.encode(errors="surrogateescape").decode(errors="replace")
+            place = {"log_offset": log_offset, "log_row": nth, "record_timestamp": timestamp, "batch": index}
+            yield {**key._asdict(), **value._asdict(), "metadata": metadata, **place}
+
+
+def _rows_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Rows:
+    columns = {name: column(HISTORY, name, [row[name] for row in rows]) for name in names}
+    return Rows(columns, np.array([row["batch"] for row in rows], np.int64))

@@ -1,0 +1,18 @@
+"""How the jobs come to a Spark session, and what they need for it: Java, PySpark, the connector jars."""
+
+from pipeline.spark.failures import failure_line, spark_failures
+from pipeline.spark.jars import SPARK_JARS, jar_files
+from pipeline.spark.progress import Ongoing, watching
+from pipeline.spark.session import SPARK_VERSION, SparkSettings, spark_session
+
+__all__ = [
+    "SPARK_JARS",
+    "SPARK_VERSION",
+    "Ongoing",
+    "SparkSettings",
+    "failure_line",
+    "jar_files",
+    "spark_failures",
+    "spark_session",
+    "watching",
+]

@@ -1,0 +1,68 @@
+"""What Spark and the JVM behind it raise, in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pipeline.errors import SomethingWrong
+
+_DEEPEST: Final = 20  # causes of causes
+_LONGEST: Final = 400  # characters
+_RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")  # by raise_error, in words of ours
+
+
+def failure_line(error: BaseException) -> str:
+    """What was wrong at the bottom of an exception of PySpark or py4j, without the way that led there."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        return _first_line(str(error)) or type(error).__name__
+    for _ in range(_DEEPEST):
+        cause = java.getCause()
+        if cause is None:
+            break
+        java = cause
+    return _of_java(java)
+
+
+def _of_java(java: Any) -> str:
+    text = _first_line(java.getMessage() or "")
+    # "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task …: E: text"
+    _, lost, task = text.partition("most recent failure: ")
+    raised = _RAISED.search(text)
+    if raised:
+        return raised[1]
+    return (task if lost else text) or str(java.getClass().getName())
+
+
+def _first_line(text: str) -> str:
+    stripped = text.strip()
+    line = stripped.splitlines()[0] if stripped else ""
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+@contextmanager
+def spark_failures(doing: str) -> Iterator[None]:
+    """Has what Spark raises within end as :class:`SomethingWrong`: ``doing``, and the reason, in one line."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise SomethingWrong(f"{doing}: Spark's JVM has ended") from error
+    except (PySparkException, Py4JError) as error:
+        raise SomethingWrong(f"{doing}: {failure_line(error)}") from error
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """For what only shows how far it is, or leaves things in order: whoever needs a JVM that has ended is told."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        return

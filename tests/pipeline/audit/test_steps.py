@@ -1,0 +1,95 @@
+"""Where a group is decides what has to be alike; and looking changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from pipeline.audit.addresses import address
+from pipeline.audit.auditing import Audited, audit
+from pipeline.audit.groups import find_groups
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.migration.ensemble_view import until
+from tests.migration.test_changing_hands import Administered, administered
+from tests.migration.test_first_contact import commit
+from tests.offsets.conftest import kazoo, put
+from tests.pipeline.audit.conftest import asked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def audited(
+    spark: SparkSession, at: Administered, broker: Broker, connect: str | None, groups: str, **more: Any
+) -> Audited:
+    question = asked(at.shim.bootstrap, broker.bootstrap_servers, connect, groups=groups, formats=(), **more)
+    return audit(spark, question, find_groups(question))
+
+
+def test_only_what_the_step_keeps_is_judged(
+    spark: SparkSession,
+    broker: Broker,
+    connect: str,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    fresh_name: Callable[[], str],
+) -> None:
+    topic, name = make_topic(), fresh_name()
+    old, moved = f"{name}-old", f"{name}-moved"
+    with kazoo(connect) as others, administered(broker, tmp_path / "data", "--zookeeper", connect) as at:
+        for group in (old, moved):
+            put(others, f"/consumers/{group}/offsets/{topic}/0", b"5")
+        for step in ("start", "advance", "advance"):
+            assert at.migrate(step, moved).status == 0
+        commit(at.shim.bootstrap, moved, topic, 9)  # at kafka: ZooKeeper keeps the 5
+        until(lambda: at.status(moved)["lag_seconds"] is None, "the mirror does not follow", 30)
+        without_steps = audited(spark, at, broker, connect, f"{name}-*")
+        assert {(each["group"], each["zookeeper_log"]) for each in without_steps.differences} == {
+            (moved, "behind"),
+            (old, "only here"),
+        }
+        with_steps = audited(spark, at, broker, connect, f"{name}-*", admin=address("--admin", at.address))
+        assert with_steps.totals.steps == {"kafka": 1, "not known to the shim": 1}
+        assert (with_steps.totals.partitions, with_steps.totals.differences) == (2, 0)
+        assert with_steps.totals.verdicts["upstream_log"]["equal"] == 1
+        # The shim has not taken it up for being looked at.
+        assert at.migrate("status", old).status != 0
+
+
+def test_groups_that_move_while_they_are_read_are_no_differences(
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+) -> None:
+    topic = make_topic(4)
+    over = threading.Event()
+    with administered(broker, tmp_path / "data") as at:
+        commit(at.shim.bootstrap, group, topic, 1)
+
+        def go_on() -> None:
+            consumer = Consumer({"bootstrap.servers": at.shim.bootstrap, "group.id": group})
+            offset = 1
+            while not over.wait(0.01):
+                offset += 1
+                moved = [TopicPartition(topic, number, offset) for number in range(4)]
+                consumer.commit(offsets=moved, asynchronous=False)
+            consumer.close()
+
+        moves = threading.Thread(target=go_on)
+        moves.start()
+        try:
+            until(lambda: at.shim.running and moves.is_alive(), "it does not move", 5)
+            found = audited(spark, at, broker, None, group, second_look_seconds=3.0)
+        finally:
+            over.set()
+            moves.join()
+    assert found.totals.partitions == 4
+    assert found.totals.differences == 0, found.differences
+    assert found.totals.moving > 0, "the mirror is a second behind: none was caught moving"

@@ -1,0 +1,205 @@
+"""Columns out of segments say what the general decoder says, of every format that brokers and the shim have written."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
+from pipeline.history.segments import Wanted
+from protocol.commit_rows import CommitRows
+from protocol.offsets_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
+from protocol.own.history_log import (
+    HISTORY_TOPIC,
+    OffsetHistoryKey,
+    OffsetHistoryValue,
+    Who,
+    encode_history,
+    history_run,
+)
+from protocol.partition import partition_for
+from protocol.records.batches import Compression, Record, encode_framed, encode_records
+from protocol.records.message_sets import encode_message_set
+from protocol.records.record_runs import frame_runs
+from tests.pipeline.history.logs import TIME, Pair, batch, commit, make_ours, plain_history, plain_offset, read, segment
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+NAMES = st.one_of(
+    st.sampled_from(["g", "billing", "ö", "a" * 300, ""]),
+    st.text(st.characters(codec="utf-8"), max_size=150),
+)
+METADATA = st.one_of(st.just(""), NAMES, st.just("\udcff"))  # a byte that is no UTF-8
+
+
+@st.composite
+def values(draw: st.DrawFn) -> bytes:
+    value = OffsetCommitValue(
+        draw(INT64), draw(INT32), draw(METADATA), draw(INT64), draw(st.one_of(st.just(-1), INT64)),
+        draw(st.sampled_from([bytes(16), b"x" * 16])),
+    )  # fmt: skip
+    return encode_value(value, draw(st.integers(0, 4)))
+
+
+@st.composite
+def offset_pairs(draw: st.DrawFn) -> Pair:
+    kind = draw(st.sampled_from(["offset"] * 6 + ["tombstone", "group", "other"]))
+    if kind == "group":
+        metadata = GroupMetadataValue("consumer", 1, "range", "m", 5)
+        return encode_key(GroupMetadataKey(draw(NAMES))), draw(st.sampled_from([encode_value(metadata), None]))
+    if kind == "other":
+        return b"\x00\x03whatever", b"\x00\x01"
+    key = encode_key(OffsetCommitKey(draw(NAMES), draw(NAMES), draw(INT32)))
+    if draw(st.booleans()):
+        key = b"\x00\x00" + key[2:]
+    return key, None if kind == "tombstone" else draw(values())
+
+
+@st.composite
+def offset_segments(draw: st.DrawFn) -> tuple[bytes, list[Record]]:
+    """A segment, and the records that were put there; gaps as compaction leaves them."""
+    parts, all_records, due = [], [], 0
+    times = st.integers(0, 2**40)
+    for _ in range(draw(st.integers(1, 5))):
+        pairs = draw(st.lists(offset_pairs(), min_size=1, max_size=8))
+        due += draw(st.integers(0, 3))
+        records = []
+        for key, value in pairs:
+            records.append(Record(key, value, (), draw(times), due))
+            due += draw(st.integers(1, 200))
+        codec = draw(st.sampled_from(list(Compression)))
+        form = draw(st.sampled_from([2, 2, 2, 1, 0]))
+        if form == 2:
+            if draw(st.booleans()):
+                records = [record._replace(headers=(("h", b"v"),)) for record in records]
+            parts.append(encode_records(records, compression=codec))
+        else:
+            codec = Compression.NONE if codec == Compression.ZSTD else codec
+            if form == 0:
+                records = [record._replace(timestamp=-1) for record in records]
+            parts.append(encode_message_set(records, form, compression=codec))
+        all_records += records
+    return b"".join(parts), all_records
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(offset_segments(), st.lists(st.sampled_from(list(COLUMNS[OFFSETS])), min_size=1, unique=True))
+def test_offsets_are_what_the_general_decoder_says(written: tuple[bytes, list[Record]], names: list[str]) -> None:
+    raw, records = written
+    expected = [row for record in records if (row := plain_offset(record)) is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        segment(path, 0, raw)
+        assert read(path) == [{name: row[name] for name in COLUMNS[OFFSETS]} for row in expected]
+        assert read(path, names=names) == [{name: row[name] for name in names} for row in expected]
+        groups = tuple({row["group"] for row in expected[::2]})
+        of_groups = [row for row in expected if row["group"] in groups]
+        found = read(path, names=("group", "offset", "metadata"), wanted=Wanted(groups=groups))
+        assert found == [{name: row[name] for name in ("group", "offset", "metadata")} for row in of_groups]
+
+
+WHO = st.builds(
+    Who,
+    INT32,
+    NAMES,
+    st.one_of(st.none(), NAMES),
+    NAMES,
+    NAMES,
+    st.one_of(st.just(""), NAMES),
+)
+
+
+@st.composite
+def history_segments(draw: st.DrawFn) -> bytes:
+    parts, due = [], 0
+    for _ in range(draw(st.integers(1, 4))):
+        if draw(st.booleans()):
+            pairs = []
+            for _ in range(draw(st.integers(1, 4))):
+                key = OffsetHistoryKey(draw(NAMES), draw(NAMES), draw(INT32), draw(INT64))
+                value = OffsetHistoryValue(draw(INT64), draw(INT32), draw(METADATA), draw(INT64), *draw(WHO))
+                pairs.append(encode_history((key, value)))
+            parts.append(batch(due, *pairs))
+            due += len(pairs)
+            continue
+        framed: list[bytes | bytearray] = []
+        count = draw(st.integers(1, 3))
+        frame_runs([draw(runs()) for _ in range(count)], framed, 0)
+        parts.append(encode_framed(due, count, framed, TIME))
+        due += count
+    return b"".join(parts)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> bytes:
+    rows = draw(st.lists(st.tuples(INT32, INT64, INT32), min_size=1, max_size=40))
+    behind = draw(st.sampled_from([b"", b"\x01\x00", b"\x00\x00"]))
+    raw = b"".join(
+        at.to_bytes(4, "big", signed=True)
+        + offset.to_bytes(8, "big", signed=True)
+        + epoch.to_bytes(4, "big", signed=True)
+        + behind
+        for at, offset, epoch in rows
+    )
+    of_rows = CommitRows(raw, 16 + len(behind), len(rows), "")
+    return history_run(draw(NAMES), draw(NAMES), of_rows, draw(INT64), draw(WHO))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history_segments(), st.lists(st.sampled_from(list(COLUMNS[HISTORY])), min_size=1, unique=True))
+def test_the_history_is_what_the_general_decoder_says(raw: bytes, names: list[str]) -> None:
+    from protocol.records.batches import batches, decode_records
+
+    records = [record for position, _ in batches(raw) for record in decode_records(raw, position)]
+    expected = plain_history(records)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        segment(path, 0, raw, topic=HISTORY_TOPIC)
+        assert read(path, what=HISTORY) == expected
+        assert read(path, what=HISTORY, names=names) == [{name: row[name] for name in names} for row in expected]
+        groups = tuple({row["group"] for row in expected[::2]})
+        found = read(path, what=HISTORY, names=("offset", "log_row"), wanted=Wanted(groups=groups))
+        assert found == [
+            {"offset": row["offset"], "log_row": row["log_row"]} for row in expected if row["group"] in groups
+        ]
+
+
+def test_more_than_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.history.scanning.WINDOW", 4096)
+    records = [commit("g", "t", at, at, metadata="m" * (at % 300)) for at in range(2000)]
+    large = batch(2000, *(commit("large", "t", at, at, metadata="y" * 500) for at in range(20)))
+    assert len(large) > 4096
+    raw = [batch(at, *records[at : at + 7]) for at in range(0, 2000, 7)]
+    segment(tmp_path, 0, *raw, large)
+    assert [row["offset"] for row in read(tmp_path, names=["offset"])] == [*range(2000), *range(20)]
+
+
+def test_only_the_partitions_of_a_group_are_opened(tmp_path: Path) -> None:
+    """That of another group is damaged, which nobody sees then."""
+    make_ours(tmp_path, 4)
+    home = partition_for("mine", 4)
+    segment(tmp_path, 0, batch(0, commit("mine", "t", 0, 5)), partition=home)
+    segment(tmp_path, 0, b"\xff" * 100, batch(0, commit("other", "t", 0, 5)), partition=(home + 1) % 4)
+    assert [row["offset"] for row in read(tmp_path, wanted=Wanted(groups=("mine",)))] == [5]
+    assert [row["offset"] for row in read(tmp_path, wanted=Wanted(partitions=frozenset([home])))] == [5]
+
+
+def test_records_of_a_later_version_of_the_history_are_left_out(tmp_path: Path) -> None:
+    who: dict[str, Any] = {"generation_id": 1, "member_id": "m", "group_instance_id": None, "client_id": "c"}
+    value = OffsetHistoryValue(7, -1, "", TIME, **who, client_host="/h")
+    known = encode_history((OffsetHistoryKey("g", "t", 0, TIME), value))
+    later: Pair = (b"\x00\x07later", b"\x00\x00")
+    segment(tmp_path, 0, batch(0, later, known), topic=HISTORY_TOPIC)
+    assert [(row["offset"], row["log_offset"]) for row in read(tmp_path, what=HISTORY)] == [(7, 1)]

@@ -1,0 +1,74 @@
+"""The command as it is run, with a Spark of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from pipeline.load.cluster import ClusterOfGroup
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.pipeline.load.filling import differences, fill, of_topic, straight
+from tests.shim_process import Shim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TIMEOUT_S: Final = 240.0
+_LOOK_S: Final = 0.1
+
+
+def wait_committed(
+    cluster: ClusterOfGroup, topic: str, offsets: dict[int, int], process: subprocess.Popen[str]
+) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while of_topic(cluster.committed(), topic) != offsets:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(_LOOK_S)
+
+
+@pytest.mark.soak
+def test_it_goes_on_with_what_comes_until_sigterm(
+    spark: SparkSession,
+    broker: Broker,
+    shim: Shim,
+    make_topic: TopicFactory,
+    group: str,
+    table: str,
+    conf_options: list[str],
+) -> None:
+    topic = make_topic(2)
+    fill(broker.bootstrap_servers, topic, 2, 100)
+    options = ["--bootstrap-servers", shim.bootstrap, "--group", group, "--topics", topic, "--to", table]
+    command = [sys.executable, "-m", "pipeline.main", "load", *options, *conf_options]
+    planned = subprocess.run([*command, "--dry-run", "--json"], capture_output=True, text=True, timeout=_TIMEOUT_S)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert json.loads(planned.stdout)["offsets"] == 100
+    assert not Path(table).exists()
+
+    cluster = ClusterOfGroup(shim.bootstrap, group, {})
+    going_on = [*command, "--continuous", "--interval", "0.5"]
+    with subprocess.Popen(going_on, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            wait_committed(cluster, topic, {0: 50, 1: 50}, running)
+            fill(broker.bootstrap_servers, topic, 2, 60, seed=2)
+            wait_committed(cluster, topic, {0: 80, 1: 80}, running)
+            os.kill(running.pid, signal.SIGTERM)
+            said, errors = running.communicate(timeout=_TIMEOUT_S)
+        finally:
+            running.kill()
+    assert running.returncode == 0, errors
+    assert "100 offsets loaded in 1 batch" in said
+    assert differences(spark.read.format("delta").load(table), straight(spark, broker.bootstrap_servers, topic)) == (
+        0,
+        0,
+    )
