@@ -2,8 +2,8 @@
 be tests, nor a folder that each would make anew.
 
 Tests of real parts mostly wait for them, so two processes share them: one what is named here, the other the rest. Those
-that need none run beside them, and get what processor time is left, so that the others do not notice. What the others
-said is printed at the end.
+that need none run beside them, and after these those of Spark: they get what processor time is left, so that the others
+do not notice. What the others said is printed at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
-    *("tls", "upstream", "test_config.py", "test_listener_config.py"),
+    *("tls", "upstream", "test_config.py", "test_listener_config.py", "pipeline"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 
