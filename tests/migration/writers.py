@@ -45,7 +45,7 @@ class Writer(ABC):
         self._number = 0
         self._base = base
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     @abstractmethod
     def write(self, partition: int, offset: int) -> None:
