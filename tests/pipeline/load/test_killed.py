@@ -28,7 +28,7 @@ EXECUTORS = ["--master", "local-cluster[2,1,700]", "--conf", "spark.executor.mem
 @pytest.mark.parametrize(
     ("form", "kills", "records", "most", "longest_s", "where"),
     [
-        ("delta", 1, 8_000, 200, 1.0, []),
+        ("delta", 1, 4_000, 200, 1.0, []),
         pytest.param("parquet", 1, 8_000, 200, 1.0, [], marks=pytest.mark.soak),
         pytest.param("delta", 10, 2_000_000, 6_250, 2.0, EXECUTORS, marks=pytest.mark.soak),
         pytest.param("parquet", 10, 2_000_000, 6_250, 2.0, EXECUTORS, marks=pytest.mark.soak),
