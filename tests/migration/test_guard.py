@@ -280,12 +280,20 @@ async def test_transactions_are_none(
         await following.stop()
 
 
+_NOT_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""As a broker answers that has just been started."""
+
+
 def is_committed(bootstrap: str, group: str, topic: str, offset: int) -> bool:
     """Not while the broker loads its groups."""
     try:
         commit(bootstrap, group, topic, offset)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+        if error.args[0].code() not in _NOT_YET:
             raise
         return False
     return True
