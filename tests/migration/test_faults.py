@@ -242,6 +242,18 @@ def test_the_broker_is_lost_where_it_has_to_have_each_commit(made: Made, broker:
         both.agree(both.in_cluster)
 
 
+def test_a_cluster_that_takes_no_offsets_keeps_nobody_from_going_back(made: Made, broker: Broker, connect: str) -> None:
+    with made("upstream+dual", connect) as both:
+        broker.kill()
+        try:
+            refused = both.at.migrate("advance", both.group)
+            back = both.at.migrate("rollback", both.group)
+        finally:
+            broker.start()
+        assert (refused.status, back.status) == (1, 0), back
+        assert both.at.status(both.group)["offsets_storage"] == "kafka"
+
+
 def test_the_shim_is_killed_where_the_cluster_has_to_have_each_commit(made: Made, connect: str) -> None:
     with made("upstream+dual", connect) as both:
         with both.commits_of_today() as today:

@@ -19,6 +19,8 @@ from shim.migration.hands.placements import SERVED
 from shim.migration.moving.changing import Changing
 from shim.migration.stores import Stores
 from shim.migration.words import STORAGES, Difference, Refused, Verified
+from shim.offsets.store import StoreError
+from shim.upstream.errors import UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +54,7 @@ class Stepping:
                 except TimeoutError:
                     raise Refused(f"group {group}: ZooKeeper takes longer than {_STEP_SECONDS:g} s") from None
             else:
-                # On the way back the log is right, and the cluster may be why somebody goes back.
-                if step is Step.UPSTREAM_DUAL and (differing := await self._cluster_differences(group)):
-                    raise refused(group, differing, f"it cannot be {STORAGES[step]}")
+                await self._with_cluster(group, step)
                 await self._take(group, step, cause)
             log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
@@ -98,6 +98,19 @@ class Stepping:
         doubtful = await self._stores.zookeeper.consumers.doubtful(group)
         if doubtful and step not in IN_ZOOKEEPER:
             raise Refused(_may_write_past(group, doubtful))
+
+    async def _with_cluster(self, group: str, step: Step) -> None:
+        """To or from a step at which the cluster's own offsets are kept up to date before anybody is answered."""
+        try:
+            differing = await self._cluster_differences(group)
+        except (StoreError, UpstreamError) as error:
+            if step is Step.UPSTREAM_DUAL:
+                raise
+            # The log is right, and that the cluster does not take offsets may be why somebody goes back.
+            log.warning("group %s is not compared to the cluster on its way back: %s", group, error)
+            return
+        if differing:
+            raise refused(group, differing, f"it cannot be {STORAGES[step]}")
 
     async def _take(self, group: str, step: Step, cause: str) -> None:
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
