@@ -36,6 +36,10 @@ OFFSET_HISTORY: Final = 0
 """The type of the key of a record for one offset."""
 ROWS_HISTORY: Final = 1
 """Of one for many."""
+NOT_TOLD: Final = -2
+"""As the offset that was replaced: clients do not say."""
+NONE_REPLACED: Final = -1
+"""Likewise: there was none."""
 _VALUE_VERSION: Final = 0
 
 
@@ -56,6 +60,9 @@ class OffsetHistoryValue(NamedTuple):
     `generation_id` is -1 and `member_id` "" for a commit from outside of the group (an administrator's tool, a consumer
     that assigns its partitions itself). `client_host` is in Kafka's form, `/127.0.0.1`, and so is `principal`,
     `User:alice`: "" where the cluster asks nobody who he is.
+
+    Who looks after the groups and sets an offset says why, `cause`, and is told what it replaces: `replaced`, an offset
+    or NONE_REPLACED. Of all others these are "" and NOT_TOLD.
     """
 
     offset: Int64
@@ -68,6 +75,8 @@ class OffsetHistoryValue(NamedTuple):
     client_id: String
     client_host: String
     principal: Annotated[String, tag(0)] = ""
+    cause: Annotated[String, tag(1)] = ""
+    replaced: Annotated[Int64, tag(2)] = NOT_TOLD
     tagged: TaggedFields = ()
 
 
@@ -156,10 +165,11 @@ def _names(group: str, topic: str) -> bytes:
 
 def _encode_value(value: OffsetHistoryValue) -> bytes:
     offset, leader_epoch, metadata, commit_timestamp = value[:4]
-    who = Who(*value[4:-1])
+    who = Who(*value[4:10])
     try:
         size = sum(len(name or "") for name in who[1:])
-        if metadata == "" and not value.tagged and size <= _SHORT:
+        plain = metadata == "" and value.replaced == NOT_TOLD and not (value.cause or value.tagged)
+        if plain and size <= _SHORT:
             beginning = _VALUE_BEGINNING.pack(_VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp)
             return beginning + _who(who)
     except (struct_error, TypeError):

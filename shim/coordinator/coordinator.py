@@ -21,7 +21,7 @@ from protocol.own.state_log import (
     WrittenValue,
 )
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, Caller, Key, Outcome, Value
+from shim.coordinator.outcome import Asker, Caller, Key, OffsetReset, Outcome, Value
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.delete_groups import delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
@@ -33,6 +33,7 @@ from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
 from shim.coordinator.requests.offset_fetch import offset_fetch
 from shim.coordinator.requests.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
+from shim.coordinator.requests.reset_offsets import reset_offsets
 from shim.coordinator.requests.sync_group import sync_group
 from shim.coordinator.requests.txn_offset_commit import (
     commit_deadline_due,
@@ -238,6 +239,15 @@ class GroupCoordinator:
         delete_group(decision, group_id, asker)
         return decision.outcome
 
+    def reset_offsets(
+        self, now: int, caller: Caller, group_id: str, changes: Sequence[OffsetReset], cause: str, asker: Asker
+    ) -> Outcome:
+        """Set offsets of a group without members at the word of whoever looks after it. Each is named once."""
+        self._check_served(group_id)
+        decision = Decision(self._state, now)
+        reset_offsets(decision, caller, group_id, changes, cause, asker)
+        return decision.outcome
+
     # -- transactions
 
     def txn_offset_commit(
@@ -324,6 +334,12 @@ class GroupCoordinator:
     def own_offsets(self, group_id: str) -> OffsetFetchResponseGroup:
         """All that are committed, also of a group that is closed."""
         return offset_fetch(self._state, OffsetFetchRequestGroup(group_id, topics=None))
+
+    def commit_times(self, group_id: str) -> dict[tuple[str, int], int]:
+        """Of all that are committed, by topic and partition, the commit timestamps (ms since the epoch)."""
+        return {
+            (topic, at): each.commit_timestamp for topic, at, each in self._state.offsets.committed.of_group(group_id)
+        }
 
     def own_description(self, group_id: str) -> DescribedGroup:
         """Of a group that is closed, too."""

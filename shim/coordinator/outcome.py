@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from protocol.commit_rows import AllCommitted, CommitRows
+from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupResponse
@@ -42,6 +43,22 @@ class HandsTaken(NamedTuple):
     done: bool
 
 
+class OffsetReset(NamedTuple):
+    """To be set to `offset`, None for no offset at all, if `expected` (-1: none) is committed."""
+
+    topic: str
+    partition: int
+    expected: int
+    offset: int | None
+
+
+class OffsetsReset(NamedTuple):
+    """The answer to those who set offsets: all are, or, for this reason, none. `failed`: because of which."""
+
+    error: ErrorCode
+    failed: tuple[OffsetReset, ...] = ()
+
+
 Response: TypeAlias = (
     JoinGroupResponse
     | SyncGroupResponse
@@ -55,6 +72,7 @@ Response: TypeAlias = (
     | RetentionStep
     | TopicDeletionStep
     | HandsTaken
+    | OffsetsReset
 )
 """DeletableGroupResult is the answer for one group of a DeleteGroups request."""
 Key: TypeAlias = OffsetCommitKey | GroupMetadataKey

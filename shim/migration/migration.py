@@ -20,8 +20,19 @@ from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver
 from shim.migration.moving.stepping import Stepping
 from shim.migration.stores import Stores
-from shim.migration.words import PASSED_THROUGH, STORAGES, GroupStatus, NotKnown, Planned, Refused, Source, Verified
-from shim.offsets.cluster.groups import ClusterGroups
+from shim.migration.words import (
+    CLASSIC,
+    CONSUMER,
+    PASSED_THROUGH,
+    STORAGES,
+    GroupStatus,
+    NotKnown,
+    Planned,
+    Refused,
+    Source,
+    Verified,
+)
+from shim.offsets.cluster.groups import CONSUMER_GROUP, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -141,7 +152,10 @@ class Migration:
             described = await self._cluster_groups.described(group)
         except UpstreamError as error:  # what else is known is told
             return GroupStatus(group, *PASSED_THROUGH, "Unknown", 0, since, cause, None, str(error))
-        return GroupStatus(group, *PASSED_THROUGH, described.group_state, len(described.members), since, cause)
+        its_type = CONSUMER if described.group_state == CONSUMER_GROUP else CLASSIC
+        return GroupStatus(
+            *(group, *PASSED_THROUGH, described.group_state, len(described.members), since, cause), type=its_type
+        )
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         """By topic and partition, from the hands that it is in. Raises UpstreamError, NotKnown."""

@@ -46,11 +46,16 @@ STORAGES: Final = {
 """Of the groups that the shim serves; in the order in which they are gone through, PASSED_THROUGH the last."""
 
 
+CLASSIC: Final = "Classic"
+CONSUMER: Final = "Consumer"
+
+
 class GroupStatus(NamedTuple):
     """``storage``, ``dual_commit``: of its `Storage`. ``state`` and ``members``: of the coordinator in whose hands it
     is. ``changed_ms``: since when, in milliseconds since the epoch, and ``cause``: why; None and "" where nobody knows.
     ``lag_seconds``: for how long the oldest change waits that another place is yet to have; None where none waits.
     ``alarm``: what was seen of clients that go past the shim, and why the lag is what it is; "" for nothing.
+    ``type``: Kafka's, of the group's protocol.
     """
 
     group: str
@@ -62,6 +67,7 @@ class GroupStatus(NamedTuple):
     cause: str
     lag_seconds: float | None = None
     alarm: str = ""
+    type: str = CLASSIC
 
 
 class Planned(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Final
 from shim.api import OFFERED, Services
 from shim.config import HostPort, SettingError, Settings
 from shim.following import Topics, TransactionFollower
+from shim.groups.groups import Groups
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.dual_commit import DualCommit
@@ -115,6 +116,7 @@ async def serve(
         runtime, ClusterGroups(brokers, _LOOK_PATIENCE_SECONDS), settings, transactions.passed_by, lookup
     )
     migration = Migration(runtime, cluster_groups, placements, stores, lookup, guard, settings, transactions.passed_by)
+    groups = Groups(runtime, offsets_log, placements, stores, cluster_groups, brokers, cluster_topics)
     listeners = Listeners(
         [
             (
@@ -200,7 +202,7 @@ async def serve(
             if dual_commit is None:
                 warn_of_zookeeper(runtime)
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
-            async with admin_opened(migration):
+            async with admin_opened(migration, groups):
                 ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
                 await first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
@@ -218,6 +220,7 @@ async def serve(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         feeding.close()
+        groups.close()
         cluster_topics.close()
         brokers.close()
         copies.close()

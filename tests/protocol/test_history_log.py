@@ -62,7 +62,8 @@ int32s = st.integers(-(2**31), 2**31 - 1)
     st.builds(OffsetHistoryKey, texts, texts, int32s, int64s, st.just(())),
     st.builds(
         OffsetHistoryValue,
-        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, texts, st.just(())),
+        *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, texts),
+        *(texts, int64s, st.just(())),
     ),
 )
 def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:

@@ -12,46 +12,70 @@ from shim.admin.commands.console import (
     print_table,
     shown,
 )
+from shim.admin.commands.groups_delete import delete_command
+from shim.admin.commands.groups_history import history_command
+from shim.admin.commands.groups_reset import reset_command
+from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.migration_shown import lag_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option
+from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
 @click.group("groups")
 def groups_commands() -> None:
-    """Look at the groups of a running shim.
+    """Look at the groups of a running shim, reset their offsets, delete them.
 
-    The shim has to run with --admin. Exit status: 0 shown, 1 there is no such group, 2 bad usage, or no shim there.
+    The shim has to run with --admin. Exit status: 0 done, or shown; 1 there is no such group, or not all was done; 2
+    nothing was done: bad usage, a refusal, or no shim there.
 
     \b
-    offset-shim groups list
-    offset-shim groups describe billing
+    offset-shim groups list --lag                            # all, with how far they are behind
+    offset-shim groups describe billing                      # members, offsets, lag, who committed last
+    offset-shim groups history billing --last 20             # who moved which offset when
+    offset-shim groups reset billing --to-earliest --topic orders --dry-run
+    offset-shim groups reset billing --undo
+    offset-shim groups watch billing
+    offset-shim groups delete billing
     """
 
 
 @groups_commands.command("list")
 @pattern_option
+@click.option("--lag", "lag_wanted", is_flag=True, help="Ask the brokers how far each is behind: in records, in all.")
 @admin_option
 @json_option
 @in_one_line
-def list_command(pattern: str | None, admin: HostPort, json_wanted: bool) -> None:
-    """All groups, a line each: in whose hands, in what state, with how many members.
+def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wanted: bool) -> None:
+    """All groups, a line each: at which step, in what state, of what type, with how many members.
 
-    OFFSETS.STORAGE is where a group's offsets are, by the step at which it is: `offset-shim migrate --help` says more.
+    OFFSETS.STORAGE is where a group's offsets are, with +dual where another place has them, too: its step, of which
+    `offset-shim migrate --help` says more. LAG is `-` where not all log ends can be told.
 
     \b
     offset-shim groups list
-    offset-shim groups list --pattern 'etl-*' --json
+    offset-shim groups list --pattern 'etl-*' --lag --json
     """
-    document = RunningShim(admin).get("/v1/groups", () if pattern is None else [("pattern", pattern)])
+    shim, query = RunningShim(admin), () if pattern is None else [("pattern", pattern)]
+    document = shim.get("/v1/groups", query)
+    if lag_wanted:
+        lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+        document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
     if json_wanted:
         print_json(document)
         return
-    rows = [(row["group"], row["offsets_storage"], row["state"], row["members"]) for row in document["groups"]]
+    rows = [
+        (
+            *(row["group"], step_shown(row), row["state"], row["type"], row["members"]),
+            *((_or_dash(row["lag"]),) if lag_wanted else ()),
+        )
+        for row in document["groups"]
+    ]
     if rows:
-        print_table(("GROUP", "OFFSETS.STORAGE", "STATE", "MEMBERS"), rows)
+        headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
+        print_table(headings, rows)
     else:
         click.echo("no group", err=True)
 
@@ -62,10 +86,14 @@ def list_command(pattern: str | None, admin: HostPort, json_wanted: bool) -> Non
 @json_option
 @in_one_line
 def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
-    """One group, and its committed offsets.
+    """One group: its step, its members and what each has, its committed offsets and how far they are behind.
+
+    LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
+    The line `last commit` is from the shim's history, which has none of a group that is passed through.
 
     \b
     offset-shim groups describe billing
+    offset-shim groups describe billing --json
     offset-shim groups describe -- -starts-with-a-dash
     """
     row = RunningShim(admin).get("/v1/groups/describe", [("group", group)])
@@ -78,12 +106,66 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"lag: {lag_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {shown(row['alarm'])}")
-    click.echo(f"state: {shown(row['state'])}, {count_shown(row['members'], 'member')}")
+    click.echo(f"state: {shown(row['state'])}, {row['type']}, {count_shown(row['members'], 'member')}")
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
+    if row["last_commit"] is not None:
+        click.echo(f"last commit: {_commit_shown(row['last_commit'])}")
+    if row["member_details"]:
+        _show_members(row["member_details"])
     if row["offsets"]:
-        print_table(
-            ("TOPIC", "PARTITION", "OFFSET"), [(at["topic"], at["partition"], at["offset"]) for at in row["offsets"]]
-        )
+        _show_offsets(row["offsets"])
     else:
         click.echo("no offsets")
+
+
+def _commit_shown(last: Row) -> str:
+    who = " ".join(shown(last[name]) for name in ("client_id", "client_host", "principal") if last[name])
+    cause = f" ({shown(last['cause'])})" if last["cause"] else ""
+    return f"{time_shown(last['time_ms'])} by {who or 'nobody knows whom'}{cause}"
+
+
+def _show_members(members: list[Row]) -> None:
+    print_table(
+        ("MEMBER", "INSTANCE", "CLIENT-ID", "HOST", "PARTITIONS"),
+        [
+            (
+                *(each["member_id"], each["group_instance_id"] or "-", each["client_id"], each["client_host"]),
+                _assigned_shown(each["partitions"]),
+            )
+            for each in members
+        ],
+    )
+
+
+def _assigned_shown(partitions: list[Row] | None) -> str:
+    """``orders:0,1 bills:2``; ``-`` where its coordinator does not tell."""
+    if partitions is None:
+        return "-"
+    by_topic: dict[str, list[str]] = {}
+    for each in partitions:
+        by_topic.setdefault(each["topic"], []).append(str(each["partition"]))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items()) or "none"
+
+
+def _show_offsets(offsets: list[Row]) -> None:
+    print_table(
+        ("TOPIC", "PARTITION", "OFFSET", "LOG-END-OFFSET", "LAG", "COMMITTED"),
+        [
+            (
+                *(at["topic"], at["partition"], at["offset"], _or_dash(at["log_end_offset"]), _or_dash(at["lag"])),
+                "-" if at["committed_ms"] is None else time_shown(at["committed_ms"]),
+            )
+            for at in offsets
+        ],
+    )
+    for why in dict.fromkeys(at["why"] for at in offsets if at["why"]):
+        click.echo(f"no log end: {shown(why)}", err=True)
+
+
+def _or_dash(number: int | None) -> int | str:
+    return "-" if number is None else number
+
+
+for _command in (history_command, reset_command, delete_command, watch_command):
+    groups_commands.add_command(_command)

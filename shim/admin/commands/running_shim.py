@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
 from shim.admin.errors import BrokenOff, NotDone
@@ -62,16 +63,28 @@ def all_option(command: Command) -> Command:
     )
 
 
+def _known_groups(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """For the shell's completion: names of groups of the running shim."""
+    address = context.params.get("admin", DEFAULT_ADMIN)
+    try:
+        known = RunningShim(parse_host_port(address) if isinstance(address, str) else address).get("/v1/groups")
+    except (BrokenOff, NotDone, SettingError):  # whoever presses tab is in the middle of a line: none are known
+        return []
+    return [CompletionItem(row["group"]) for row in known["groups"] if row["group"].startswith(begun)]
+
+
 def groups_argument(command: Command) -> Command:
-    return click.argument("groups", nargs=-1, callback=_in_json, metavar="[G]...")(command)
+    return click.argument("groups", nargs=-1, callback=_in_json, metavar="[G]...", shell_complete=_known_groups)(
+        command
+    )
 
 
 def group_argument(command: Command) -> Command:
-    return click.argument("group", callback=_in_json, metavar="G")(command)
+    return click.argument("group", callback=_in_json, metavar="G", shell_complete=_known_groups)(command)
 
 
 def cause_option(command: Command) -> Command:
-    text = "Why: it is kept, and `status` shows it."
+    text = "Why: it is kept, for `migrate status` and `groups history`."
     return click.option("--cause", callback=_in_json, metavar="TEXT", help=text)(command)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import click
@@ -32,3 +34,22 @@ def parse_time(text: str) -> int:
         message = f"{text!r} is neither in ISO 8601 (2026-03-01T14:05) nor in milliseconds"
         raise click.BadParameter(message) from None
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?:T(?=[-+\d])(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds, from PnDTnHnMnS as Kafka's tools take it (ISO 8601 as java.time.Duration reads it). Raises
+    BadParameter."""
+    found = _DURATION.fullmatch(text)
+    parts = {name: found[name] for name in _MS if found[name]} if found is not None else {}
+    if found is None or not parts:
+        raise click.BadParameter(f"{text!r} is no duration: PnDTnHnMnS, such as PT12H or P7D")
+    total = sum(Decimal(value.replace(",", ".")) * _MS[name] for name, value in parts.items())
+    return int(-total if found["sign"] == "-" else total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused, Verified
@@ -28,6 +28,7 @@ def status_row(status: GroupStatus) -> Row:
         "offsets_storage": status.storage,
         "dual_commit_enabled": status.dual_commit,
         "state": status.state,
+        "type": status.type,
         "members": status.members,
         "changed_ms": status.changed_ms,
         "cause": status.cause,
@@ -48,11 +49,6 @@ def verified_row(verified: Verified) -> Row:
         "differing": len(verified.differences),
         "differences": [each._asdict() for each in verified.differences[:MOST_DIFFERENCES]],
     }
-
-
-def offsets_rows(offsets: Mapping[tuple[str, int], int]) -> list[Row]:
-    """By topic and partition."""
-    return [{"topic": topic, "partition": at, "offset": offset} for (topic, at), offset in sorted(offsets.items())]
 
 
 def refused_row(group: str, error: Refused | NotKnown) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,6 +20,11 @@ _SILENT_SECONDS: Final = 75.0  # a shim gives up what only looks after a minute,
 _LONGEST_LINE: Final = 1 << 20
 _MOST_NAMES: Final = 500
 _MOST_BYTES: Final = 256 << 10
+
+_RAISED: Final[Mapping[int, type[Exception]]] = {
+    http.HTTPStatus.NOT_FOUND: NotKnown,
+    http.HTTPStatus.SERVICE_UNAVAILABLE: BrokenOff,
+}
 
 
 class Answers(NamedTuple):
@@ -38,6 +43,13 @@ class RunningShim:
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The document. Raises NotKnown besides."""
         response = self._sent("GET", f"{path}?{urlencode(query)}" if query else path)
+        with response:
+            return self._document(response)
+
+    def ask(self, path: str, question: Row) -> Any:
+        """As :meth:`get`, where the question takes a body. Raises BrokenOff besides, where nobody knows what became of
+        it."""
+        response = self._sent("POST", path, encoded(question))
         with response:
             return self._document(response)
 
@@ -92,7 +104,7 @@ class RunningShim:
         if response.status != http.HTTPStatus.OK:
             with response:
                 reason = self._reason(response)
-            raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
+            raise _RAISED.get(response.status, NotDone)(reason)
         return response
 
     def _document(self, response: http.client.HTTPResponse) -> Any:

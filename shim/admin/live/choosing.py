@@ -60,17 +60,10 @@ def wanted_of(body: bytes) -> Wanted:
 
     Raises :class:`BadRequest`.
     """
-    try:
-        document = json.loads(body.decode())
-    except (ValueError, RecursionError):
-        raise BadRequest("the body is not JSON") from None
-    if not isinstance(document, dict):
-        raise BadRequest("the body is not a JSON object")
-    if unknown := sorted(document.keys() - {"groups", "pattern", "all", "cause", "from", "at"}):
-        raise BadRequest(f"{_quoted(unknown[0])} is not known: groups, pattern, all, cause, from and at are")
+    document = fields_of_body(body, ("groups", "pattern", "all", "cause", "from", "at"))
     if len(document.keys() - {"cause", "from", "at"}) != 1:
         raise BadRequest("one of groups, pattern and all has to be given")
-    cause = _text(document.get("cause", ""), "cause", _LONGEST_CAUSE)
+    cause = cause_in(document)
     if "at" in document and "groups" in document:
         raise BadRequest("groups that are named are tried wherever they are: at is for the others")
     return Wanted(
@@ -81,17 +74,45 @@ def wanted_of(body: bytes) -> Wanted:
     )
 
 
+def fields_of_body(body: bytes, known: Sequence[str]) -> dict[str, object]:
+    """Of a JSON object with none but the ``known`` ones. Raises :class:`BadRequest`."""
+    try:
+        document = json.loads(body.decode())
+    except (ValueError, RecursionError):
+        raise BadRequest("the body is not JSON") from None
+    if not isinstance(document, dict):
+        raise BadRequest("the body is not a JSON object")
+    if unknown := sorted(document.keys() - set(known)):
+        raise BadRequest(f"{_quoted(unknown[0])} is not known: {', '.join(known[:-1])} and {known[-1]} are")
+    return document
+
+
+def cause_in(document: dict[str, object]) -> str:
+    """Empty where none was given. Raises :class:`BadRequest`."""
+    return text_of(document.get("cause", ""), "cause", _LONGEST_CAUSE)
+
+
+def group_in(document: dict[str, object]) -> str:
+    """Raises :class:`BadRequest`."""
+    return text_of(document.get("group"), "group", _LONGEST_NAME)
+
+
 def _named(document: dict[str, object]) -> Choice:
     if "all" in document:
         if document["all"] is not True:
             raise BadRequest("all can be true alone")
         return Choice()
     if "pattern" in document:
-        return Choice(pattern=_text(document["pattern"], "pattern", _LONGEST_PATTERN))
-    names = document["groups"]
+        return Choice(pattern=text_of(document["pattern"], "pattern", _LONGEST_PATTERN))
+    return Choice(names_in(document))
+
+
+def names_in(document: dict[str, object]) -> tuple[str, ...]:
+    """Of groups, each once. Raises :class:`BadRequest`."""
+    names = document.get("groups")
     if not isinstance(names, list) or not names:
         raise BadRequest("groups is not a list of names")
-    return Choice(_each_once(names))
+    return _each_once(names)
 
 
 def _step(given: object) -> str:
@@ -111,7 +132,7 @@ def choice_of(query: str) -> Choice:
 
     Raises :class:`BadRequest`.
     """
-    given = _fields_of(query, ("group", "pattern"))
+    given = fields_of(query, ("group", "pattern"))
     if len(given["pattern"]) + bool(given["group"]) > 1:
         raise BadRequest("groups by name, or one pattern")
     return Choice(_each_once(given["group"])) if given["group"] else _by_pattern(given["pattern"])
@@ -123,7 +144,7 @@ def move_of(query: str) -> Meant:
 
     Raises :class:`BadRequest`.
     """
-    given = _fields_of(query, ("move", "pattern", "at"))
+    given = fields_of(query, ("move", "pattern", "at"))
     if len(given["move"]) != 1 or given["move"][0] not in MOVES:
         raise BadRequest(f"move has to be one of {', '.join(MOVES)}")
     if len(given["pattern"]) > 1:
@@ -135,10 +156,10 @@ def move_of(query: str) -> Meant:
 
 def _by_pattern(patterns: Sequence[str]) -> Choice:
     """None: all."""
-    return Choice(pattern=_text(patterns[0], "pattern", _LONGEST_PATTERN)) if patterns else Choice()
+    return Choice(pattern=text_of(patterns[0], "pattern", _LONGEST_PATTERN)) if patterns else Choice()
 
 
-def _fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
+def fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
     """The values of each of the ``known`` fields, in the order given."""
     try:
         fields = parse_qsl(
@@ -155,10 +176,11 @@ def _fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _each_once(names: Iterable[object]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_text(name, "a group's name", _LONGEST_NAME) for name in names))
+    return tuple(dict.fromkeys(text_of(name, "a group's name", _LONGEST_NAME) for name in names))
 
 
-def _text(value: object, what: str, longest: int) -> str:
+def text_of(value: object, what: str, longest: int) -> str:
+    """Raises :class:`BadRequest` for what is none, or longer than so many bytes."""
     if not isinstance(value, str):
         raise BadRequest(f"{what} is not text")
     try:

@@ -10,15 +10,14 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, list_in_pieces, offsets_rows, planned_row, status_row, verified_row
+from shim.admin.live.as_json import Row, list_in_pieces, planned_row, status_row, verified_row
 from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, move_of, wanted_of
-from shim.admin.live.connections import REQUEST_SECONDS
+from shim.admin.live.group_paths import ANSWER_SECONDS, body_of, query_of
 from shim.admin.live.guarding import JSON
 from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.sending import send_all
 from shim.admin.live.streaming import in_lines
 
-_ANSWER_SECONDS: Final = 60.0  # of what only looks
 _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
 
@@ -37,28 +36,19 @@ class Paths:
     # -- looking
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
-        choice = choice_of(_query(request))
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            statuses = await self._statuses(choice)
+        choice = choice_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            statuses = await self.statuses(choice)
         return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
 
-    async def describe(self, request: web.Request) -> web.StreamResponse:
-        names = choice_of(_query(request)).names
-        if names is None or len(names) != 1:
-            raise BadRequest("one group has to be named: describe?group=…")
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            (status,) = await self._statuses(Choice(names))
-            offsets = await self._migration.offsets(status.group)
-        return await send_all(request, JSON, list_in_pieces(status_row(status), "offsets", offsets_rows(offsets)))
-
     async def candidates(self, request: web.Request) -> web.StreamResponse:
-        move, choice, at = move_of(_query(request))
+        move, choice, at = move_of(query_of(request))
         names = await self._movable(move, choice, at)
         return await send_all(request, JSON, list_in_pieces({}, "groups", names))
 
     async def plan(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return [planned_row(each) for each in await self._migration.plan(names)]
 
         choice = (await self._wanted(request)).choice
@@ -67,7 +57,7 @@ class Paths:
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return [status_row(each) for each in await self._migration.status(names)]
 
         choice = (await self._wanted(request)).choice
@@ -76,7 +66,7 @@ class Paths:
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
         async def step(names: Sequence[str]) -> list[Row]:
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return [verified_row(await self._migration.verify(name)) for name in names]
 
         choice = (await self._wanted(request)).choice
@@ -119,15 +109,13 @@ class Paths:
     # -- which groups
 
     async def _wanted(self, request: web.Request) -> Wanted:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            body = await request.read()
-        return wanted_of(body)
+        return wanted_of(await body_of(request))
 
     async def _names(self, choice: Choice, meant: _Names) -> Sequence[str]:
         """``meant``: of which groups a choice without names is."""
         if choice.names is not None:
             return choice.names
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             return choice.fitting(await meant())
 
     async def _movable(self, move: str, choice: Choice, at: str | None) -> Sequence[str]:
@@ -137,7 +125,7 @@ class Paths:
             return choice.names
         if move == "start":  # what it is about, the shim need not have heard of
             return await self._names(choice, self._migration.candidates)
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
         steps = {name: _step_of(found[name]) for name in choice.fitting(found)}
         counts = Counter(steps.values())
@@ -149,7 +137,8 @@ class Paths:
     async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
         return [each.group for each in await self._migration.status(None) if so(each)]
 
-    async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
+    async def statuses(self, choice: Choice) -> Sequence[GroupStatus]:
+        """Raises NotKnown."""
         found = {each.group: each for each in await self._migration.status(choice.names)}
         if choice.names is None:
             return [found[name] for name in choice.fitting(found)]
@@ -164,8 +153,3 @@ def _step_of(status: GroupStatus) -> str:
 
 def _is_served(status: GroupStatus) -> bool:
     return Storage(status.storage, status.dual_commit) != PASSED_THROUGH
-
-
-def _query(request: web.Request) -> str:
-    """As it was sent."""
-    return request.raw_path.partition("?")[2]

@@ -14,6 +14,8 @@ from aiohttp import web
 from shim.admin.live.as_json import one_line
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.connections import Connections, error_response
+from shim.admin.live.group_paths import GroupPaths
+from shim.admin.live.grouping import Groups, NotCertain
 from shim.admin.live.guarding import turned_away
 from shim.admin.live.migrating import Migration, NotKnown, Refused
 from shim.admin.live.paths import Paths
@@ -40,13 +42,14 @@ class CannotListen(Exception):
 
 
 @asynccontextmanager
-async def serve_admin(address: HostPort, migration: Migration) -> AsyncIterator[int]:
+async def serve_admin(address: HostPort, migration: Migration, groups: Groups) -> AsyncIterator[int]:
     """The admin interface, while the context lasts; gives its port, which is a free one for port 0.
 
     At the end nothing more is begun, and what is under way has two seconds. Raises :class:`CannotListen`.
     """
     stopping = asyncio.Event()
-    application = _application(Paths(migration, stopping), address.host)
+    paths = Paths(migration, stopping)
+    application = _application(paths, GroupPaths(groups, paths.statuses, stopping), address.host)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
@@ -61,7 +64,8 @@ async def serve_admin(address: HostPort, migration: Migration) -> AsyncIterator[
             log.info("admin interface on %s", address._replace(port=port))
             if not all(_is_loopback(each.getsockname()[0]) for each in listening.sockets):
                 log.warning(
-                    "whoever reaches %s may see all groups and move them: nobody is asked who they are", address
+                    "whoever reaches %s may see all groups, move, reset and delete them: nobody is asked who they are",
+                    address,
                 )
             yield port
         finally:
@@ -75,7 +79,7 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def _application(paths: Paths, own_host: str) -> web.Application:
+def _application(paths: Paths, of_groups: GroupPaths, own_host: str) -> web.Application:
     @web.middleware
     async def in_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Errors are JSON, whoever finds them."""
@@ -88,6 +92,8 @@ def _application(paths: Paths, own_host: str) -> web.Application:
             return error_response(404, one_line(error) or "there is no such group")
         except Refused as error:
             return error_response(409, one_line(error))
+        except NotCertain as error:
+            return error_response(503, one_line(error))
         except web.HTTPException as error:
             return error_response(error.status, one_line(error.reason))
         except TimeoutError:
@@ -107,7 +113,12 @@ def _application(paths: Paths, own_host: str) -> web.Application:
     application.add_routes(
         [
             web.get("/v1/groups", paths.groups, allow_head=False),
-            web.get("/v1/groups/describe", paths.describe, allow_head=False),
+            web.get("/v1/groups/describe", of_groups.describe, allow_head=False),
+            web.get("/v1/groups/lag", of_groups.lag, allow_head=False),
+            web.get("/v1/groups/history", of_groups.history, allow_head=False),
+            web.post("/v1/groups/reset/plan", of_groups.plan_reset),
+            web.post("/v1/groups/reset", of_groups.reset),
+            web.post("/v1/groups/delete", of_groups.delete),
             web.get("/v1/migrate/candidates", paths.candidates, allow_head=False),
             web.post("/v1/migrate/plan", paths.plan),
             web.post("/v1/migrate/status", paths.status),

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from protocol.errors import ErrorCode
 from protocol.messages import (
     consumer_group_describe,
+    delete_groups,
     describe_acls,
     describe_groups,
     describe_producers,
@@ -311,6 +312,15 @@ class ClusterGroups:
         answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
         raise_for(answer.error_code, f"group {group}")
         return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
+
+    async def delete_group(self, group: str) -> None:
+        """With its offsets. Raises BrokerRefused where it has members, or is not there."""
+        node_id = await self._coordinator(group)
+        answer = await self._brokers.ask(node_id, delete_groups.API, delete_groups.DeleteGroupsRequest((group,)))
+        for each in answer.results:
+            if each.error_code in PASSES_BY_ITSELF:
+                self.forget(group)
+            raise_for(each.error_code, f"group {group}")
 
     async def _coordinator(self, group: str) -> int:
         if group not in self._coordinators:

@@ -12,7 +12,7 @@ from shim.upstream import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
 
-_CHANGES: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LEAVE_GROUP})
+_CHANGES: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LEAVE_GROUP, ApiKey.DELETE_GROUPS})
 """Executed late, after somebody else's, the first of two would undo that one."""
 
 Request = TypeVar("Request", bound=tuple[Any, ...])

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.running import Result
 
@@ -24,14 +25,15 @@ TIME_LIMIT_SECONDS: Final = 30
 
 
 @contextmanager
-def admin_of(moved: Moved) -> Iterator[str]:
+def admin_of(moved: Moved, grouped: Grouped | None = None) -> Iterator[str]:
     """Gives its address."""
+    groups = grouped or Grouped(moved)
     found: Future[int] = Future()
     stop = asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serve_admin(HostPort("127.0.0.1", 0), moved) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), moved, groups) as port:
             found.set_result(port)
             await stop.wait()
 

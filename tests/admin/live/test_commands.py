@@ -46,10 +46,10 @@ def test_a_list(moved: Moved, admin: str) -> None:
     moved.add("web", "etl-1")
     moved.add("etl-2", storage="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  STATE   MEMBERS",
-        "etl-1  upstream         Stable        2",
-        "etl-2  kafka            Stable        2",
-        "web    upstream         Stable        2",
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS",
+        "etl-1  upstream         Stable  Classic        2",
+        "etl-2  kafka            Stable  Classic        2",
+        "web    upstream         Stable  Classic        2",
     ]
     listed = offset_shim("groups", "list", "--pattern", "etl-*", "--json", "--admin", admin)
     assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]
@@ -62,11 +62,11 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "offsets.storage: upstream",
         "dual.commit.enabled: false",
         "lag: -",
-        "state: Stable, 2 members",
-        "TOPIC   PARTITION               OFFSET",
-        "bills           0                    0",
-        "orders          2  9223372036854775807",
-        "orders         10                    7",
+        "state: Stable, Classic, 2 members",
+        "TOPIC   PARTITION               OFFSET  LOG-END-OFFSET  LAG  COMMITTED",
+        "bills           0                    0  -               -    -",
+        "orders          2  9223372036854775807  -               -    -",
+        "orders         10                    7  -               -    -",
     ]
     moved.tell("g", 12.34, "clients go past\x1b[2J the shim")
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[3:5] == [
@@ -75,7 +75,15 @@ def test_one_group(moved: Moved, admin: str) -> None:
     ]
     described = offset_shim("groups", "describe", "g", "--json", "--admin", admin).json
     assert (described["lag_seconds"], described["alarm"]) == (12.34, "clients go past\x1b[2J the shim")
-    assert described["offsets"][-1] == {"topic": "orders", "partition": 10, "offset": 7}
+    assert described["offsets"][-1] == {
+        "topic": "orders",
+        "partition": 10,
+        "offset": 7,
+        "log_end_offset": None,
+        "lag": None,
+        "committed_ms": None,
+        "why": "",
+    }
     assert offset_shim("groups", "describe", "nobody", "--admin", admin) == (1, "", "Error: there is no group nobody\n")
 
 

@@ -14,10 +14,11 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from shim.admin.live import connections, paths, sending, streaming
+from shim.admin.live import connections, group_paths, paths, sending, streaming
 from shim.admin.live.migrating import Difference, Refused, Source, Storage
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
 
@@ -66,6 +67,7 @@ async def test_all_groups_by_name(moved: Moved, client: aiohttp.ClientSession) -
         "offsets_storage": "kafka",
         "dual_commit_enabled": False,
         "state": "Stable",
+        "type": "Classic",
         "members": 2,
         "changed_ms": None,
         "cause": "it was there",
@@ -389,7 +391,7 @@ async def test_a_shim_that_stops(moved: Moved) -> None:
     moved.add(*names)
     moved.held = {name: asyncio.Event() for name in names}
     async with asyncio.timeout(TIME_LIMIT_SECONDS), aiohttp.ClientSession() as client:
-        async with serve_admin(HostPort("127.0.0.1", 0), moved) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), moved, Grouped(moved)) as port:
             url = f"http://127.0.0.1:{port}/v1/migrate/start"
             asking = asyncio.create_task(client.post(url, json={"groups": names}))
             await moved.until(lambda: bool(moved.begun))
@@ -422,7 +424,7 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(paths, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(paths, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:
@@ -567,7 +569,7 @@ async def test_who_takes_long_to_ask(port: int, monkeypatch: pytest.MonkeyPatch)
     )
     assert connections._LIMITS["keepalive_timeout"] == connections.REQUEST_SECONDS == 10
     monkeypatch.setitem(connections._LIMITS, "keepalive_timeout", 0.1)
-    monkeypatch.setattr(paths, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(group_paths, "REQUEST_SECONDS", 0.1)
     assert await raw(port, b"") == b""
     assert await raw(port, head) == b""
     assert read(await raw(port, head + b'\r\n{"al')) == (504, {"error": "no answer in time"})
@@ -609,14 +611,14 @@ async def test_connections_are_few(port: int) -> None:
 
 async def test_a_port_that_is_taken(port: int) -> None:
     with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
-        async with serve_admin(HostPort("127.0.0.1", port), Moved()):
+        async with serve_admin(HostPort("127.0.0.1", port), Moved(), Grouped(Moved())):
             raise AssertionError("two at one port")
 
 
 async def test_a_warning_where_others_may_reach_it(caplog: pytest.LogCaptureFixture) -> None:
-    async with serve_admin(HostPort("localhost", 0), Moved()):
+    async with serve_admin(HostPort("localhost", 0), Moved(), Grouped(Moved())):
         pass
     assert not [each for each in caplog.records if each.levelname == "WARNING"]
-    async with serve_admin(HostPort("0.0.0.0", 0), Moved()):
+    async with serve_admin(HostPort("0.0.0.0", 0), Moved(), Grouped(Moved())):
         pass
     assert "nobody is asked who they are" in caplog.text

@@ -1,0 +1,76 @@
+"""``groups delete``: groups with all their offsets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from shim.admin.commands.causes import cause_of
+from shim.admin.commands.console import (
+    Refused,
+    count_shown,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    print_table,
+    shown,
+    yes_option,
+)
+from shim.admin.commands.running_shim import (
+    Chosen,
+    admin_option,
+    cause_option,
+    done_of,
+    groups_argument,
+    tell,
+)
+from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
+from shim.config import HostPort
+
+
+@click.command("delete")
+@groups_argument
+@dry_run_option
+@cause_option
+@yes_option
+@admin_option
+@json_option
+@in_one_line
+def delete_command(
+    groups: tuple[str, ...], dry_run: bool, cause: str | None, yes: bool, admin: HostPort, json_wanted: bool
+) -> None:
+    """Delete groups with all their offsets, as DeleteGroups of an admin client does. Groups with members are refused.
+
+    A group whose offsets are in ZooKeeper, too, is deleted there as well. What was committed stays in the history:
+    `groups reset G --from-history TIME` can bring offsets back. On a terminal it asks first, unless --yes is given.
+
+    Exit status: 0 all are deleted, 1 some are not, 2 nothing was done: bad usage, or no shim there.
+
+    \b
+    offset-shim groups delete billing --dry-run
+    offset-shim groups delete billing invoices --yes --cause 'change 4711'
+    """
+    if not groups:
+        raise click.UsageError("Which groups? Name them.")
+    names = tuple(dict.fromkeys(groups))
+    if not (dry_run or yes) and sys.stdin.isatty():
+        for name in names:
+            click.echo(f"  {shown(name)}", err=True)
+        if not click.confirm(f"Delete {count_shown(len(names), 'group')} with all offsets?", err=True):
+            raise Refused("nothing was done")
+    more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
+    tell(
+        done_of(RunningShim(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),
+        _show,
+        json_wanted=json_wanted,
+    )
+
+
+def _show(rows: Sequence[Row]) -> None:
+    outcome = {True: "deleted", False: "would be deleted"}
+    print_table(
+        ("GROUP", "OFFSETS", "OUTCOME"), [(row["group"], row["offsets"], outcome[row["deleted"]]) for row in rows]
+    )

@@ -1,0 +1,63 @@
+"""``groups history``: who moved which offset of a group when."""
+
+from __future__ import annotations
+
+import click
+
+from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
+from shim.admin.commands.records_shown import time_shown
+from shim.admin.commands.running_shim import admin_option, group_argument
+from shim.admin.commands.times import time_option
+from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
+from shim.config import HostPort
+
+
+@click.command("history")
+@group_argument
+@click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
+@time_option("--since", "since_ms", text="From then on: ISO 8601, in UTC where it names no zone, or milliseconds.")
+@click.option("--last", type=click.IntRange(1, 10**9), metavar="N", help="The newest N alone.")
+@admin_option
+@json_option
+@in_one_line
+def history_command(
+    group: str, topics: tuple[str, ...], since_ms: int | None, last: int | None, admin: HostPort, json_wanted: bool
+) -> None:
+    """Who moved which offset of a group, and when: the oldest first.
+
+    Of every commit the shim keeps who made it, for offsets.history.retention.minutes (7 days). FROM is the offset that
+    was committed before: `-` where the history does not go back so far, `none` where there was none. CAUSE is why, of
+    what was set with `groups reset`. Deleted offsets, and what was committed while the cluster served the group, are
+    not in it.
+
+    \b
+    offset-shim groups history billing --last 20
+    offset-shim groups history billing --topic orders --since 2026-03-01T14:05
+    offset-shim groups history billing --json
+    """
+    query = [("group", group), *(("topic", topic) for topic in topics)]
+    query += [(name, str(value)) for name, value in (("since_ms", since_ms), ("last", last)) if value is not None]
+    document = RunningShim(admin).get("/v1/groups/history", query)
+    if json_wanted:
+        print_json(document)
+    elif document["moves"]:
+        print_table(
+            ("TIME", "TOPIC", "PARTITION", "FROM", "TO", "CLIENT-ID", "HOST", "PRINCIPAL", "CAUSE"),
+            [
+                (
+                    *(time_shown(row["time_ms"]), row["topic"], row["partition"], _from_shown(row), row["to"]),
+                    *(row["client_id"] or "-", row["client_host"] or "-", row["principal"] or "-", row["cause"]),
+                )
+                for row in document["moves"]
+            ],
+        )
+    else:
+        click.echo("the history has nothing of it", err=True)
+
+
+def _from_shown(row: Row) -> int | str:
+    before: int | None = row["from"]
+    if before is None:
+        return "-"
+    return "none" if before == -1 else before

@@ -1,0 +1,123 @@
+"""``groups reset``: what would be set is shown, and then set if nothing has changed since."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from shim.admin.commands.causes import cause_of
+from shim.admin.commands.console import (
+    Refused,
+    count_shown,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    print_json,
+    print_table,
+    shown,
+    yes_option,
+)
+from shim.admin.commands.reset_options import scope_options, target_of, target_options
+from shim.admin.commands.running_shim import admin_option, cause_option, group_argument
+from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
+from shim.config import HostPort
+
+
+@click.command("reset")
+@group_argument
+@target_options
+@scope_options
+@dry_run_option
+@cause_option
+@yes_option
+@admin_option
+@json_option
+@in_one_line
+def reset_command(
+    group: str,
+    topics: tuple[Row, ...],
+    all_topics: bool,
+    dry_run: bool,
+    cause: str | None,
+    yes: bool,
+    admin: HostPort,
+    json_wanted: bool,
+    **given: Any,
+) -> None:
+    """Set the committed offsets of a group that has no members.
+
+    The options are those of kafka-consumer-groups --reset-offsets, and so is what they mean: an offset that is out of
+    the log's range becomes its start or its end, with a note. Unlike there, IT IS DONE without --execute: --dry-run
+    only shows it. On a terminal it is shown and asked for before, unless --yes is given.
+
+    All offsets are set, or none, and each only if it is still what was shown. Who did it is in the group's history:
+    `groups history`. --undo puts back what the last reset has changed, once more what the undo has.
+
+    A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
+    coordinator sets them, which keeps no history: there is no --undo and no --from-history then.
+
+    Exit status: 0 done, or shown; 1 it is not certain, or with --dry-run it would be refused; 2 nothing was done.
+
+    \b
+    offset-shim groups reset billing --to-earliest --topic orders --dry-run
+    offset-shim groups reset billing --to-datetime 2026-03-01T14:05 --all-topics --yes
+    offset-shim groups reset billing --by-duration PT2H --topic orders:0,1 --topic bills
+    offset-shim groups reset billing --shift-by -100 --all-topics --cause 'change 4711'
+    offset-shim groups reset billing --from-file offsets.csv
+    offset-shim groups reset billing --from-history 2026-03-01T14:05 --all-topics
+    offset-shim groups reset billing --undo
+    """
+    question, options = target_of(given, group, topics, all_topics=all_topics)
+    shim = RunningShim(admin)
+    plan: Row = shim.ask("/v1/groups/reset/plan", question)
+    changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
+    if not json_wanted:
+        _show(plan["offsets"], changing)
+    if dry_run:
+        if json_wanted:
+            print_json({**plan, "dry_run": True})
+        if plan["hindrance"]:
+            click.echo(f"it would be refused now: {shown(plan['hindrance'])}", err=True)
+            sys.exit(1)
+        return
+    if plan["hindrance"]:
+        raise Refused(f"group {shown(group)}: {plan['hindrance']}")
+    said = cause_of(f"groups reset {options}", cause)
+    if changing:
+        _agree(f"Set {count_shown(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
+        offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
+        shim.ask("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
+    if json_wanted:
+        print_json({**plan, "dry_run": False, "cause": said})
+    else:
+        click.echo(f"{count_shown(len(changing), 'offset')} set", err=True)
+
+
+def _agree(question: str, *, yes: bool) -> None:
+    """Asks on a terminal. Raises Refused for a no."""
+    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+        raise Refused("nothing was done")
+
+
+def _show(rows: Sequence[Row], changing: Sequence[Row]) -> None:
+    print_table(
+        ("TOPIC", "PARTITION", "OFFSET", "NEW-OFFSET", "NOTE"),
+        [
+            (
+                row["topic"],
+                row["partition"],
+                _offset_shown(row["offset"]),
+                _offset_shown(row["new_offset"]),
+                row["note"] or ("" if row in changing else "stays"),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _offset_shown(offset: int | None) -> int | str:
+    return "-" if offset is None else offset

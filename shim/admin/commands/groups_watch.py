@@ -1,0 +1,130 @@
+"""``groups watch``: groups as they change."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+from shim.admin.commands.console import in_one_line, json_option, shown
+from shim.admin.commands.running_shim import admin_option, groups_argument
+from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
+from shim.admin.live.migrating import NotKnown
+from shim.config import HostPort
+
+_HEADINGS: Final = ("GROUP", "STATE", "MEMBERS", "STEP", "LAG")
+
+_Show = Callable[[Mapping[str, Row]], None]
+
+
+@click.command("watch")
+@groups_argument
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look.",
+)
+@admin_option
+@json_option
+@in_one_line
+def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, json_wanted: bool) -> None:
+    """State, members, step and lag of groups, again and again, until Ctrl-C. Without groups: all of them.
+
+    On a terminal it is a table; otherwise, and with --json, a line for each group that has changed. A group that
+    goes is told as gone.
+
+    \b
+    offset-shim groups watch
+    offset-shim groups watch billing invoices --interval 0.5
+    offset-shim groups watch --json | jq -c 'select(.lag > 1000)'
+    """
+    shim = RunningShim(admin)
+    names = tuple(dict.fromkeys(groups))
+    if names:
+        shim.get("/v1/groups", [("group", name) for name in names])  # one that is misspelt is told of now
+    try:
+        with _shown_live() if sys.stdout.isatty() and not json_wanted else _lines(json_wanted=json_wanted) as show:
+            while True:
+                show(_looked(shim, names))
+                time.sleep(interval)
+    except KeyboardInterrupt:
+        return
+
+
+def _looked(shim: RunningShim, names: Sequence[str]) -> dict[str, Row]:
+    """The groups that are there, by name."""
+    queries = [[("group", name)] for name in names] or [[]]
+    found: dict[str, Row] = {}
+    for query in queries:
+        try:
+            rows = shim.get("/v1/groups", query)["groups"]
+            lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+        except NotKnown:
+            continue  # it has gone since
+        for row in rows:
+            found[row["group"]] = {
+                "group": row["group"],
+                "state": row["state"],
+                "members": row["members"],
+                "step": step_shown(row),
+                "lag": lags.get(row["group"]),
+            }
+    return found
+
+
+def step_shown(row: Row) -> str:
+    return f"{row['offsets_storage']}{'+dual' if row['dual_commit_enabled'] else ''}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    lag = "-" if row["lag"] is None else str(row["lag"])
+    return shown(row["group"]), shown(row["state"]), str(row["members"]), row["step"], lag
+
+
+@contextmanager
+def _shown_live() -> Iterator[_Show]:
+    # Only now: the other commands do without.
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+
+    def table(found: Mapping[str, Row]) -> Table:
+        made = Table(box=None, pad_edge=False)
+        for heading in _HEADINGS:
+            made.add_column(heading, justify="right" if heading in ("MEMBERS", "LAG") else "left")
+        for _, row in sorted(found.items()):
+            made.add_row(*map(Text, cells(row)))
+        made.caption = f"{datetime.now(UTC):%H:%M:%S}Z, Ctrl-C ends it"
+        return made
+
+    with Live(table({}), auto_refresh=False) as live:
+        yield lambda found: live.update(table(found), refresh=True)
+
+
+@contextmanager
+def _lines(*, json_wanted: bool) -> Iterator[_Show]:
+    last: dict[str, Row] = {}
+
+    def show(found: Mapping[str, Row]) -> None:
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z"
+        for name in sorted(found.keys() | last.keys()):
+            if found.get(name) == last.get(name):
+                continue
+            row = found.get(name) or {"group": name, "state": "gone", "members": 0, "step": "-", "lag": None}
+            told = json.dumps({"time": now, **row}) if json_wanted else f"{now}  {'  '.join(cells(row))}"
+            click.echo(told)
+            sys.stdout.flush()
+        last.clear()
+        last.update(found)
+
+    yield show

@@ -1,0 +1,110 @@
+"""What is behind the paths of the admin interface that are about groups, and not about where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.as_json import Row, encoded, failed_row, list_in_pieces, one_line, status_row
+from shim.admin.live.choosing import BadRequest, Choice, choice_of
+from shim.admin.live.connections import REQUEST_SECONDS
+from shim.admin.live.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
+from shim.admin.live.grouping import Groups, NotCertain
+from shim.admin.live.guarding import JSON
+from shim.admin.live.migrating import GroupStatus
+from shim.admin.live.reset_requests import deletion_wanted, history_wanted, plan_wanted, reset_wanted
+from shim.admin.live.sending import send_all
+from shim.admin.live.streaming import in_lines
+
+ANSWER_SECONDS: Final = 60.0
+"""Of what only looks."""
+_SIDE_BY_SIDE: Final = 8
+
+Statuses = Callable[[Choice], Awaitable[Sequence[GroupStatus]]]
+"""Raises NotKnown."""
+
+
+class GroupPaths:
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, and TimeoutError where a
+    look takes too long."""
+
+    def __init__(self, groups: Groups, statuses: Statuses, stopping: asyncio.Event) -> None:
+        self._groups = groups
+        self._statuses = statuses
+        self._stopping = stopping
+
+    async def describe(self, request: web.Request) -> web.StreamResponse:
+        names = choice_of(query_of(request)).names
+        if names is None or len(names) != 1:
+            raise BadRequest("one group has to be named: describe?group=…")
+        async with asyncio.timeout(ANSWER_SECONDS):
+            (status,) = await self._statuses(Choice(names))
+            details = await self._groups.details(status.group)
+        document = {**status_row(status), **details_row(details)}
+        return await send_all(request, JSON, list_in_pieces(document, "offsets", map(offset_row, details.offsets)))
+
+    async def lag(self, request: web.Request) -> web.StreamResponse:
+        choice = choice_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            names = [each.group for each in await self._statuses(choice)]
+            lags = await self._groups.lags(names)
+        rows: list[Row] = [{"group": name, "lag": lags[name]} for name in names]
+        return await send_all(request, JSON, list_in_pieces({}, "groups", rows))
+
+    async def history(self, request: web.Request) -> web.StreamResponse:
+        group, window = history_wanted(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            moves = await self._groups.history(group, window)
+        return await send_all(request, JSON, list_in_pieces({"group": group}, "moves", map(moved_row, moves)))
+
+    async def plan_reset(self, request: web.Request) -> web.StreamResponse:
+        wanted = plan_wanted(await body_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            plan = await self._groups.plan_reset(*wanted)
+        return web.Response(body=encoded(plan_row(plan)), content_type=JSON)
+
+    async def reset(self, request: web.Request) -> web.StreamResponse:
+        wanted = reset_wanted(await body_of(request))
+        cause = wanted.cause or "groups reset, asked for at the admin interface"
+        await self._groups.reset(wanted.group, wanted.changes, cause, _host_of(request))
+        rows = map(change_row, wanted.changes)
+        return await send_all(request, JSON, list_in_pieces({"group": wanted.group, "cause": cause}, "offsets", rows))
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        wanted, host = deletion_wanted(await body_of(request)), _host_of(request)
+        cause = wanted.cause or "groups delete, asked for at the admin interface"
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            return [await self._deleted(name, cause, host, dry_run=wanted.dry_run) for name in names]
+
+        return await in_lines(
+            request, wanted.groups, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping
+        )
+
+    async def _deleted(self, group: str, cause: str, host: str, *, dry_run: bool) -> Row:
+        try:
+            if dry_run:
+                deleted = await self._groups.look_at_deletion(group)
+            else:
+                deleted = await self._groups.delete(group, cause, host)
+        except NotCertain as error:
+            return failed_row(group, one_line(error))
+        return deleted_row(deleted, dry_run=dry_run)
+
+
+async def body_of(request: web.Request) -> bytes:
+    async with asyncio.timeout(REQUEST_SECONDS):
+        return await request.read()
+
+
+def query_of(request: web.Request) -> str:
+    """As it was sent."""
+    return request.raw_path.partition("?")[2]
+
+
+def _host_of(request: web.Request) -> str:
+    """The address of whoever asks."""
+    return request.remote or "unknown"

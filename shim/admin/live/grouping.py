@@ -1,0 +1,68 @@
+"""What the admin interface asks for of groups beside their moves: details, lag, history, resets and deletions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from shim.groups.words import (
+    NO_OFFSET,
+    Change,
+    Deleted,
+    Details,
+    Kind,
+    Member,
+    Moved,
+    NotCertain,
+    OffsetAt,
+    Partition,
+    Plan,
+    Scope,
+    Target,
+    Window,
+)
+
+
+class Groups(Protocol):
+    """Calls may be under way at the same time. Everything raises Refused, and NotKnown for a group that there is
+    not."""
+
+    async def details(self, group: str) -> Details: ...
+
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+        """Of each group, in records, all partitions' together; None where not all of them can be told."""
+
+    async def history(self, group: str, window: Window) -> Sequence[Moved]:
+        """The oldest first."""
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        """What a reset would do now."""
+
+    async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
+        """Set all of them, each only if its offset is still the one that the change says, or none. ``host``: the
+        address of whoever asks. Raises :class:`NotCertain` besides."""
+
+    async def look_at_deletion(self, group: str) -> Deleted:
+        """What would be deleted."""
+
+    async def delete(self, group: str, cause: str, host: str) -> Deleted:
+        """With all its offsets. Raises :class:`NotCertain` besides."""
+
+
+__all__ = [
+    "NO_OFFSET",
+    "Change",
+    "Deleted",
+    "Details",
+    "Groups",
+    "Kind",
+    "Member",
+    "Moved",
+    "NotCertain",
+    "OffsetAt",
+    "Partition",
+    "Plan",
+    "Scope",
+    "Target",
+    "Window",
+]

@@ -1,0 +1,117 @@
+"""Changes of a group's offsets at the word of whoever looks after it, decided where the group's own clients have theirs
+decided: by the shim's coordinator of a group that it serves, by the cluster's of one that is passed through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from protocol.errors import ErrorCode
+from shim.coordinator import GroupCoordinator, Outcome
+from shim.groups.words import NotCertain, NotKnown, Refused
+from shim.migration.hands.placements import SERVED, Placements, Whose
+from shim.migration.stores import Stores
+from shim.runtime import Runtime
+from shim.runtime.step import Step
+
+Answer = TypeVar("Answer")
+
+
+class Changing:
+    """For the event loop."""
+
+    def __init__(self, runtime: Runtime, placements: Placements, stores: Stores) -> None:
+        self._runtime = runtime
+        self._placements = placements
+        self._stores = stores
+
+    async def is_served(self, group: str, *, opening: bool) -> bool:
+        """Whether the shim serves it; if not, the cluster does. ``opening``: one that nobody knows is made. Raises
+        Refused, and NotKnown without ``opening``."""
+        whose = self._placements.of(group)
+        if whose is Whose.UNKNOWN:
+            error = await self._placements.find_out(group, opening=opening)
+            if error is not ErrorCode.NONE:
+                raise Refused(f"the cluster cannot be asked about group {group} now: {error.name}")
+            whose = self._placements.of(group)
+        if whose is Whose.UNKNOWN:
+            raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
+        if whose is Whose.CHANGING:
+            raise Refused(f"group {group} changes hands now")
+        return whose in SERVED
+
+    async def ready_to_look(self, group: str) -> None:
+        """Wait until the log of a group that is served has what another place has. Raises Refused."""
+        if self._placements.of(group) is Whose.SERVED_AND_ELSEWHERE and (
+            refused := await self._stores.not_ready([group])
+        ):
+            raise refusal(group, refused[group])
+
+    async def ready(self, group: str) -> None:
+        """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
+        consumers of it are in ZooKeeper."""
+        if self._placements.of(group) is Whose.SERVED_AND_ELSEWHERE:
+            refused = await self._stores.not_deletable([group])
+            if refused:
+                raise refusal(group, refused[group])
+
+    async def decided(self, group: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
+        """What the group's coordinator answers, once that is durable, and where else the group's step has it be. Raises
+        Refused where it does not decide, and NotCertain where nobody knows what becomes of it."""
+        ticket = _Told(lambda: self._stores.after([group]))
+        self._runtime.submit(self._runtime.partition_of(group), operation, ticket)
+        answer = await ticket.answered
+        if answer in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):
+            raise NotCertain(f"group {group}: whether it was written is not known: the log does not answer")
+        if isinstance(answer, ErrorCode):
+            raise refusal(group, answer)
+        if ticket.elsewhere is not None and await ticket.elsewhere:
+            raise NotCertain(f"group {group}: it is in the log, and not where else it has to be: {self._why(group)}")
+        return answer
+
+    def _why(self, group: str) -> str:
+        return self._stores.why(group) or "the other store does not answer"
+
+    @contextmanager
+    def passing(self, group: str) -> Iterator[None]:
+        """Something that changes its offsets is on its way to the cluster: nobody takes the group over meanwhile.
+        Raises Refused where somebody is about to."""
+        if self._placements.of(group) is not Whose.PASSED_THROUGH:
+            raise Refused(f"group {group} changes hands now")
+        on_its_way: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._placements.passing([group], on_its_way)
+        try:
+            yield
+        finally:
+            on_its_way.set_result(b"")
+
+
+class _Told(Step[Any]):
+    """Has the other places be told at once, so that what has been decided by now is what is to be there."""
+
+    def __init__(self, after: Callable[[], Awaitable[list[str]]]) -> None:
+        super().__init__()
+        self._after = after
+        self.elsewhere: Awaitable[list[str]] | None = None
+
+    def answer(self, response: Any) -> None:
+        self.elsewhere = self._after()
+        super().answer(response)
+
+
+def refusal(group: str, error: ErrorCode) -> Refused | NotKnown:
+    """What an error code means to whoever looks after groups."""
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        return NotKnown(f"there is no group {group}")
+    return Refused(f"group {group}: {_MEANS.get(error, error.name)}")
+
+
+_MEANS = {
+    ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
+    ErrorCode.UNKNOWN_MEMBER_ID: "it has members; stop them first",
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction with offsets of it has not ended yet",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "its offsets cannot be changed now: COORDINATOR_LOAD_IN_PROGRESS",
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "these are too many offsets for one commit",
+}

@@ -1,0 +1,63 @@
+"""Deleting groups with all their offsets, as DeleteGroups does it for clients."""
+
+from __future__ import annotations
+
+import logging
+
+from protocol.errors import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult
+from shim.groups.changing import Changing, refusal
+from shim.groups.looking import Looking
+from shim.groups.words import Deleted, Refused
+from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups
+
+log = logging.getLogger(__name__)
+
+
+class Deleting:
+    """For the event loop. Everything raises UpstreamError, Refused and NotKnown."""
+
+    def __init__(self, changing: Changing, looking: Looking, cluster_groups: ClusterGroups) -> None:
+        self._changing = changing
+        self._looking = looking
+        self._cluster_groups = cluster_groups
+
+    async def look(self, group: str) -> Deleted:
+        """What would be deleted; what would be refused, is."""
+        served = await self._changing.is_served(group, opening=False)
+        if served:
+            await self._changing.ready(group)
+        state = (await self._looking.described(group)).group_state
+        offsets = (await self._looking.offsets([group]))[group]
+        if state == DEAD and not offsets:
+            raise refusal(group, ErrorCode.GROUP_ID_NOT_FOUND)
+        if state not in NOBODY:
+            raise refusal(group, ErrorCode.NON_EMPTY_GROUP)
+        return Deleted(group, len(offsets))
+
+    async def delete(self, group: str, cause: str, host: str) -> Deleted:
+        """Raises NotCertain besides."""
+        deleted = await self.look(group)
+        if await self._changing.is_served(group, opening=False):
+            await self._delete_here(group)
+        else:
+            with self._changing.passing(group):
+                await self._delete_there(group)
+        log.info("group %s was deleted with %d offsets from %s: %s", group, deleted.offsets, host, cause)
+        return deleted
+
+    async def _delete_here(self, group: str) -> None:
+        answer: DeletableGroupResult = await self._changing.decided(
+            group, lambda coordinator, now, asker: coordinator.delete_group(now, group, asker)
+        )
+        if answer.error_code:
+            raise refusal(group, ErrorCode.for_code(answer.error_code))
+
+    async def _delete_there(self, group: str) -> None:
+        try:
+            await self._cluster_groups.delete_group(group)
+        except BrokerRefused as error:
+            if error.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND):
+                raise refusal(group, ErrorCode.for_code(error.code)) from error
+            raise Refused(str(error)) from error

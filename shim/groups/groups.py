@@ -1,0 +1,77 @@
+"""All that is done with groups at the word of whoever looks after them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from shim.groups.changing import Changing
+from shim.groups.deleting import Deleting
+from shim.groups.history import History
+from shim.groups.looking import Looking
+from shim.groups.resetting import Resetting
+from shim.groups.words import Change, Deleted, Details, Moved, Plan, Refused, Scope, Target, Window
+from shim.log import OffsetsLog
+from shim.migration.hands.placements import Placements
+from shim.migration.stores import Stores
+from shim.offsets.cluster.groups import ClusterGroups
+from shim.runtime import Runtime
+from shim.upstream import ClusterTopics, UpstreamError
+from shim.upstream.log_ends import Asked
+
+Answer = TypeVar("Answer")
+
+
+class Groups:
+    """For the event loop. Everything raises Refused, and NotKnown for a group that there is not."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        offsets_log: OffsetsLog,
+        placements: Placements,
+        stores: Stores,
+        cluster_groups: ClusterGroups,
+        brokers: Asked,
+        topics: ClusterTopics,
+    ) -> None:
+        self._history = History(offsets_log)
+        changing = Changing(runtime, placements, stores)
+        self._looking = Looking(runtime, cluster_groups, brokers, self._history)
+        self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics)
+        self._deleting = Deleting(changing, self._looking, cluster_groups)
+
+    async def details(self, group: str) -> Details:
+        return await _refused(self._looking.details(group))
+
+    async def lags(self, groups: Sequence[str]) -> dict[str, int | None]:
+        """Of each group all partitions' together; None where not all of them can be told."""
+        return await _refused(self._looking.lags(groups))
+
+    async def history(self, group: str, window: Window) -> list[Moved]:
+        """What the history has of it, the oldest first; nothing of a group that was never served."""
+        return await self._history.moves(group, window)
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        return await _refused(self._resetting.plan(group, target, scope))
+
+    async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
+        """Raises NotCertain besides."""
+        await _refused(self._resetting.reset(group, changes, cause, host))
+
+    async def look_at_deletion(self, group: str) -> Deleted:
+        return await _refused(self._deleting.look(group))
+
+    async def delete(self, group: str, cause: str, host: str) -> Deleted:
+        """Raises NotCertain besides."""
+        return await _refused(self._deleting.delete(group, cause, host))
+
+    def close(self) -> None:
+        self._history.close()
+
+
+async def _refused(asked: Awaitable[Answer]) -> Answer:
+    try:
+        return await asked
+    except UpstreamError as error:
+        raise Refused(f"the cluster cannot be asked: {error}") from error

@@ -1,0 +1,235 @@
+"""Resetting the offsets of a group: what would be set, and setting it if nothing has changed since that was shown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.own.conditional_commit import REFUSED
+from shim.coordinator import Caller, OffsetReset, OffsetsReset
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.groups.changing import Changing, refusal
+from shim.groups.history import History
+from shim.groups.looking import Looking
+from shim.groups.planning import Known, planned
+from shim.groups.words import (
+    NO_OFFSET,
+    Change,
+    Kind,
+    NotCertain,
+    NotKnown,
+    Partition,
+    Plan,
+    Refused,
+    Scope,
+    Target,
+)
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, RefusedPartition
+from shim.upstream import ClusterTopics, UpstreamError
+from shim.upstream.log_ends import EARLIEST, LATEST, NO_RECORD, Asked, log_ends
+
+log = logging.getLogger(__name__)
+
+_OF_HISTORY: Final = frozenset({Kind.HISTORY, Kind.UNDO})
+_TOLD_AT_MOST: Final = 5
+
+
+class _Group(NamedTuple):
+    """What is there before a reset. ``state``: Dead where there is none."""
+
+    state: str
+    served: bool
+    offsets: Mapping[Partition, int]
+
+
+class Resetting:
+    """For the event loop. Everything raises UpstreamError and Refused."""
+
+    def __init__(
+        self,
+        changing: Changing,
+        looking: Looking,
+        history: History,
+        cluster_groups: ClusterGroups,
+        brokers: Asked,
+        topics: ClusterTopics,
+    ) -> None:
+        self._changing = changing
+        self._looking = looking
+        self._history = history
+        self._cluster_groups = cluster_groups
+        self._brokers = brokers
+        self._topics = topics
+
+    async def plan(self, group: str, target: Target, scope: Scope) -> Plan:
+        """What a reset would do now; changes nothing."""
+        found = await self._found(group)
+        if target.kind in _OF_HISTORY and not found.served:
+            raise Refused(f"group {group} is not served by the shim, which has no history of it then")
+        before = await self._before(group, target)
+        partitions = await self._partitions(group, target, scope, found, before)
+        known = await self._known(target, partitions, found, before)
+        hindrance = "" if found.state in NOBODY else f"it has members (it is {found.state}); stop them first"
+        return Plan(group, found.state, planned(target, partitions, known), hindrance)
+
+    async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
+        """Set all of them, each only if its offset is still what the change says, or none. ``cause``: for the history;
+        ``host``: from where it was asked for. Raises NotCertain besides.
+
+        Of a group that is passed through the cluster sets them, as of Kafka's own tool: whether they are what was
+        shown is looked at just before.
+        """
+        await self._refuse_missing([(each.topic, each.partition) for each in changes])
+        if await self._changing.is_served(group, opening=True):
+            await self._changing.ready(group)
+            await self._reset_here(group, changes, cause, Caller("offset-shim", f"/{host}"))
+        else:
+            await self._reset_there(group, changes)
+        log.info("group %s: %d offsets were set from %s: %s", group, len(changes), host, cause)
+
+    # -- what there is
+
+    async def _found(self, group: str) -> _Group:
+        try:
+            served = await self._changing.is_served(group, opening=False)
+        except NotKnown:
+            return _Group("Dead", True, {})
+        if served:
+            await self._changing.ready_to_look(group)
+        described = await self._looking.described(group)
+        return _Group(described.group_state, served, (await self._looking.offsets([group]))[group])
+
+    async def _before(self, group: str, target: Target) -> dict[Partition, int]:
+        """What is to be had again; empty for all other targets."""
+        if target.kind is Kind.HISTORY:
+            return await self._history.at(group, target.number)
+        if target.kind is not Kind.UNDO:
+            return {}
+        reset = await self._history.last_reset(group)
+        if not reset:
+            raise Refused(f"group {group}: the history knows of no reset of it")
+        return {(each.topic, each.partition): _replaced(each.before) for each in reset}
+
+    # -- which partitions
+
+    async def _partitions(
+        self, group: str, target: Target, scope: Scope, found: _Group, before: Mapping[Partition, int]
+    ) -> Collection[Partition]:
+        meant: set[Partition] = set()
+        if scope.all_topics:
+            meant = set(found.offsets)
+        elif scope.topics:
+            meant = await self._named(scope.topics)
+        by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before)}
+        if target.kind in by_itself:
+            meant = by_itself[target.kind] & meant if meant else by_itself[target.kind]
+        if not meant:
+            raise Refused(f"group {group}: there is no offset that this could be about")
+        await self._refuse_missing(meant)
+        return meant
+
+    async def _named(self, topics: Mapping[str, Sequence[int] | None]) -> set[Partition]:
+        counts = await self._counts(topics)
+        found: set[Partition] = set()
+        for topic, partitions in topics.items():
+            found.update((topic, number) for number in (range(counts[topic]) if partitions is None else partitions))
+        return found
+
+    async def _refuse_missing(self, partitions: Collection[Partition]) -> None:
+        counts = await self._counts({topic for topic, _ in partitions})
+        missing = sorted(at for at in partitions if not 0 <= at[1] < counts[at[0]])
+        if missing:
+            raise Refused(f"there is no partition {_some(missing)}")
+
+    async def _counts(self, topics: Collection[str]) -> dict[str, int]:
+        """How many partitions each has. Raises Refused for one that is not there."""
+        view = await self._topics.one(sorted(topics))
+        if unknown := sorted(topic for topic in topics if topic not in view):
+            raise Refused(f"whether there is a topic {unknown[0]} cannot be found out now")
+        if missing := sorted(topic for topic in topics if view[topic] is None):
+            raise Refused(f"there is no topic {missing[0]}")
+        return {topic: found.partitions for topic in topics if (found := view[topic]) is not None}
+
+    # -- where the logs begin and end
+
+    async def _known(
+        self, target: Target, partitions: Collection[Partition], found: _Group, before: Mapping[Partition, int]
+    ) -> Known:
+        starts = await self._ends(partitions, EARLIEST)
+        ends = await self._ends(partitions, LATEST)
+        at_time: dict[Partition, int] = {}
+        if target.kind is Kind.TIME:
+            offsets = await self._ends(partitions, target.number)
+            at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
+        return Known(found.offsets, starts, ends, at_time, before)
+
+    async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
+        offsets: dict[Partition, int] = {}
+        for at, end in (await log_ends(self._brokers, partitions, timestamp)).items():
+            if isinstance(end, UpstreamError):
+                raise end
+            offsets[at] = end
+        return offsets
+
+    # -- setting them
+
+    async def _reset_here(self, group: str, changes: Sequence[Change], cause: str, caller: Caller) -> None:
+        resets = [
+            OffsetReset(
+                each.topic, each.partition, each.offset, None if each.new_offset == NO_OFFSET else each.new_offset
+            )
+            for each in changes
+        ]
+        answer: OffsetsReset = await self._changing.decided(
+            group,
+            lambda coordinator, now, asker: coordinator.reset_offsets(now, caller, group, resets, cause, asker),
+        )
+        if answer.error is REFUSED:
+            raise _changed_since(group, [(each.topic, each.partition) for each in answer.failed])
+        if answer.error is not ErrorCode.NONE:
+            raise refusal(group, answer.error)
+
+    async def _reset_there(self, group: str, changes: Sequence[Change]) -> None:
+        with self._changing.passing(group):
+            state = await self._cluster_groups.state_of(group)
+            if state not in NOBODY:
+                raise refusal(group, ErrorCode.NON_EMPTY_GROUP)
+            offsets = (await self._cluster_groups.offsets_of([group]))[group]
+            found = {(at.topic, at.partition): each.offset for at, each in offsets.items()}
+            stands = [each for each in changes if found.get((each.topic, each.partition), NO_OFFSET) == each.offset]
+            if changed := [(each.topic, each.partition) for each in changes if each not in stands]:
+                raise _changed_since(group, changed)
+            to_set = {
+                TopicPartition(each.topic, each.partition): CommittedOffset(each.new_offset, -1, "", 0)
+                for each in changes
+            }
+            refused = await self._set_there(group, to_set)
+        if refused and len(refused) == len(changes):
+            raise refusal(group, ErrorCode.for_code(refused[0].code))
+        if refused:
+            raise NotCertain(f"the cluster has set {len(changes) - len(refused)} offsets, and refused: {refused[0]}")
+
+    async def _set_there(self, group: str, to_set: dict[TopicPartition, CommittedOffset]) -> list[RefusedPartition]:
+        try:
+            return await self._cluster_groups.try_commit(group, to_set)
+        except UpstreamError as error:
+            self._cluster_groups.forget(group)
+            raise NotCertain(f"group {group}: which offsets the cluster has set is not known: {error}") from error
+
+
+def _replaced(before: int | None) -> int:
+    assert before is not None, "resets say what they replace"
+    return before
+
+
+def _changed_since(group: str, partitions: Sequence[Partition]) -> Refused:
+    return Refused(f"group {group}: another offset is committed by now than was shown for {_some(sorted(partitions))}")
+
+
+def _some(partitions: Sequence[Partition]) -> str:
+    told = ", ".join(f"{topic}-{number}" for topic, number in partitions[:_TOLD_AT_MOST])
+    more = len(partitions) - _TOLD_AT_MOST
+    return f"{told} and {more} more" if more > 0 else told

@@ -1,0 +1,158 @@
+"""What is told of groups, and asked to be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from shim.migration.words import NotKnown, Refused
+
+Partition = tuple[str, int]
+"""Topic and partition."""
+
+NO_OFFSET: Final = -1
+"""In a plan: none is committed."""
+
+
+class NotCertain(Exception):
+    """It was begun, and what became of it is not known in all places. The message is one line."""
+
+
+class Kind(Enum):
+    """Where offsets can be reset to, by Kafka's options. ``OFFSET`` and ``SHIFT`` need a number; ``TIME`` and
+    ``HISTORY`` a time in milliseconds since the epoch; ``FILE`` an offset for each partition."""
+
+    OFFSET = "to-offset"
+    EARLIEST = "to-earliest"
+    LATEST = "to-latest"
+    CURRENT = "to-current"
+    TIME = "to-datetime"
+    SHIFT = "shift-by"
+    FILE = "from-file"
+    HISTORY = "from-history"
+    UNDO = "undo"
+
+
+class Target(NamedTuple):
+    """``number``: as the kind needs it. ``offsets``: of FILE alone."""
+
+    kind: Kind
+    number: int = 0
+    offsets: Mapping[Partition, int] = {}
+
+
+class Scope(NamedTuple):
+    """``topics``: of each the partitions, None for all of them; ``all_topics``: those that the group has offsets of.
+    Neither: what the target is about by itself."""
+
+    topics: Mapping[str, Sequence[int] | None] = {}
+    all_topics: bool = False
+
+
+class Change(NamedTuple):
+    """``offset``: committed now, and ``new_offset``: to be (:data:`NO_OFFSET`: none). ``note``: what has to be known of
+    it, a line, or ""."""
+
+    topic: str
+    partition: int
+    offset: int
+    new_offset: int
+    note: str = ""
+
+
+class Plan(NamedTuple):
+    """``state``: of the group, "Dead" where there is none. ``hindrance``: why it would be refused now, or ""."""
+
+    group: str
+    state: str
+    changes: Sequence[Change]
+    hindrance: str = ""
+
+
+class Member(NamedTuple):
+    """``partitions``: those assigned to it; None where its coordinator does not tell."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: Sequence[Partition] | None
+
+
+class OffsetAt(NamedTuple):
+    """``log_end_offset`` is None where the brokers do not tell, and ``why`` says so. ``committed_ms``: ms since the
+    epoch, None where nobody knows."""
+
+    topic: str
+    partition: int
+    offset: int
+    log_end_offset: int | None
+    committed_ms: int | None
+    why: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.log_end_offset is None else max(self.log_end_offset - self.offset, 0)
+
+
+class Moved(NamedTuple):
+    """That an offset was committed. ``before``: the one before it; None where nobody knows, :data:`NO_OFFSET` where
+    there was none. ``cause``: "" of what clients commit."""
+
+    time_ms: int
+    topic: str
+    partition: int
+    before: int | None
+    offset: int
+    client_id: str
+    client_host: str
+    principal: str
+    member_id: str
+    generation_id: int
+    cause: str
+
+
+class Window(NamedTuple):
+    """Which of the moves: ``since_ms`` in milliseconds since the epoch, None for all that there are; ``topics``: empty
+    for all; ``last``: so many of the newest, None for all."""
+
+    since_ms: int | None = None
+    topics: Sequence[str] = ()
+    last: int | None = None
+
+
+class Details(NamedTuple):
+    """``last_commit``: the newest that the history has, or None."""
+
+    protocol_type: str
+    members: Sequence[Member]
+    offsets: Sequence[OffsetAt]
+    last_commit: Moved | None
+
+
+class Deleted(NamedTuple):
+    """``offsets``: how many it had."""
+
+    group: str
+    offsets: int
+
+
+__all__ = [
+    "NO_OFFSET",
+    "Change",
+    "Deleted",
+    "Details",
+    "Kind",
+    "Member",
+    "Moved",
+    "NotCertain",
+    "NotKnown",
+    "OffsetAt",
+    "Partition",
+    "Plan",
+    "Refused",
+    "Scope",
+    "Target",
+    "Window",
+]

@@ -1,0 +1,78 @@
+"""What there is of groups beside their moves, in memory: for tests of the admin interface's own doings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shim.admin.live.grouping import (
+    Change,
+    Deleted,
+    Details,
+    Member,
+    Moved,
+    NotCertain,
+    OffsetAt,
+    Plan,
+    Scope,
+    Target,
+    Window,
+)
+from shim.admin.live.migrating import Refused
+from tests.admin.live.moved import Moved as MovedGroups
+
+MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User:a", "m", 3, "")
+
+
+@dataclass
+class Grouped:
+    """A :class:`shim.admin.live.grouping.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows what
+    becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for."""
+
+    moved: MovedGroups
+    hindrance: str = ""
+    uncertain: set[str] = field(default_factory=set)
+    planned: list[tuple[str, Target, Scope]] = field(default_factory=list)
+    resets: list[tuple[str, Sequence[Change], str, str]] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+    last_commit: Moved | None = None
+
+    async def details(self, group: str) -> Details:
+        offsets = await self.moved.offsets(group)
+        ends = [OffsetAt(*at, offset, None, None) for at, offset in sorted(offsets.items())]
+        return Details("consumer", self.members, ends, self.last_commit)
+
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+        return {group: None if group in self.uncertain else 12 for group in groups}
+
+    async def history(self, group: str, window: Window) -> Sequence[Moved]:
+        self.windows.append(window)
+        return [MOVED._replace(before=before) for before in (None, -1, 5)]
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        self.planned.append((group, target, scope))
+        changes = [Change("orders", 0, 5, 0), Change("orders", 1, -1, 3, "9 is behind the log's end"), _STAYS]
+        return Plan(group, "Empty", changes, self.hindrance)
+
+    async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
+        self.resets.append((group, changes, cause, host))
+        if group in self.uncertain:
+            raise NotCertain("it is in the log, and not in ZooKeeper")
+
+    async def look_at_deletion(self, group: str) -> Deleted:
+        self.moved.of(group)
+        if group in self.moved.refused:
+            raise Refused(self.moved.refused[group])
+        return Deleted(group, 3)
+
+    async def delete(self, group: str, cause: str, host: str) -> Deleted:
+        found = await self.look_at_deletion(group)
+        self.deleted.append((group, cause))
+        if group in self.uncertain:
+            raise NotCertain("it is in the log, and not in ZooKeeper")
+        return found
+
+
+_STAYS = Change("orders", 2, 4, 4)

@@ -1,0 +1,315 @@
+"""`offset-shim groups reset | delete | history | watch`, at an admin interface with groups that are in memory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.admin.commands.times import parse_duration
+from shim.admin.live.grouping import Kind, Member
+from shim.main import cli
+from tests.admin.live.grouped import MOVED, Grouped
+from tests.admin.live.moved import Moved
+from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
+
+OF_ALL = ("--to-earliest", "--all-topics")
+
+
+@pytest.fixture
+def moved() -> Moved:
+    moved = Moved()
+    moved.add("g", storage="kafka")
+    return moved
+
+
+@pytest.fixture
+def grouped(moved: Moved) -> Grouped:
+    return Grouped(moved)
+
+
+@pytest.fixture
+def admin(moved: Moved, grouped: Grouped) -> Iterator[str]:
+    with admin_of(moved, grouped) as address:
+        yield address
+
+
+# --- reset -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_shows_what_it_sets(grouped: Grouped, admin: str) -> None:
+    told = offset_shim("groups", "reset", "g", *OF_ALL, "--cause", "4711", "--admin", admin)
+    assert told.status == 0
+    assert told.stdout.splitlines() == [
+        "TOPIC   PARTITION  OFFSET  NEW-OFFSET  NOTE",
+        "orders          0  5                0",
+        "orders          1  -                3  9 is behind the log's end",
+        "orders          2  4                4  stays",
+    ]
+    assert told.stderr == "2 offsets set\n"
+    ((group, changes, cause, host),) = grouped.resets
+    assert (group, host) == ("g", "127.0.0.1")
+    assert [(each.partition, each.offset, each.new_offset) for each in changes] == [(0, 5, 0), (1, -1, 3)]
+    assert cause.startswith("groups reset --to-earliest, by ")
+    assert cause.endswith(": 4711")
+
+
+def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
+    told = offset_shim("groups", "reset", "g", *OF_ALL, "--dry-run", "--json", "--admin", admin)
+    assert (told.status, told.json["dry_run"], len(told.json["offsets"])) == (0, True, 3)
+    grouped.hindrance = "it has members"
+    assert offset_shim("groups", "reset", "g", *OF_ALL, "--dry-run", "--admin", admin).status == 1
+    refused = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    assert (refused.status, refused.stderr) == (2, "Error: group g: it has members\n")
+    assert grouped.resets == []
+
+
+def test_it_asks_on_a_terminal_alone(grouped: Grouped, admin: str) -> None:
+    reset = ("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    no = in_a_process(*reset, answers="n\n")
+    assert no.status == 2
+    assert "Set 2 offsets of group g?" in no.stderr
+    assert grouped.resets == []
+    assert in_a_process(*reset, "--yes", answers="").status == 0
+    assert offset_shim(*reset).status == 0  # standard input is no terminal
+    assert len(grouped.resets) == 2
+
+
+def test_a_reset_of_which_nobody_knows_what_became(grouped: Grouped, admin: str) -> None:
+    grouped.uncertain.add("g")
+    told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    assert (told.status, told.stderr) == (1, "Error: it is in the log, and not in ZooKeeper\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "number"),
+    [
+        (("--to-offset", "7"), Kind.OFFSET, 7),
+        (("--shift-by", "-7"), Kind.SHIFT, -7),
+        (("--to-datetime", "2026-03-01T14:05"), Kind.TIME, 1_772_373_900_000),
+        (("--to-datetime", "2026-03-01T14:05:00.000+01:00"), Kind.TIME, 1_772_370_300_000),
+        (("--from-history", "1772373900000"), Kind.HISTORY, 1_772_373_900_000),
+        (("--to-latest",), Kind.LATEST, 0),
+        (("--to-current",), Kind.CURRENT, 0),
+        (("--undo",), Kind.UNDO, 0),
+    ],
+)
+def test_what_the_shim_is_asked(
+    grouped: Grouped, admin: str, options: tuple[str, ...], kind: Kind, number: int
+) -> None:
+    topics = ("--topic", "orders:2,1", "--topic", "bills", "--topic", "orders:0")
+    assert offset_shim("groups", "reset", "g", *options, *topics, "--dry-run", "--admin", admin).status == 0
+    ((group, target, scope),) = grouped.planned
+    assert (group, target.kind, target.number) == ("g", kind, number)
+    assert (scope.all_topics, dict(scope.topics)) == (False, {"orders": [2, 1, 0], "bills": None})
+
+
+def test_a_file_with_groups(grouped: Grouped, admin: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.csv").write_text('g,"orders",0,5\nother,orders,1,6\n\ng,bills,2,7\n')
+    offset_shim("groups", "reset", "g", "--from-file", str(tmp_path / "plan.csv"), "--admin", admin)
+    ((_, target, _),) = grouped.planned
+    assert target.offsets == {("orders", 0): 5, ("bills", 2): 7}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "To where?"),
+        (("--to-earliest", "--to-latest", "--all-topics"), "To where?"),
+        (("--to-earliest",), "Which offsets?"),
+        (("--to-earliest", "--topic", "t", "--all-topics"), "one of them"),
+        (("--to-earliest", "--topic", "t:a"), "partitions are numbers"),
+        (("--to-earliest", "--topic", "t:-1"), "no such partitions"),
+        (("--to-offset", "-1", "--all-topics"), "--to-offset"),
+        (("--by-duration", "7 days", "--all-topics"), "no duration"),
+        (("--to-datetime", "yesterday", "--all-topics"), "ISO 8601"),
+        (("--from-file", "no-such-file"), "--from-file"),
+    ],
+)
+def test_what_is_no_reset(grouped: Grouped, admin: str, options: tuple[str, ...], said: str) -> None:
+    told = offset_shim("groups", "reset", "g", *options, "--admin", admin)
+    assert told.status == 2
+    assert said in told.stderr
+    assert grouped.planned == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("P7D", 604_800_000), ("PT3H30M", 12_600_000), ("P1DT1.5S", 86_401_500), ("-PT1S", -1000), ("pt0s", 0)],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "P1W", "PT1.0000000001S"])
+def test_what_is_no_duration(text: str) -> None:
+    import click
+
+    with pytest.raises(click.BadParameter, match="no duration"):
+        parse_duration(text)
+
+
+# --- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "question", "said"),
+    [
+        ("reset/plan", {"group": "g"}, "one of to_offset"),
+        ("reset/plan", {"group": "g", "undo": True, "to_offset": 1}, "one of to_offset"),
+        ("reset/plan", {"group": "g", "to_earliest": True}, "topics or all_topics has to be given"),
+        ("reset/plan", {"group": "g", "to_earliest": 1, "all_topics": True}, "to_earliest can be true alone"),
+        ("reset/plan", {"group": "g", "to_offset": -1, "all_topics": True}, "to_offset is not a number"),
+        ("reset/plan", {"group": "g", "to_offset": 1, "topics": [{"name": "t"}]}, "topics: each has topic"),
+        ("reset/plan", {"group": 7, "undo": True}, "group is not text"),
+        ("reset/plan", {"undo": True}, "group is not text"),
+        ("reset", {"group": "g", "offsets": []}, "offsets is not a list"),
+        ("reset", {"group": "g", "offsets": [{"topic": "t", "partition": 0}]}, "offsets: each has"),
+        ("reset", {"group": "g", "offset": 1}, '"offset" is not known'),
+        ("delete", {"groups": []}, "groups is not a list"),
+        ("delete", {"groups": ["g"], "dry_run": "yes"}, "dry_run can be true or false"),
+    ],
+)
+def test_requests_that_cannot_be_understood(
+    grouped: Grouped, admin: str, path: str, question: dict[str, Any], said: str
+) -> None:
+    asked = urllib.request.Request(
+        f"http://{admin}/v1/groups/{path}", json.dumps(question).encode(), {"Content-Type": "application/json"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, timeout=TIME_LIMIT_SECONDS)
+    with refused.value as response:
+        assert response.code == 400
+        assert said in json.load(response)["error"]
+    assert (grouped.planned, grouped.resets, grouped.deleted) == ([], [], [])
+
+
+@pytest.mark.parametrize("query", ["", "group=g&group=h", "group=g&last=-1", "group=g&since_ms=x", "group=g&since=1"])
+def test_questions_for_history_that_cannot_be_understood(admin: str, query: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://{admin}/v1/groups/history?{query}", timeout=TIME_LIMIT_SECONDS)
+    with refused.value as response:
+        assert response.code == 400
+
+
+# --- delete ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_deleted_and_what_is_not(moved: Moved, grouped: Grouped, admin: str) -> None:
+    moved.add("held", "odd")
+    moved.refused["held"] = "it has members"
+    grouped.uncertain.add("odd")
+    told = offset_shim("groups", "delete", "g", "held", "odd", "nobody", "--admin", admin)
+    assert told.status == 1
+    assert told.stdout.splitlines() == ["GROUP  OFFSETS  OUTCOME", "g            3  deleted"]
+    assert told.stderr.splitlines() == [
+        "held: refused: it has members",
+        "nobody: not known: there is no group nobody",
+        "odd: failed: it is in the log, and not in ZooKeeper",
+    ]
+    assert {group for group, _ in grouped.deleted} == {"g", "odd"}
+
+
+def test_deleting_asks_on_a_terminal(grouped: Grouped, admin: str) -> None:
+    no = in_a_process("groups", "delete", "g", "--admin", admin, answers="n\n")
+    assert no.status == 2
+    assert "Delete 1 group with all offsets?" in no.stderr
+    dry = offset_shim("groups", "delete", "g", "--dry-run", "--admin", admin)
+    assert (dry.status, "would be deleted" in dry.stdout) == (0, True)
+    assert grouped.deleted == []
+    assert in_a_process("groups", "delete", "g", "--admin", admin, answers="y\n").status == 0
+    assert [group for group, _ in grouped.deleted] == ["g"]
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_history(grouped: Grouped, admin: str) -> None:
+    told = offset_shim(
+        *("groups", "history", "g", "--topic", "orders", "--since", "2026-03-01", "--last", "5", "--admin", admin)
+    )
+    assert told.stdout.splitlines() == [
+        "TIME                      TOPIC   PARTITION  FROM  TO  CLIENT-ID  HOST       PRINCIPAL  CAUSE",
+        "2023-11-14T22:13:20.000Z  orders          2  -      7  etl        /10.0.0.4  User:a",
+        "2023-11-14T22:13:20.000Z  orders          2  none   7  etl        /10.0.0.4  User:a",
+        "2023-11-14T22:13:20.000Z  orders          2  5      7  etl        /10.0.0.4  User:a",
+    ]
+    assert grouped.windows == [(1_772_323_200_000, ["orders"], 5)]
+
+
+def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
+    grouped.members = [
+        Member("etl-1", None, "etl", "/10.0.0.4", [("bills", 0), ("orders", 1), ("orders", 2)]),
+        Member("etl-2", "static", "e\x1b[2J", "/10.0.0.5", []),
+        Member("etl-3", None, "etl", "/10.0.0.6", None),
+    ]
+    grouped.last_commit = MOVED._replace(cause="groups reset --undo")
+    lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
+    assert lines[5:10] == [
+        "last commit: 2023-11-14T22:13:20.000Z by etl /10.0.0.4 User:a (groups reset --undo)",
+        "MEMBER  INSTANCE  CLIENT-ID  HOST       PARTITIONS",
+        "etl-1   -         etl        /10.0.0.4  bills:0 orders:1,2",
+        "etl-2   static    e\\x1b[2J   /10.0.0.5  none",
+        "etl-3   -         etl        /10.0.0.6  -",
+    ]
+
+
+def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
+    moved.add("h", storage="kafka", dual=True)
+    grouped.uncertain.add("h")
+    assert offset_shim("groups", "list", "--lag", "--admin", admin).stdout.splitlines() == [
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG",
+        "g      kafka            Stable  Classic        2  12",
+        "h      kafka+dual       Stable  Classic        2  -",
+    ]
+
+
+def test_watching_tells_what_changes_until_it_is_interrupted(moved: Moved, admin: str) -> None:
+    moved.add("h", "other")
+    command = ["groups", "watch", "g", "h", "--interval", "0.1", "--json", "--admin", admin]
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "shim.main", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    told = [json.loads(watching.stdout.readline()) for _ in range(2)]
+    assert [(row["group"], row["state"], row["step"], row["lag"]) for row in told] == [
+        ("g", "Stable", "kafka", 12),
+        ("h", "Stable", "upstream", 12),
+    ]
+    moved.groups["g"] = moved.groups["g"]._replace(state="Empty", members=0)
+    changed = json.loads(watching.stdout.readline())
+    assert (changed["group"], changed["state"], changed["members"]) == ("g", "Empty", 0)
+    del moved.groups["h"]
+    gone = json.loads(watching.stdout.readline())
+    assert (gone["group"], gone["state"]) == ("h", "gone")
+    watching.send_signal(signal.SIGINT)
+    rest, errors = watching.communicate(timeout=TIME_LIMIT_SECONDS)
+    assert (watching.returncode, rest, errors) == (0, "", "")
+
+
+def test_watching_a_group_that_is_not_there(admin: str) -> None:
+    told = offset_shim("groups", "watch", "nobody", "--admin", admin)
+    assert (told.status, told.stderr) == (1, "Error: there is no group nobody\n")
+
+
+def test_completion_of_names(moved: Moved, admin: str) -> None:
+    from click.shell_completion import ShellComplete
+
+    moved.add("billing", "bids")
+
+    def completed(*args: str, begun: str) -> list[str]:
+        completion = ShellComplete(cli, {}, "offset-shim", "_OFFSET_SHIM_COMPLETE")
+        return [each.value for each in completion.get_completions(list(args), begun)]
+
+    assert completed("groups", "describe", "--admin", admin, begun="bi") == ["bids", "billing"]
+    assert completed("groups", "delete", "--admin", admin, "g", begun="bil") == ["billing"]
+    assert completed("groups", "describe", "--admin", "127.0.0.1:1", begun="bi") == []
+    assert "reset" in completed("groups", begun="re")

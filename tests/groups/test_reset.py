@@ -1,0 +1,210 @@
+"""What `groups reset` promises beyond Kafka's tool: on condition, all or none, in the history, and undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from shim.demo.parts import Broker, ZooKeeper
+from tests.conftest import TopicFactory
+from tests.groups.place import Hours, Place, member, post
+from tests.migration.test_changing_hands import administered
+from tests.migration.test_steps import with_zookeeper
+from tests.offsets.conftest import kazoo, put
+
+NONE = -1001
+
+
+def test_a_reset_is_in_the_history_and_can_be_undone(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3)
+    place.done("reset", group, "--to-latest", "--topic", topic, "--cause", "change 4711", "--yes")
+    assert place.committed(group, topic) == [10, 10]
+    moves = place.done("history", group)["moves"]
+    assert [(row["partition"], row["from"], row["to"], row["client_id"]) for row in moves] == [
+        (0, None, 3, "etl"),
+        (0, 3, 10, "offset-shim"),
+        (1, -1, 10, "offset-shim"),
+    ]
+    assert moves[0]["cause"] == ""
+    assert moves[1]["cause"] == moves[2]["cause"]
+    assert moves[1]["cause"].startswith("groups reset --to-latest, by ")
+    assert moves[1]["cause"].endswith(": change 4711")
+    assert moves[1]["client_host"] == "/127.0.0.1"
+    assert moves[1]["cause"] in place.shim.log()
+    described = place.done("describe", group)
+    assert described["last_commit"]["cause"] == moves[1]["cause"]
+    told = place.done("reset", group, "--undo", "--yes")
+    assert [(row["partition"], row["offset"], row["new_offset"]) for row in told["offsets"]] == [
+        (0, 10, 3),
+        (1, 10, None),
+    ]
+    assert place.committed(group, topic) == [3, NONE]
+    last = place.done("history", group, "--last", "1")["moves"]
+    assert [(row["from"], row["to"], row["cause"].partition(",")[0]) for row in last] == [
+        (10, 3, "groups reset --undo")
+    ]
+
+
+def test_back_to_what_was_committed_at_a_time(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    moves = place.done("history", group)["moves"]
+    then = max(row["time_ms"] for row in moves)
+    while time.time_ns() // 1_000_000 <= then:
+        time.sleep(0.001)  # the clock tells nobody that a millisecond is over
+    place.commit(group, topic, 8, 9)
+    place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
+    assert place.committed(group, topic) == [3, 4]
+    since = place.done("history", group, "--since", str(then + 1), "--topic", topic)["moves"]
+    assert [row["to"] for row in since] == [8, 9, 3, 4]
+    assert place.done("history", group, "--topic", "another")["moves"] == []
+
+
+def test_a_commit_that_comes_between_keeps_all_of_it_from_being_done(
+    place: Place, hours: Hours, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    status, plan = post(place, "/v1/groups/reset/plan", group=group, to_earliest=True, topics=[{"topic": topic}])
+    assert status == 200
+    offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in plan["offsets"]]
+    place.commit(group, topic, 5)
+    status, refused = post(place, "/v1/groups/reset", group=group, offsets=offsets)
+    assert status == 409
+    assert f"another offset is committed by now than was shown for {topic}-0" in refused["error"]
+    assert place.committed(group, topic) == [5, 4]
+    offsets[0]["offset"] = 5
+    assert post(place, "/v1/groups/reset", group=group, offsets=offsets)[0] == 200
+    assert place.committed(group, topic) == [0, 0]
+
+
+def test_a_group_with_members_is_neither_reset_nor_deleted(
+    place: Place, broker: Broker, hours: Hours, fresh_name: Callable[[], str]
+) -> None:
+    for group, bootstrap in ((fresh_name(), place.bootstrap), (fresh_name(), broker.bootstrap_servers)):
+        topic = hours.topic
+        place.commit(group, topic, 3, 4, bootstrap=bootstrap)
+        assert place.committed(group, topic) == [3, 4]  # the shim has heard of it
+        with member(bootstrap, group, topic):
+            assert "it has members" in place.refused("reset", group, "--to-earliest", "--all-topics", "--yes")
+            dry = place.groups("reset", group, "--to-earliest", "--all-topics", "--dry-run")
+            assert dry.status == 1
+            assert "it would be refused now: it has members (it is Stable)" in dry.stderr
+            changes = [{"topic": topic, "partition": 0, "offset": 3, "new_offset": 0}]
+            status, refused = post(place, "/v1/groups/reset", group=group, offsets=changes)
+            assert (status, "it has members" in refused["error"]) == (409, True)
+            assert "it has members" in place.refused("delete", group, "--yes", status=1)
+            described = place.done("describe", group)
+            (only,) = described["member_details"]
+            assert (only["client_id"], only["client_host"]) == ("member", "/127.0.0.1")
+            assert only["partitions"] == [{"topic": topic, "partition": number} for number in (0, 1)]
+            assert described["type"] == "Classic"
+            shown = place.groups("describe", group).stdout
+            assert f"{topic}:0,1" in shown
+        assert place.committed(group, topic) == [3, 4]
+
+
+def test_lag(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    before = time.time_ns() // 1_000_000
+    described = place.done("describe", group)
+    assert [(at["offset"], at["log_end_offset"], at["lag"]) for at in described["offsets"]] == [(3, 10, 7), (4, 10, 6)]
+    assert all(before - 60_000 < at["committed_ms"] <= before + 1_000 for at in described["offsets"])
+    assert described["last_commit"]["client_id"] == "etl"
+    (listed,) = place.done("list", "--lag", "--pattern", group)["groups"]
+    assert (listed["lag"], listed["state"], listed["type"], listed["offsets_storage"]) == (
+        13,
+        "Empty",
+        "Classic",
+        "kafka",
+    )
+
+
+def test_the_topic_is_deleted(
+    place: Place, broker: Broker, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """Whether the shim has noticed or not: what is not there cannot be told, and the rest is."""
+    topic, group = make_topic(1), fresh_name()
+    place.commit(group, topic, 0)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(30)
+    for at in place.done("describe", group)["offsets"]:
+        assert (at["lag"], at["log_end_offset"]) == (None, None)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in at["why"]
+
+
+def test_what_was_reset_outlives_the_shim(
+    broker: Broker, hours: Hours, tmp_path: Path, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = hours.topic, fresh_name()
+    with administered(broker, tmp_path / "data") as at:
+        place = Place(at, broker)
+        place.commit(group, topic, 3, 4)
+        place.done("reset", group, "--to-latest", "--topic", topic, "--yes")
+        place.shim.kill()
+        place.shim.start()
+        assert place.committed(group, topic) == [10, 10]
+        assert [row["to"] for row in place.done("history", group)["moves"]] == [3, 4, 10, 10]
+        place.done("reset", group, "--undo", "--yes")
+        assert place.committed(group, topic) == [3, 4]
+
+
+def test_delete(place: Place, broker: Broker, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    served, passed, unknown = fresh_name(), fresh_name(), fresh_name()
+    place.commit(served, hours.topic, 3, 4)
+    place.commit(passed, hours.topic, 5, bootstrap=broker.bootstrap_servers)
+    dry = place.groups("delete", served, passed, unknown, "--dry-run", "--json")
+    assert dry.status == 1
+    assert {row["group"]: (row["offsets"], row["deleted"]) for row in dry.json["groups"]} == {
+        served: (2, False),
+        passed: (1, False),
+    }
+    assert [row["group"] for row in dry.json["not_done"]] == [unknown]
+    assert place.committed(served, hours.topic) == [3, 4]
+    told = place.groups("delete", served, passed, "--yes")
+    assert told.status == 0
+    assert place.committed(served, hours.topic) == [NONE, NONE]
+    assert place.committed(passed, hours.topic, bootstrap=broker.bootstrap_servers) == [NONE, NONE]
+    again = place.groups("delete", served, passed, "--yes")
+    assert again.status == 1
+    assert again.stderr.count("not known: there is no group") == 2
+    assert "groups delete, by " in place.shim.log()
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_group_whose_offsets_are_in_zookeeper_too(
+    broker: Broker, zookeeper: ZooKeeper, hours: Hours, tmp_path: Path, fresh_name: Callable[[], str], steps: int
+) -> None:
+    topic, group, chroot = hours.topic, fresh_name(), fresh_name()
+    with kazoo(zookeeper.connect_string) as client:
+        client.ensure_path(f"/{chroot}")
+    connect = f"{zookeeper.connect_string}/{chroot}"
+    with kazoo(connect) as others, with_zookeeper(broker, tmp_path / "data", connect) as at:
+        place = Place(at, broker)
+        paths = [f"/consumers/{group}/offsets/{topic}/{number}" for number in range(2)]
+        for path in paths:
+            put(others, path, b"3")
+        assert at.migrate("start", group).status == 0
+        for _ in range(steps - 1):
+            assert at.migrate("advance", group).status == 0
+        told = place.done("reset", group, "--to-latest", "--all-topics", "--yes")
+        assert [(row["offset"], row["new_offset"]) for row in told["offsets"]] == [(3, 10), (3, 10)]
+        if steps == 1:  # where ZooKeeper is right, it is there by now
+            assert [others.get(path)[0] for path in paths] == [b"10", b"10"]
+        assert place.committed(group, topic) == [10, 10]
+        others.create(f"/consumers/{group}/ids/old", b"{}", ephemeral=True, makepath=True)
+        assert "it has members" in place.refused("reset", group, "--undo", "--yes")
+        assert "it has members" in place.refused("delete", group, "--yes", status=1)
+        others.delete(f"/consumers/{group}/ids/old")
+        place.done("reset", group, "--undo", "--yes")
+        assert place.committed(group, topic) == [3, 3]
+        assert at.migrate("verify", group).json["groups"][0]["offsets"] == 2
+        place.done("delete", group, "--yes")
+        if steps == 1:
+            assert not any(others.exists(path) for path in paths)
