@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import logging
 import os
 import sys
-import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from pathlib import Path
 
 import click
 
-from shim.admin import configuration_options, groups_commands, log_commands, migrate_commands
-from shim.config import SettingError, load_configuration, parse_host_port, parse_servers
-from shim.listener_config import listeners_of
-from shim.offsets.zookeeper.kazoo_client import parse_connect_string
-from shim.serve import CannotStart, DiskHangs, serve
+from shim.admin import config_command, configuration_options, groups_commands, log_commands, migrate_commands
+from shim.config import SettingError, load_configuration
+from shim.logs import LogOutput
+from shim.serve import OPTIONS, CannotStart, DiskHangs, Given, given_to_serve, serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -28,76 +24,46 @@ def cli() -> None:
     """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster."""
 
 
-@contextmanager
-def _naming(option: str) -> Iterator[None]:
-    """Whoever gave a wrong value is told by which option."""
-    try:
-        yield
-    except SettingError as error:
-        raise SettingError(f"{option}: {error}") from error
-
-
 @cli.command("serve")
-@click.option("--bootstrap-servers", required=True, metavar="H:P[,H:P]", help="Brokers of the cluster behind the shim.")
-@click.option("--listen", required=True, metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
-@click.option("--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the log is.")
+@click.option("--bootstrap-servers", metavar="H:P[,H:P]", help="Brokers of the cluster behind the shim.")
+@click.option("--listen", metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
+@click.option("--data-dir", metavar="DIR", help="Where the log is.")
 @click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
 @click.option("--admin", metavar="H:P", help="Port for `groups` and `migrate`; whoever reaches it may use it.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
 @click.option(
     "--registrar",
     is_flag=True,
+    default=None,
     help="Have consumers of 0.8 to 1.1 find brokers and topics in --zookeeper.",
 )
 @configuration_options
-def serve_command(
-    bootstrap_servers: str,
-    listen: str,
-    data_dir: Path,
-    advertised_host: str | None,
-    admin: str | None,
-    zookeeper: str | None,
-    registrar: bool,
-    config: Path | None,
-    assignments: tuple[str, ...],
-) -> None:
-    """Serve clients until SIGTERM.
+def serve_command(config: Path | None, assignments: tuple[str, ...], **options: str | bool | None) -> None:
+    """Serve clients until SIGTERM; SIGHUP has the settings read again.
+
+    Each option may stand in the file of --config or in the environment as well: `offset-shim config --describe`.
 
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)sZ %(levelname)s %(message)s", stream=sys.stderr)
-    logging.Formatter.converter = time.gmtime  # as `log dump` shows times
+    said = {
+        name: (option, value)
+        for name, option in OPTIONS.items()
+        if (value := options[option.removeprefix("--").replace("-", "_")]) is not None
+    }
+
+    def read() -> Given:
+        return given_to_serve(load_configuration(config, assignments, os.environ, said))
+
     try:
-        configuration = load_configuration(config, assignments)
-        with _naming("--bootstrap-servers"):
-            bootstrap = parse_servers(bootstrap_servers)
-        with _naming("--listen"):
-            address = parse_host_port(listen)
-        with _naming("--admin"):
-            admin_address = None if admin is None else parse_host_port(admin)
-        listening = listeners_of(configuration, address, advertised_host)
-        if registrar and zookeeper is None:
-            raise SettingError("--registrar needs to know where: --zookeeper")
-        with _naming("--zookeeper"):
-            if zookeeper is not None:
-                parse_connect_string(zookeeper)
+        given = read()
     except SettingError as error:
         raise click.ClickException(str(error)) from error
+    logs = LogOutput(given.settings, given.secrets)
+    logs.begin()
     _prefer_throughput()
     try:
-        _run(
-            serve(
-                bootstrap,
-                listening,
-                data_dir,
-                configuration.settings,
-                click.echo,
-                admin_address,
-                zookeeper,
-                registrar=registrar,
-            )
-        )
+        _run(serve(given, click.echo, reread=read, logs=logs))
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)
@@ -119,7 +85,7 @@ def demo_command(keep: bool, json_wanted: bool) -> None:
     sys.exit(run(keep=keep, json_wanted=json_wanted))
 
 
-for _commands in (groups_commands, migrate_commands, log_commands):
+for _commands in (groups_commands, migrate_commands, log_commands, config_command):
     cli.add_command(_commands)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
-    *("tls", "upstream", "test_config.py", "test_listener_config.py", "pipeline"),
+    *("config", "logs", "packaging", "tls", "upstream", "test_config.py", "test_listener_config.py", "pipeline"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 

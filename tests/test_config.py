@@ -110,11 +110,3 @@ def test_a_token_is_in_a_file(url: str) -> None:
     with pytest.raises(SettingError, match=f"{setting}: '{url}' is not file:/// and the path of a file"):
         load_settings(None, [*oauthbearer, f"{setting}={url}"])
     assert load_settings(None, [*oauthbearer, f"{setting}=file:///run/token"])
-
-
-def test_the_documentation_lists_every_setting_with_its_default() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "settings.md").read_text()
-    for name, field in Settings.__dataclass_fields__.items():
-        values = field.metadata["expected"].removeprefix("a whole number from ").removeprefix("a number from ")
-        default = str(field.default).lower() if isinstance(field.default, bool) else field.default
-        assert f"| `{name.replace('_', '.')}` | {default} | {values} | {field.metadata['doc']} |" in text

@@ -147,6 +147,10 @@ class GroupCoordinator:
         self._state = PartitionState(settings or CoordinatorSettings(), new_uuid)
         self._retention_check: RetentionCheck | None = None
 
+    def take_settings(self, settings: CoordinatorSettings) -> None:
+        """Of what is decided from now on. Members and offsets that there are stay, though they were not let in now."""
+        self._state.settings = settings
+
     # -- recovery
 
     def replay(self, key: Key, value: Value | None) -> None:

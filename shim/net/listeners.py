@@ -79,6 +79,15 @@ class OneListener:
         self._sessions = Sessions(self._complaints, limits.budget, limits.strangers, departures)
         self._closed = False
 
+    def take_settings(self, settings: Settings) -> None:
+        """Of connections to come; of those that there are, when they are closed for their silence."""
+        self._settings = settings
+        if self._quotas is not None:
+            self._quotas.take_settings(settings)
+        if self._looking is not None and not self._closed:
+            self._looking.cancel()
+            self._look()
+
     async def open(self) -> None:
         """Open the bootstrap port. Raises :class:`CannotListen`."""
         await self._find_quotas()
@@ -183,6 +192,13 @@ class Listeners:
         departures = departures or Departures()
         self._ports = [OneListener(limits, departures, *each) for each in listeners]
         self._overlap: str | None = None
+        self._connections = limits.connections
+
+    def take_listeners(self, settings: Settings, listeners: Sequence[Listener]) -> None:
+        """The same listeners, in the same order, with settings that may have changed; ``settings``: everybody's."""
+        self._connections.take_settings(settings)
+        for ports, listener in zip(self._ports, listeners, strict=True):
+            ports.take_settings(listener.settings)
 
     async def open(self) -> None:
         """Open the bootstrap ports. Raises :class:`CannotListen`."""

@@ -59,6 +59,11 @@ class Quota:
         self._credit = float(rate)
         self._at = -math.inf
 
+    def change(self, most: int, rate: int) -> None:
+        """Of those to come: who is there stays."""
+        self._most = most
+        self._rate = rate
+
     @property
     def is_full(self) -> bool:
         return self.count >= self._most
@@ -92,9 +97,15 @@ class ConnectionQuotas:
 
     def __init__(self, settings: Settings, *, most: int = INT32_MAX) -> None:
         """``most``: as many as the process has room for, whatever the settings say."""
+        self._room = most
         self.whole = Quota(min(most, settings.max_connections), settings.max_connection_creation_rate)
         self.by_address: dict[str, int] = {}
         self._waiting: dict[Callable[[], None], None] = {}
+
+    def take_settings(self, settings: Settings) -> None:
+        """Whoever waits for room looks again."""
+        self.whole.change(min(self._room, settings.max_connections), settings.max_connection_creation_rate)
+        self.left()
 
     def listener(self, settings: Settings, per_address: PerAddress) -> ListenerQuotas:
         """For one with these settings."""
@@ -121,6 +132,12 @@ class ListenerQuotas:
         self.everywhere = everywhere
         self._per_address = per_address
         self._own = Quota(settings.max_connections, settings.max_connection_creation_rate)
+
+    def take_settings(self, settings: Settings) -> None:
+        """But for the addresses that have a number of their own."""
+        self._own.change(settings.max_connections, settings.max_connection_creation_rate)
+        self._per_address = self._per_address._replace(most=settings.max_connections_per_ip)
+        self.everywhere.left()
 
     def wait_seconds(self, now: float) -> float:
         """Until the next connection may be accepted; infinity: until another has left."""

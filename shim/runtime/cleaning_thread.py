@@ -56,7 +56,8 @@ class CleaningThread:
             files=files,
             stopped=self._stopped.is_set,
         )
-        self._backoff_s = min(settings.log_cleaner_backoff_ms / 1000, _MOST_SECONDS)
+        self._backoff_s = _backoff_s(settings)
+        self._woken = threading.Event()
         self._clock = clock
         self._cleaned = cleaned
         self._thread: threading.Thread | None = None
@@ -66,9 +67,17 @@ class CleaningThread:
             self._thread = threading.Thread(target=self._run, name="log-cleaner")
             self._thread.start()
 
+    def take_settings(self, settings: Settings) -> None:
+        """From the event loop. Whether there is anything to clean is looked at at once."""
+        if self._cleaner is not None:
+            self._cleaner.take_settings(CleanerSettings.of(settings))
+        self._backoff_s = _backoff_s(settings)
+        self._woken.set()
+
     def stop(self) -> None:
         """It ends at the next batch."""
         self._stopped.set()
+        self._woken.set()
         if self._cleaner is not None:
             self._cleaner.stop()
 
@@ -92,7 +101,9 @@ class CleaningThread:
                 self._tried(self._drop_old)
                 retention_due = time.monotonic() + self._backoff_s
             if not compacted:
-                self._stopped.wait(self._backoff_s)
+                self._woken.wait(self._backoff_s)
+                if not self._stopped.is_set():
+                    self._woken.clear()
 
     def _tried(self, work: Callable[[], bool]) -> bool:
         """Raises CleaningStopped."""
@@ -114,6 +125,10 @@ class CleaningThread:
 
     def _drop_old(self) -> bool:
         return self._retention.step(self._clock.now()) > 0
+
+
+def _backoff_s(settings: Settings) -> float:
+    return min(settings.log_cleaner_backoff_ms / 1000, _MOST_SECONDS)
 
 
 def _tell(stats: CleanerStats) -> None:

@@ -96,10 +96,13 @@ class Progress:
 class Loader:
     """Blocking; one thread calls it."""
 
+    settings: CoordinatorSettings
+    """Of the coordinators that are made from now on."""
+
     def __init__(self, offsets_log: OffsetsLog, settings: CoordinatorSettings, stopped: Callable[[], bool]) -> None:
         """``stopped`` says whether nobody will ask any more for what is read."""
         self._log = offsets_log
-        self._settings = settings
+        self.settings = settings
         self._stopped = stopped
         self._num_partitions = offsets_log.num_partitions
         topics = {partition.topic_partition.topic for partition in offsets_log.partition_logs()}
@@ -117,7 +120,7 @@ class Loader:
             if self._with_state:
                 self._replay_state(loaded.coordinator, number)
         except _Stopped:
-            return Loaded(GroupCoordinator(self._settings), 0, 0)
+            return Loaded(GroupCoordinator(self.settings), 0, 0)
         if not self._with_history:
             return loaded._replace(has_history=False)
         try:
@@ -145,7 +148,7 @@ class Loader:
             home = Home(number, self._num_partitions, partition.folder)
             coordinator = self._restored(partition, snapshot, home)
             if snapshot is None or coordinator is None:
-                coordinator = GroupCoordinator(self._settings)
+                coordinator = GroupCoordinator(self.settings)
                 return Loaded(coordinator, self._replay(coordinator, home, self._log.recover(number)), 0)
             records = self._log.recover(number, start_offset=snapshot.offset, anchor=snapshot.anchor.position)
             replayed = self._replay(coordinator, home, records)
@@ -161,7 +164,7 @@ class Loader:
     def _restored(self, partition: PartitionLog, snapshot: Snapshot | None, home: Home) -> GroupCoordinator | None:
         if snapshot is None:
             return None
-        coordinator = GroupCoordinator(self._settings)
+        coordinator = GroupCoordinator(self.settings)
         try:
             coordinator.restore(snapshot.payload, self._check_stopped)
         except DecodeError as error:

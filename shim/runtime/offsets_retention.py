@@ -34,11 +34,18 @@ class OffsetsRetention:
         self._clock = clock
         self._interval_s = settings.offsets_retention_check_interval_ms / 1000
         self._minutes = settings.offsets_retention_minutes
+        self._changed = asyncio.Event()
+
+    def take_settings(self, settings: Settings) -> None:
+        """The next look comes one interval from now on."""
+        self._interval_s = settings.offsets_retention_check_interval_ms / 1000
+        self._minutes = settings.offsets_retention_minutes
+        self._changed.set()
 
     async def run(self) -> None:
         """For ever; the first look comes one interval after the start, as a broker's does."""
         while True:
-            await _pass(self._interval_s)
+            await self._pass_interval()
             for number in range(self._runtime.num_partitions):
                 await self.check(number)
 
@@ -67,9 +74,15 @@ class OffsetsRetention:
     def _operation(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:
         return coordinator.check_retention(min(now, self._clock.surely_past()), ticket)
 
-
-async def _pass(seconds: float) -> None:
-    # No event loop waits for as long as the setting may ask for.
-    while seconds > 0:
-        await asyncio.sleep(min(seconds, _DAY_S))
-        seconds -= _DAY_S
+    async def _pass_interval(self) -> None:
+        left = self._interval_s
+        while left > 0:
+            try:
+                # No event loop waits for as long as the setting may ask for.
+                async with asyncio.timeout(min(left, _DAY_S)):
+                    await self._changed.wait()
+            except TimeoutError:
+                left -= _DAY_S
+            else:
+                self._changed.clear()
+                left = self._interval_s

@@ -89,6 +89,14 @@ class Runtime:
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
 
+    def take_settings(self, settings: Settings) -> None:
+        """Those of the coordinator and of the cleaner that may change; what was decided by now stays."""
+        self._loader.settings = CoordinatorSettings.of(settings)
+        for partition in self._partitions:
+            if partition.coordinator is not None:
+                partition.coordinator.take_settings(self._loader.settings)
+        self._cleaning.take_settings(settings)
+
     def admit(self) -> None:
         """Begin to serve, each partition once it is loaded. Until then all are COORDINATOR_LOAD_IN_PROGRESS."""
         if not self._admitting:
@@ -154,6 +162,7 @@ class Runtime:
         if self._stopping:
             return from_snapshot
         coordinator = loaded.coordinator
+        coordinator.take_settings(self._loader.settings)  # they may have changed meanwhile
         coordinator.loaded(self._clock.now(), self._group_memory)
         partition.coordinator = coordinator
         self._writer.loaded(partition.number, has_history=loaded.has_history)

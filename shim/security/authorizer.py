@@ -54,6 +54,11 @@ class Authorizer:
         """False where a broker is too old for the questions about rights: then nobody has any."""
         cluster.watch(self._follow)
 
+    def take_settings(self, settings: Settings) -> None:
+        """Brokers are asked at once, and from then on at the new interval."""
+        self._settings = settings
+        self._wake.set()
+
     @property
     def is_known(self) -> bool:
         """Whether a broker has answered: until then nobody is served."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from shim.api import OFFERED, Services
-from shim.config import HostPort, SettingError, Settings
+from shim.config import HostPort, SettingError
 from shim.following import Topics, TransactionFollower
 from shim.groups.groups import Groups
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC
+from shim.logs import LogOutput
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
@@ -34,7 +34,9 @@ from shim.runtime import Clock, OffsetsOfTopics, OffsetsRetention, Runtime
 from shim.security.authorizer import Authorizer
 from shim.serve.admin_port import admin_port
 from shim.serve.errors import CannotStart
+from shim.serve.given import Given
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, note_chroot, open_or_stop
+from shim.serve.reloading import Reloading
 from shim.serve.tasks import first_of, keep_up
 from shim.serve.tls_files import follow_files, look_at_files, tls_contexts
 from shim.serve.zookeeper import (
@@ -46,6 +48,7 @@ from shim.serve.zookeeper import (
     registered_listener,
     warn_of_zookeeper,
 )
+from shim.tls import TlsContext
 from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, PortMap, TopicReader
 
 log = logging.getLogger("shim")
@@ -59,22 +62,19 @@ _TOPICS_OF_THE_LOG: Final = 3
 
 
 async def serve(
-    bootstrap: tuple[HostPort, ...],
-    listening: Sequence[Listener],
-    data_dir: Path,
-    settings: Settings,
+    given: Given,
     ready: Callable[[str], None],
-    admin: HostPort | None = None,
-    zookeeper: str | None = None,
     *,
-    registrar: bool = False,
+    reread: Callable[[], Given] | None = None,
+    logs: LogOutput | None = None,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
-    found. ``admin``: where the admin interface is. ``zookeeper``: the connect string of the one where old consumers
-    have their offsets; with ``registrar`` they find the cluster there, too.
+    found. On SIGHUP ``reread`` is asked what would be given now, and the parts take what they can of it, ``logs``
+    among them; certificates are looked at.
 
     Raises :class:`CannotStart`.
     """
+    settings, bootstrap, listening, data_dir, admin, zookeeper, registrar, _ = given
     to_register = registered_listener(listening) if registrar else None
     contexts = tls_contexts(listening, settings)
     admin_opened = admin_port(admin)
@@ -82,8 +82,8 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if contexts:
-        loop.add_signal_handler(signal.SIGHUP, partial(look_at_files, contexts.values(), anyway=True))
+    reloading = Reloading(given, reread, logs)
+    loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, contexts))
 
     try:
         limits = Limits.of(settings, _TOPICS_OF_THE_LOG * settings.offsets_topic_num_partitions)
@@ -139,6 +139,7 @@ async def serve(
         limits,
         departures,
     )
+    reloading.tell((runtime, retention, cluster, topics, authorizer, placements), listeners)
     registering = None
     if zookeeper is not None and to_register is not None:
         registering = Registrar(
@@ -206,9 +207,10 @@ async def serve(
                 ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
                 await first_of(loop.create_future(), stop, tasks)
         log.info("stopping: no new connections, answering requests in flight")
-        draining = loop.create_task(listeners.drain(settings.shutdown_drain_timeout_ms / 1000))
+        drain_seconds = reloading.settings.shutdown_drain_timeout_ms / 1000
+        draining = loop.create_task(listeners.drain(drain_seconds))
         # Whoever goes on without the shim finds there what was committed here.
-        await feeding.drain(settings.shutdown_drain_timeout_ms / 2000)
+        await feeding.drain(drain_seconds / 2)
         runtime.stop()
         await draining
         await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
@@ -231,6 +233,11 @@ async def serve(
         except TimeoutError:
             raise hangs(data_dir) from None
     log.info("stopped")
+
+
+def _look_again(reloading: Reloading, contexts: Mapping[str, TlsContext]) -> None:
+    look_at_files(contexts.values(), anyway=True)
+    reloading.reload()
 
 
 async def _follow(cluster: Cluster) -> None:

@@ -50,6 +50,11 @@ class Cluster:
         self.cluster_id: str | None = None
         """As the newest look-up named it; None from a broker that is too old to say (before 0.10.1)."""
 
+    def take_settings(self, settings: Settings) -> None:
+        """A look-up is made at once, and from then on at the new interval."""
+        self._settings = settings
+        self._refresh_wanted.set()
+
     @property
     def brokers(self) -> Mapping[int, HostPort]:
         return MappingProxyType(self._brokers)

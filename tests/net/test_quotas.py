@@ -93,3 +93,21 @@ def test_room_for_connections_is_what_the_logs_files_leave() -> None:
     assert most_connections(math.inf, 100) == INT32_MAX
     assert most_connections(1024, 100) == (1024 - 100 - 256) // 2
     assert most_connections(300, 100) == 1
+
+
+def test_other_limits_hold_for_those_to_come_and_whoever_waits_is_told() -> None:
+    everywhere = ConnectionQuotas(Settings(max_connections=1), most=3)
+    quotas = everywhere.listener(Settings(), PerAddress(1, {"b": 2}))
+    told: list[str] = []
+    assert quotas.take("a", 0.0)
+    assert quotas.wait_seconds(0.0) == math.inf
+    everywhere.when_one_has_left(lambda: told.append("now"))
+    everywhere.take_settings(Settings(max_connections=9))
+    assert told == ["now"]
+    assert quotas.wait_seconds(0.0) == 0
+    assert not quotas.take("a", 0.0)
+    quotas.take_settings(Settings(max_connections_per_ip=2, max_connection_creation_rate=1))
+    assert quotas.take("a", 0.0)
+    assert quotas.wait_seconds(0.0) == 1.0
+    assert quotas.take("b", 9.0)
+    assert quotas.wait_seconds(1e9) == math.inf, "the process has room for three"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,27 @@ def test_a_stop_amid_compaction_looks_at_no_history(tmp_path: Path, monkeypatch:
     thread.join()
     log.close()
     assert dropped == 0
+
+
+def test_other_settings_wake_it_and_hold_for_the_next_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = threading.Semaphore(0)
+    ratios: list[float] = []
+
+    def step(cleaner: Cleaner, now_ms: int) -> None:
+        ratios.append(cleaner._settings.min_cleanable_ratio)
+        looked.release()
+
+    monkeypatch.setattr(Cleaner, "step", step)
+    settings = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=2**62)
+    log = open_log(tmp_path, settings)
+    thread = CleaningThread(log, settings, Clock(), Files(), lambda stats: None)
+    thread.start()
+    try:
+        assert looked.acquire(timeout=WAIT_SECONDS)
+        thread.take_settings(replace(settings, log_cleaner_min_cleanable_ratio=0.25))
+        assert looked.acquire(timeout=WAIT_SECONDS)
+    finally:
+        thread.stop()
+        thread.join()
+        log.close()
+    assert ratios == [0.5, 0.25]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,23 @@ async def test_a_disk_that_fails_between_two_batches_leaves_a_group_to_be_delete
         assert again == DeletableGroupResult(group, ErrorCode.NONE)
     async with running(tmp_path) as shim:
         assert await offset_count(shim, group) == 0
+
+
+async def test_another_interval_and_retention_hold_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    never = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_retention_check_interval_ms=2**62)
+    async with running(tmp_path) as shim:
+        shim.log.release(1_000)
+        group = shim.group_in(1)
+        await commit_at(shim, group, clock.now() - 120_000)
+        retention = OffsetsRetention(shim.runtime, never, clock)
+        looking = asyncio.create_task(retention.run())
+        await asyncio.sleep(0)  # it waits
+        assert offset_in(await shim.fetch(group).result()) == 5
+        at_once = replace(never, offsets_retention_check_interval_ms=1, offsets_retention_minutes=1)
+        shim.runtime.take_settings(at_once)
+        retention.take_settings(at_once)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await gone(shim, group)
+        looking.cancel()
+        await asyncio.wait({looking})

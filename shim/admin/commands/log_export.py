@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -104,7 +105,7 @@ def export_command(
     """
     if bool(folder) == bool(bootstrap):
         raise Refused("give either --to-folder or --to-bootstrap")
-    settings = load_configuration(config, assignments).settings
+    settings = load_configuration(config, assignments, os.environ).settings
     files = NamedFiles()
     with data_dir_at_rest(files, data_dir) as held:
         offsets = read_offsets(files, held, "reading", Ongoing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -116,7 +117,7 @@ def import_command(
     if bootstrap is None:
         source = _from_folders(files, folders, source_partitions)
     else:
-        source = _from_cluster(bootstrap, load_configuration(config, assignments).settings, groups)
+        source = _from_cluster(bootstrap, load_configuration(config, assignments, os.environ).settings, groups)
     cluster_id = None if any_cluster else source.cluster_id
     owner = cluster_id_of(files, data_dir) if files.exists(data_dir) else None
     if cluster_id and owner and cluster_id != owner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from shim.following.topics.pace import Pace
@@ -31,14 +32,23 @@ class TopicRefresh:
         self._cluster_topics = cluster_topics
         self._table = table
         self._interval = interval_seconds
+        self._changed = asyncio.Event()
         self._pace = pace
         self._trouble = LoggedOnce(log)
+
+    def take_interval(self, seconds: float) -> None:
+        """From the next look on, which comes at once."""
+        self._interval = seconds
+        self._changed.set()
 
     async def run(self, offsets: OffsetsOfTopics) -> None:
         """For ever."""
         while True:
             await self._look(await offsets.in_use())
-            await asyncio.sleep(self._interval)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._changed.wait()
+            self._changed.clear()
 
     async def _look(self, in_use: Collection[str]) -> None:
         try:

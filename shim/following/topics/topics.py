@@ -46,6 +46,9 @@ class Topics:
         self.partition_counts = self._table.partition_counts
         """Of the topics that are known and not in doubt; to be looked at only. One that is not there may exist."""
 
+    def take_settings(self, settings: Settings) -> None:
+        self._refresh.take_interval(settings.topology_refresh_interval_ms / 1000)
+
     async def run(self, offsets: OffsetsOfTopics) -> None:
         """Look, every `topology.refresh.interval.ms`, at the topics for which there are ``offsets``, for ever, and have
         those for topics that are gone deleted."""

@@ -89,6 +89,11 @@ class Cleaner:
                 self._break_off(partition, error)
         return None
 
+    def take_settings(self, settings: CleanerSettings) -> None:
+        """From any thread, for the next round; the rate for the one that is under way, too."""
+        self._settings = settings
+        self._throttler.take_rate(settings.io_max_bytes_per_second)
+
     def stop(self) -> None:
         """Makes a step that is under way break off at the next batch, and every further one at once."""
         self._stopped.set()

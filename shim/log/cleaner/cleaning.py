@@ -128,6 +128,10 @@ class Throttler:
         self._turn_began = -math.inf
         self._turn_s = _TURN_S
 
+    def take_rate(self, bytes_per_second: float) -> None:
+        """From any thread; what was spent before is waited for at the rate that it was spent at."""
+        self._bytes_per_second = bytes_per_second
+
     def hurry(self, behind: float) -> None:
         """Until further notice; ``behind``: how many times what may well be there is waiting to be cleaned."""
         self._turn_s = _LONGEST_TURN_S if behind >= _FAR_BEHIND else _TURN_S * 4**behind

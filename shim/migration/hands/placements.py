@@ -106,6 +106,10 @@ class Placements:
         self._reloaded: dict[int, asyncio.Event] = {}
         runtime.watch(self._served)
 
+    def take_settings(self, settings: Settings) -> None:
+        """Of groups that are seen for the first time from now on."""
+        self._new_served = settings.group_new_served
+
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
         if coordinator is None:

@@ -1,0 +1,53 @@
+"""Addresses and counts in the text of a setting, and what is raised for a setting that cannot be used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the message is one line fit for a terminal."""
+
+
+class HostPort(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_host_port(text: str) -> HostPort:
+    """Read ``host:port``; an IPv6 address stands in brackets. Raises :class:`SettingError`."""
+    host, colon, port = text.strip().rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not host or (":" in host and not bracketed):
+        raise SettingError(f"{text!r} is not host:port (an IPv6 address stands in brackets)")
+    if not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise SettingError(f"{text!r}: the port must be a number from 1 to 65535")
+    return HostPort(host[1:-1] if bracketed else host, int(port))
+
+
+def parse_servers(text: str) -> tuple[HostPort, ...]:
+    """Read ``host:port[,host:port]…``. Raises :class:`SettingError`."""
+    servers = tuple(parse_host_port(part) for part in text.split(",") if part.strip())
+    if not servers:
+        raise SettingError("no server given, expected host:port[,host:port]")
+    return servers
+
+
+def parse_counts(text: str) -> tuple[tuple[str, int], ...]:
+    """Read ``host:count[,host:count]…`` of max.connections.per.ip.overrides; an IPv6 address may stand in brackets.
+
+    Raises :class:`SettingError`.
+    """
+    counts = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        host, _, count = part.rpartition(":")
+        if not host or not count.isascii() or not count.isdecimal() or int(count) > INT32_MAX:
+            raise SettingError(f"max.connections.per.ip.overrides: {part!r} is not host:count")
+        counts.append((host.removeprefix("[").removesuffix("]"), int(count)))
+    return tuple(counts)

@@ -1,0 +1,76 @@
+"""How often one event is logged, pure: so many times a minute, then it is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+MINUTE: Final = 60.0
+
+_MOST_EVENTS: Final = 10_000
+"""That are told apart at a time; beyond them those of one logger and level count as one event."""
+
+_PLACEHOLDER: Final = re.compile(r"%(\(\w+\))?[-#0 +]*(\d+|\*)?(\.(\d+|\*))?[a-zA-Z%]")
+
+
+class Event(NamedTuple):
+    """``level``: of :mod:`logging`; ``template``: the message before its values are put in."""
+
+    logger: str
+    level: int
+    template: str
+
+
+class LeftOut(NamedTuple):
+    event: Event
+    events: int
+
+
+class _Minute:
+    __slots__ = ("began", "count")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.count = 0
+
+
+class Repeats:
+    """Times are in seconds, of any monotonic clock. A minute begins with the first of its events."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: of one event in a minute; 0: no bound."""
+        self.most = most
+        self._minutes: dict[Event, _Minute] = {}
+
+    def may_pass(self, event: Event, now: float) -> bool:
+        """Count it. False: it is one too many in its minute."""
+        if not self.most:
+            return True
+        minute = self._minutes.get(event)
+        if minute is None:
+            if len(self._minutes) >= _MOST_EVENTS:
+                event = Event(event.logger, event.level, "")
+            minute = self._minutes.setdefault(event, _Minute(now))
+        minute.count += 1
+        return minute.count <= self.most
+
+    def over(self, now: float) -> Iterator[LeftOut]:
+        """Forget the minutes that are over, oldest first; of each in which events were left out, how many."""
+        while self._minutes:
+            event, minute = next(iter(self._minutes.items()))
+            if now - minute.began < MINUTE:
+                return
+            del self._minutes[event]
+            if 0 < self.most < minute.count:
+                yield LeftOut(event, minute.count - self.most)
+
+    def next_over(self) -> float | None:
+        """When the oldest minute is over; None: there is none."""
+        return next((minute.began + MINUTE for minute in self._minutes.values()), None)
+
+
+def event_of(logger: str, level: int, template: str, message: str) -> Event:
+    """A template that says nothing by itself, as ``%s``, is no event: its message is."""
+    says = _PLACEHOLDER.sub("", template)
+    return Event(logger, level, template if any(map(str.isalnum, says)) else message)

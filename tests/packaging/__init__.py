@@ -1,0 +1,1 @@
+"""Images, compose profiles, the systemd unit and the Kubernetes example: each against the others."""

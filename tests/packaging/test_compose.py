@@ -1,0 +1,148 @@
+"""docker-compose.yml: its profiles, and that their parts find each other."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from shim.config import HostPort, load_configuration, parse_host_port, parse_servers
+from tests.packaging.files import DEPLOY, ROOT, compose, dockerfile, image_environment, yaml_documents
+
+PROFILES: Final = {
+    "": {"kafka", "shim"},
+    "zookeeper": {"zookeeper"},
+    "legacy": {"zookeeper", "kafka-legacy", "shim-legacy"},
+    "monitoring": {"prometheus", "grafana"},
+    "spark": {"spark-master", "spark-worker"},
+    "spark-job": {"offset-pipeline"},
+}
+SHIMS: Final = ("shim", "shim-legacy")
+
+
+def services() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = compose()["services"]
+    return found
+
+
+def shim_settings(name: str) -> Any:
+    """As its process has them."""
+    options, assignments = {}, []
+    called = {"--bootstrap-servers": "bootstrap.servers", "--advertised-host": "advertised.host",
+              "--listen": "listen", "--zookeeper": "zookeeper.connect"}  # fmt: skip
+    command, *rest = services()[name]["command"]
+    assert command == "serve"
+    for each in rest:
+        option, _, value = each.partition("=")
+        if option == "--set":
+            assignments.append(value)
+        else:
+            options[called[option]] = (option, value)
+    return load_configuration(None, assignments, image_environment(), options).settings
+
+
+def listening(name: str) -> set[int]:
+    """The ports of a broker's listeners."""
+    return {int(each.rpartition(":")[2]) for each in services()[name]["environment"]["KAFKA_LISTENERS"].split(",")}
+
+
+def test_profiles() -> None:
+    found: dict[str, set[str]] = {}
+    for name, service in services().items():
+        for profile in service.get("profiles", [""]):
+            found.setdefault(profile, set()).add(name)
+    assert found == PROFILES
+
+
+def test_whoever_is_needed_is_in_the_same_profile() -> None:
+    for name, service in services().items():
+        needed = [*service.get("depends_on", []), *service.get("network_mode", "").split(":")[1:]]
+        for other in needed:
+            theirs = services()[other].get("profiles")
+            assert theirs is None or set(service["profiles"]) <= {*theirs, "spark-job"}, (name, other)
+
+
+def test_volumes_and_mounted_folders_are_there() -> None:
+    document = compose()
+    used = set()
+    for service in services().values():
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).is_dir(), source
+            else:
+                used.add(source)
+    assert used == document["volumes"].keys()
+
+
+def test_no_port_is_published_twice_nor_to_others() -> None:
+    published = [port for service in services().values() for port in service.get("ports", ())]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    ports = [port.split(":")[1] for port in published]
+    assert len(set(ports)) == len(ports)
+
+
+@pytest.mark.parametrize("name", SHIMS)
+def test_a_shim_reaches_its_brokers_and_clients_reach_the_shim(name: str) -> None:
+    settings, service = shim_settings(name), services()[name]
+    for server in parse_servers(settings.bootstrap_servers):
+        assert server.port in listening(server.host)
+    if settings.zookeeper_connect:
+        assert parse_host_port(settings.zookeeper_connect).host == "zookeeper"
+    environment = services()[parse_servers(settings.bootstrap_servers)[0].host]["environment"]
+    node_id = int(environment.get("KAFKA_NODE_ID", environment.get("KAFKA_BROKER_ID")))
+    port = parse_host_port(settings.listen).port
+    assert service["ports"] == [f"127.0.0.1:{each}:{each}" for each in (port, port + 1 + node_id)]
+    assert settings.advertised_host == "localhost"
+
+
+@pytest.mark.parametrize("name", SHIMS)
+def test_a_shim_can_write_its_volume_alone(name: str) -> None:
+    service = services()[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    (volume,) = service["volumes"]
+    assert volume.endswith(f":{image_environment()['OFFSET_SHIM_DATA_DIR']}")
+    assert service["build"] == "."
+
+
+def test_prometheus_scrapes_the_shim_and_grafana_asks_prometheus() -> None:
+    prometheus = services()["prometheus"]
+    assert prometheus["network_mode"] == "service:shim"
+    (config,) = yaml_documents(DEPLOY / "prometheus" / "prometheus.yml")
+    (job,) = config["scrape_configs"]
+    (target,) = job["static_configs"][0]["targets"]
+    assert target == image_environment()["OFFSET_SHIM_ADMIN_LISTEN"]
+    assert config["rule_files"] == ["alerts.yml"]
+    provisioning = DEPLOY / "grafana" / "provisioning"
+    (sources,) = yaml_documents(provisioning / "datasources" / "prometheus.yml")
+    (source,) = sources["datasources"]
+    (own,) = [each for each in prometheus["command"] if each.startswith("--web.listen-address=")]
+    # It has the network of the shim, and so its name.
+    assert source["url"] == f"http://{HostPort('shim', parse_host_port(own.partition('=')[2]).port)}"
+    (dashboards,) = yaml_documents(provisioning / "dashboards" / "offset-shim.yml")
+    folder = dashboards["providers"][0]["options"]["path"]
+    mounts = services()["grafana"]["volumes"]
+    assert f"./deploy/grafana:{folder}:ro" in mounts
+    assert "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro" in mounts
+
+
+def test_images_that_are_built_have_a_dockerfile_and_others_a_version() -> None:
+    for service in services().values():
+        build = service.get("build")
+        if build is None:
+            assert ":" in service["image"], service["image"]
+        else:
+            assert dockerfile("Dockerfile" if build == "." else build["dockerfile"])
+
+
+@pytest.mark.parametrize("profile", [profile for profile in PROFILES if profile])
+def test_docker_accepts_it(profile: str) -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        pytest.skip("docker compose is not here")
+    subprocess.run([docker, "compose", "--profile", profile, "config", "--quiet"], check=True, cwd=ROOT)

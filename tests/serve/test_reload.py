@@ -1,0 +1,159 @@
+"""SIGHUP: settings are read again, all of them or none, and what can be taken over is in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.messages import offset_commit
+from shim.demo.parts import Broker
+from tests.serve.test_connections import commit, committed
+from tests.serve.test_start import ONE_PARTITION
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+TIMEOUT_S = 30.0
+POLL_S = 0.02
+READ = "settings read again"
+REFUSED = "the settings stay as they were"
+
+
+class Reloaded:
+    """A running shim and its file."""
+
+    def __init__(self, shim: Shim, file: Path) -> None:
+        self.shim = shim
+        self._file = file
+
+    def with_settings(self, settings: Mapping[str, object]) -> str:
+        """Write these, and have them read; gives what was logged of it."""
+        self.write("".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in settings.items()))
+        return self.hang_up()
+
+    def write(self, text: str) -> None:
+        self._file.write_text(text)
+
+    def hang_up(self) -> str:
+        before = len(self.shim.log())
+        os.kill(self.shim.pid, signal.SIGHUP)
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            lines = self.shim.log()[before:]
+            if lines.endswith("\n") and (READ in lines or REFUSED in lines):
+                return lines
+            assert time.monotonic() < deadline, self.shim.log()
+            time.sleep(POLL_S)  # a file tells nobody that it has grown
+
+
+@pytest.fixture(scope="module")
+def reloaded(broker: Broker, topic_t: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
+    folder = tmp_path_factory.mktemp("reload")
+    file = folder / "shim.toml"
+    file.write_text("")
+    args = ["--config", str(file), *ONE_PARTITION]
+    with Shim(broker.bootstrap_servers, folder / "data", args=args) as running:
+        yield Reloaded(running, file)
+
+
+def with_metadata(client: WireClient, group: str, metadata: str) -> int:
+    partition = offset_commit.OffsetCommitRequestPartition(0, 1, committed_metadata=metadata)
+    topic = offset_commit.OffsetCommitRequestTopic("t", partitions=(partition,))
+    answer = client.ask(offset_commit.API, 8, offset_commit.OffsetCommitRequest(group, topics=(topic,)))
+    return answer.topics[0].partitions[0].error_code
+
+
+def test_what_changed_is_in_force_and_said(reloaded: Reloaded, group: str) -> None:
+    with WireClient(reloaded.shim.port) as client:
+        assert with_metadata(client, group, "12345") == ErrorCode.NONE
+        said = reloaded.with_settings({"offset.metadata.max.bytes": 4})
+        assert f"{READ}: offset.metadata.max.bytes=4 (was 4096)" in said
+        assert with_metadata(client, group, "12345") == ErrorCode.OFFSET_METADATA_TOO_LARGE
+        assert with_metadata(client, group, "1234") == ErrorCode.NONE
+        assert f"{READ}: offset.metadata.max.bytes=4096 (was 4)" in reloaded.with_settings({})
+        assert with_metadata(client, group, "12345") == ErrorCode.NONE
+    assert f"{READ}: nothing to take over" in reloaded.with_settings({})
+
+
+def test_an_error_leaves_all_as_it_was(reloaded: Reloaded, group: str) -> None:
+    wrong = [
+        '"offset.metadata.max.bytes" = 1\n"group.max.size" = 0\n',
+        '"offset.metadata.max.bytes" = 1\n"group.max.sice" = 1\n',
+        '"offset.metadata.max.bytes" = 1\n"group.min.session.timeout.ms" = 2000000\n',
+        '"offset.metadata.max.bytes" = 1\n"upstream.security.protocol" = "SASL_SSL"\n',
+        "= 1",
+    ]
+    with WireClient(reloaded.shim.port) as client:
+        for text in wrong:
+            reloaded.write(text)
+            (line,) = reloaded.hang_up().splitlines()
+            assert f"ERROR {REFUSED}: " in line
+            assert with_metadata(client, group, "12345") == ErrorCode.NONE
+
+
+def test_what_takes_a_restart_is_said_once(reloaded: Reloaded) -> None:
+    said = reloaded.with_settings({"request.timeout.ms": 29_999, "listen": "127.0.0.1:1", "group.max.size": 7})
+    assert "group.max.size=7 (was 2147483647)" in said
+    # --listen of the command line wins over the file.
+    assert "WARNING changed settings that take a restart: request.timeout.ms\n" in said
+    again = reloaded.with_settings({"request.timeout.ms": 29_999, "group.max.size": 8})
+    assert "restart" not in again
+    reloaded.with_settings({})
+
+
+def test_limits_of_connections(reloaded: Reloaded, group: str) -> None:
+    with WireClient(reloaded.shim.port) as first:
+        commit(first, group, 1)
+        reloaded.with_settings({"max.connections.per.ip": 1})
+        with WireClient(reloaded.shim.port) as second:
+            assert second.socket.recv(1) == b""
+        assert committed(first, group) == 1, "who is there stays"
+        reloaded.with_settings({})
+        with WireClient(reloaded.shim.port) as third:
+            assert committed(third, group) == 1
+
+
+def test_whoever_waits_for_a_place_has_it_when_there_are_more(reloaded: Reloaded, group: str) -> None:
+    with WireClient(reloaded.shim.port) as first:
+        commit(first, group, 2)
+        reloaded.with_settings({"max.connections": 1})
+        with WireClient(reloaded.shim.port) as waiting:
+            until(lambda: "as many connections as there may be" in reloaded.shim.log())
+            reloaded.with_settings({})
+            assert committed(waiting, group) == 2
+
+
+def test_a_limit_of_one_listener(reloaded: Reloaded, group: str) -> None:
+    own = "listener.name.plaintext.socket.request.max.bytes"
+    assert f"{own}=1024 (was as everywhere)" in reloaded.with_settings({own: 1024})
+    with WireClient(reloaded.shim.port) as client:
+        client.socket.sendall((2000).to_bytes(4, "big"))
+        assert client.socket.recv(1) == b""
+    assert f"{own}=as everywhere (was 1024)" in reloaded.with_settings({})
+
+
+def test_the_log_changes_its_look(reloaded: Reloaded) -> None:
+    lines = reloaded.with_settings({"log.format": "json"}).splitlines()
+    assert json.loads(lines[-1])["message"].startswith(f"{READ}: log.format=json (was text)")
+    assert f"INFO {READ}: log.format=text (was json)" in reloaded.with_settings({})
+
+
+def test_a_file_that_is_gone(reloaded: Reloaded, tmp_path: Path) -> None:
+    reloaded._file.rename(tmp_path / "away")
+    try:
+        assert f"{REFUSED}: {reloaded._file}: No such file or directory" in reloaded.hang_up()
+    finally:
+        (tmp_path / "away").rename(reloaded._file)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
