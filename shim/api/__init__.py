@@ -2,7 +2,7 @@
 
 from compat.translation import Context
 from shim.api.call import Call, Services
-from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served
+from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served, treatment
 
 __all__ = [
     "OFFERED",
@@ -16,4 +16,5 @@ __all__ = [
     "Route",
     "Served",
     "Services",
+    "treatment",
 ]

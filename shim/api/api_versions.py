@@ -30,6 +30,8 @@ _Call = Call[ApiVersionsRequest, ApiVersionsResponse]
 
 
 def handle(services: Services, call: _Call) -> Coroutine[Any, Any, None]:
+    if call.request.client_software_name:
+        call.connection.is_software(call.request.client_software_name, call.request.client_software_version)
     return _ask(services, call, call.ask_broker())
 
 

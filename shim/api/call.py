@@ -8,8 +8,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from compat.translation import Context
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
+from shim.api.counting import count_answer
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
+from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.runtime import Runtime
@@ -68,6 +70,13 @@ class Connection(Protocol):
     @property
     def context(self) -> Context:
         """What is remembered of an old client, from one of its requests to the next."""
+
+    @property
+    def counts(self) -> AnswerCounts:
+        """Of what the shim itself answers, on all connections."""
+
+    def is_software(self, name: str, version: str) -> None:
+        """So the client has said."""
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         """Send a request to the broker behind this connection, as this client; gives the response's frame.
@@ -201,6 +210,7 @@ class Call(Generic[Request, Response]):
         except EncodeError as error:
             self.connection.give_up(f"a response of {self._api.name} cannot be encoded: {error}")
         else:
+            count_answer(self.connection.counts, self._api.key, response)
             self._respond(frame)
 
     def answer_frame(self, frame: bytes) -> None:

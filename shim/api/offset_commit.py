@@ -22,9 +22,11 @@ from protocol.messages.offset_commit import (
 from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
 from shim.api.authorization import commit_needs, may_at_once
 from shim.api.call import Call, OrderedConnection, Part, Services
+from shim.api.counting import count_answer
 from shim.api.known_topics import are_known, merged, split
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
+from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Whose
 
 VERSIONS = (0, 9)
@@ -56,7 +58,7 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
         lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
-        _InARow(commits, connection.place(len(commits.correlation_ids))),
+        _InARow(commits, connection.place(len(commits.correlation_ids)), connection.counts),
     )
     return commits.end
 
@@ -64,21 +66,22 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
 class _InARow:
     """The ticket of commits that are decided as one."""
 
-    __slots__ = ("_commits", "_respond")
+    __slots__ = ("_commits", "_counts", "_respond")
 
-    def __init__(self, commits: CommitsInARow, respond: Callable[[bytes], None]) -> None:
+    def __init__(self, commits: CommitsInARow, respond: Callable[[bytes], None], counts: AnswerCounts) -> None:
         self._commits = commits
+        self._counts = counts
         self._respond = respond
 
     def answer(self, response: OffsetCommitResponse | AllCommitted) -> None:
+        count_answer(self._counts, API.key, response, len(self._commits.correlation_ids))
         if isinstance(response, AllCommitted):
             self._respond(self._commits.all_committed())
         else:
             self._respond(self._commits.answered(response))
 
     def fail(self, error: ErrorCode) -> None:
-        refused = all_refused(self._commits.request.topics, error)
-        self._respond(self._commits.answered(OffsetCommitResponse(topics=refused)))
+        self.answer(OffsetCommitResponse(topics=all_refused(self._commits.request.topics, error)))
 
 
 @while_requests_are_paused

@@ -210,6 +210,23 @@ ROUTES: Mapping[int, Route] = {
 """By ``api_key << 16 | api_version``."""
 
 
+_TREATMENTS: Mapping[type, str] = {
+    Forwarded: "forwarded",
+    Rewritten: "rewritten",
+    Served: "served",
+    Refused: "refused",
+    Authenticates: "authenticates",
+}
+
+
+def treatment(route: Route) -> str:
+    """What is done with such requests, in a word."""
+    translation = TRANSLATIONS.get(route.key)
+    if translation is not None and translation.first <= route.first <= translation.last:
+        return "translated"
+    return _TREATMENTS[type(route.disposition)]
+
+
 def _offered() -> dict[int, tuple[int, int]]:
     ranges: dict[int, tuple[int, int]] = {}
     for route in TABLE:

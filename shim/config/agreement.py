@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.config.addresses import SettingError, parse_counts
+from shim.config.addresses import SettingError, parse_counts, parse_host_port
 
 if TYPE_CHECKING:
     from shim.config.settings import Settings
@@ -26,6 +26,15 @@ def check_together(settings: Settings) -> None:
         raise SettingError("zookeeper.username and zookeeper.password are of use only together")
     if settings.zookeeper_set_acl and not settings.zookeeper_username:
         raise SettingError("zookeeper.set.acl needs zookeeper.username: what is created has to be somebody's")
+    if settings.metrics_statsd_address:
+        _check_statsd_address(settings.metrics_statsd_address)
+
+
+def _check_statsd_address(address: str) -> None:
+    try:
+        parse_host_port(address)
+    except SettingError as error:
+        raise SettingError(f"metrics.statsd.address: {error}") from error
 
 
 def _check_credentials(settings: Settings) -> None:

@@ -157,6 +157,17 @@ class Settings:
     upstream_ssl_endpoint_identification_algorithm: str = choice(
         "https", ("", "https"), "Whether a broker's certificate has to be for its host name; empty: it need not."
     )
+    metrics_lag_max_series: int = integer(
+        5000, 0, INT32_MAX, "Most partitions of groups of which `/metrics` tells the lag; 0: none."
+    )
+    metrics_lag_interval_ms: int = integer(
+        30_000, 1000, INT32_MAX, "How often brokers are asked where partitions end, while somebody wants to know."
+    )
+    metrics_statsd_address: str = text("", "`host:port` that metrics are sent to as StatsD datagrams; empty: nowhere.")
+    metrics_statsd_interval_ms: int = integer(10_000, 100, INT32_MAX, "How often.")
+    metrics_statsd_dialect: str = choice(
+        "statsd", ("statsd", "dogstatsd"), "Whether labels are parts of the name or, for DogStatsD, tags."
+    )
     authorization_cache_ms: int = integer(
         10_000,
         0,

@@ -1,6 +1,7 @@
 """The group coordinator of one offsets partition: every operation on its groups and offsets, and its deadlines."""
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, KeysView, Mapping, Sequence
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -192,6 +193,30 @@ class GroupCoordinator:
         object is of no more use then.
         """
         restore_state(self._state, dump, check)
+
+    # -- for whoever measures
+
+    @property
+    def rebalances(self) -> int:
+        """New generations of its groups, since it was made."""
+        return self._state.rebalances
+
+    def count_states(self) -> Counter[str]:
+        """How many groups are in each state, by the names that ListGroups shows."""
+        served = (group for name, group in self._state.groups.items() if name not in self._state.closed)
+        return Counter(group.state.value for group in served)
+
+    def count_members(self) -> int:
+        """Of all groups."""
+        return sum(len(group.members) for name, group in self._state.groups.items() if name not in self._state.closed)
+
+    def count_steps(self) -> Counter[Step | None]:
+        """How many groups are at each step, those that were deleted among them; None of those that are passed through
+        to the cluster."""
+        state = self._state
+        counts = Counter(Step(word.step) if word.hands == Hands.SERVED else None for word in state.hands.values())
+        counts[Step.KAFKA] += sum(name not in state.hands for name in state.groups)
+        return counts
 
     @property
     def offset_count(self) -> int:

@@ -12,6 +12,7 @@ from typing import Protocol
 from protocol.errors import DecodeError
 from shim.config import HostPort
 from shim.logged_once import LoggedOnce
+from shim.metrics import Traffic
 from shim.net.order import ResponseQueue
 from shim.net.overdue import Overdue
 from shim.net.responses import BadResponse, ResponseReader
@@ -69,8 +70,10 @@ class BrokerSide:
         authenticates: bool = False,
         overdue: Overdue,
         trouble: LoggedOnce | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """``timeout_seconds``: for connecting. ``overdue``: for what is owed on the link. ``trouble``: the link's."""
+        self._traffic = traffic or Traffic()
         self._trouble = trouble
         self.queue = ResponseQueue(write, self._stream_ready)
         self._client = client
@@ -117,6 +120,7 @@ class BrokerSide:
 
     def forward(self, data: bytes | memoryview) -> None:
         if self._link is not None:
+            self._traffic.to_brokers += len(data)
             self._link.write(data)
 
     def exchange(self, frame: bytes, collect: Callable[[bytes], None], *, prompt: bool = True) -> None:
@@ -173,6 +177,7 @@ class BrokerSide:
 
     def link_received(self, data: bytes | memoryview) -> None:
         self._heard = True
+        self._traffic.from_brokers += len(data)
         self._take(partial(self._responses.feed, data))
 
     def link_writable(self, writable: bool) -> None:

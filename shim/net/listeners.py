@@ -13,6 +13,7 @@ from shim.api import Services
 from shim.config import HostPort, Settings, parse_counts
 from shim.faults import Faults, FaultySession, load_faults
 from shim.listener_config import Listener, overlap
+from shim.metrics import Traffic
 from shim.net.accepting import Acceptor, addresses_of, listen
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
@@ -37,6 +38,7 @@ class Limits(NamedTuple):
     connections: ConnectionQuotas
     budget: RequestBudget
     strangers: RequestBudget
+    traffic: Traffic
     faults: Faults | None = None
 
     @classmethod
@@ -51,7 +53,7 @@ class Limits(NamedTuple):
             faults = load_faults(Path(settings.fault_injection_file))
             log.warning("faults are injected, as %s says: this is for tests alone", settings.fault_injection_file)
         budget = RequestBudget(settings.queued_max_request_bytes)
-        return cls(ConnectionQuotas(settings, most=most), budget, budget.for_strangers(), faults)
+        return cls(ConnectionQuotas(settings, most=most), budget, budget.for_strangers(), Traffic(), faults)
 
 
 class OneListener:
@@ -76,7 +78,7 @@ class OneListener:
         self._bootstrap: Acceptor | None = None
         self._by_node: dict[int, Acceptor] = {}
         self._refused: dict[int, str] = {}
-        self._sessions = Sessions(self._complaints, limits.budget, limits.strangers, departures)
+        self._sessions = Sessions(self._complaints, limits.budget, limits.strangers, departures, limits.traffic)
         self._closed = False
 
     def take_settings(self, settings: Settings) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from shim.metrics import Histogram
+
 
 class Slot:
     """The place in the order of one response, or of several that are filled at once."""
 
-    __slots__ = ("count", "filled", "frame", "held", "stream")
+    __slots__ = ("begun", "count", "filled", "frame", "held", "latency", "stream")
 
     def __init__(self, count: int, stream: bool) -> None:
         self.count = count
@@ -24,6 +26,9 @@ class Slot:
         # Until it leaves.
         self.frame: bytes | None = None
         self.stream = stream
+        # Of requests that the shim answers itself: since when, in seconds of a monotonic clock, and where that counts.
+        self.begun = 0.0
+        self.latency: Histogram | None = None
 
 
 class ResponseQueue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from shim.metrics import Traffic
 from shim.upstream import worth_keeping
 
 GATHERED_BYTES: Final = 16_384
@@ -43,10 +44,11 @@ class Departures:
 class Outgoing:
     """Gathers what is written until its departure, or between :meth:`begin` and :meth:`end`."""
 
-    __slots__ = ("_begun", "_departures", "_gathered", "_gathered_bytes", "_transport", "moved")
+    __slots__ = ("_begun", "_departures", "_gathered", "_gathered_bytes", "_traffic", "_transport", "moved")
 
-    def __init__(self, departures: Departures) -> None:
+    def __init__(self, departures: Departures, traffic: Traffic | None = None) -> None:
         self._departures = departures
+        self._traffic = traffic or Traffic()
         self.moved = False
         """Whether anything went out since somebody last set this to False."""
         self._transport: asyncio.Transport | None = None
@@ -87,5 +89,6 @@ class Outgoing:
 
     def _send(self, data: bytes | memoryview) -> None:
         self.moved = True
+        self._traffic.to_clients += len(data)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(worth_keeping(data))

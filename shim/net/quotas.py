@@ -100,6 +100,8 @@ class ConnectionQuotas:
         self._room = most
         self.whole = Quota(min(most, settings.max_connections), settings.max_connection_creation_rate)
         self.by_address: dict[str, int] = {}
+        self.created = self.refused = 0
+        """Connections that were accepted, and those that were closed at once for their address."""
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take_settings(self, settings: Settings) -> None:
@@ -147,7 +149,9 @@ class ListenerQuotas:
         """Count one that was accepted; False: its address has as many as it may, and it is not counted."""
         there = self.everywhere.by_address.get(address, 0)
         if there >= self._per_address.of(address):
+            self.everywhere.refused += 1
             return False
+        self.everywhere.created += 1
         self.everywhere.by_address[address] = there + 1
         self.everywhere.whole.take(now)
         self._own.take(now)

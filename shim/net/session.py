@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, cast
 from protocol.errors import DecodeError
 from shim.api import ROUTES, Authenticates, Call, Context, Forwarded, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
+from shim.metrics import AnswerCounts
 from shim.net.broker_side import BrokerSide
 from shim.net.budget import SMALL
 from shim.net.intake import Intake, Stop
@@ -52,9 +54,9 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_broker", "_closed", "_context", "_draining", "_ended", "_heard", "_intake", "_linger",
-        "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions", "_silence",
-        "_tasks", "_transport", "client_host", "node_id", "principal", "rights",
+        "_active", "_address", "_broker", "_closed", "_context", "_counted", "_draining", "_ended", "_heard", "_intake",
+        "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions",
+        "_silence", "_tasks", "_traffic", "_transport", "client_host", "node_id", "principal", "rights",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +80,9 @@ class ClientSession(asyncio.BufferedProtocol):
         self._services = services
         self._sessions = sessions
         self._intake = Intake(self._go_on)
-        self._outgoing = Outgoing(sessions.departures)
+        self._traffic = sessions.traffic
+        self._counted = self._traffic.unnamed
+        self._outgoing = Outgoing(sessions.departures, self._traffic)
         authenticates = settings.brokers_authenticate
         self._room = Room(
             sessions.strangers if authenticates else sessions.budget,
@@ -95,6 +99,7 @@ class ClientSession(asyncio.BufferedProtocol):
             authenticates=authenticates,
             overdue=Overdue(settings.request_timeout_ms / 1000, settings.connections_max_idle_ms / 1000),
             trouble=sessions.unreachable,
+            traffic=self._traffic,
         )
         self._queue = self._broker.queue
         self._sasl = (
@@ -138,6 +143,7 @@ class ClientSession(asyncio.BufferedProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         """Of a transport, by way of the buffer, or of what stands before this one: TLS, faults."""
         self._active = self._heard = True
+        self._traffic.from_clients += len(data)
         if self._closed or (self._draining and not self._requests.mid_request):
             return
         self._feed(data)
@@ -168,6 +174,7 @@ class ClientSession(asyncio.BufferedProtocol):
         return self._room.admit(size)
 
     def forward_begins(self, head: Head, route: Route, *, answered: bool) -> None:
+        self._counted[head.api_key << 16 | head.api_version] += 1
         if not answered:
             self._broker.expect_nothing()
             return
@@ -186,17 +193,23 @@ class ClientSession(asyncio.BufferedProtocol):
 
     def several(self, route: Route, data: bytes, position: int) -> int:
         assert route.several is not None
-        before = self._queue.pending
+        before, begun = self._queue.pending, time.monotonic()
         end = route.several(self._services, self, data, position, MAX_PENDING - before)
         if end > position:
             slot = self._newest
-            unanswered = slot if slot is not None and not slot.filled else None
+            assert slot is not None, "they have a place"
+            self._counted[int.from_bytes(data[position + 4 : position + 8], "big")] += slot.count
+            slot.begun, slot.latency = begun, self._traffic.latency(route.key)
+            if slot.filled:
+                self._measure(slot)
+            unanswered = slot if not slot.filled else None
             self._room.several_came(unanswered, end - position, self._queue.pending - before)
             if unanswered is not None:
                 self._intake.hurry()
         return end
 
     def request(self, head: Head, route: Route, frame: bytes) -> None:
+        self._counted[head.api_key << 16 | head.api_version] += 1
         disposition = route.disposition
         if isinstance(disposition, Authenticates):
             self._sasl.request(head, frame)
@@ -206,6 +219,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._room.came(slot)
         if isinstance(disposition, Served):
             api, handle, failure = disposition
+            slot.begun, slot.latency = time.monotonic(), self._traffic.latency(head.api_key)
             call: Call[Any, Any] = Call(api, head.api_version, frame, self, failure, respond)
             pending = handle(self._services, call)
             if pending is not None:
@@ -231,6 +245,15 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._context is None:
             self._context = Context()
         return self._context
+
+    @property
+    def counts(self) -> AnswerCounts:
+        return self._traffic.answers
+
+    def is_software(self, name: str, version: str) -> None:
+        if self._counted is not self._traffic.named:
+            self._counted = self._traffic.named
+            self._traffic.software.add(name, version)
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         return self._broker.ask(frame, prompt=prompt)
@@ -346,8 +369,10 @@ class ClientSession(asyncio.BufferedProtocol):
         try:
             self._requests.feed(data, self)
         except BadRequest as error:
+            self._traffic.malformed += 1
             self._close(str(error))
         except DecodeError as error:  # in a request that the shim answers
+            self._traffic.malformed += 1
             self._close(f"malformed request: {error}")
         except Exception as error:
             self.crashed(error)
@@ -371,9 +396,15 @@ class ClientSession(asyncio.BufferedProtocol):
         if not self._closed:
             if slot.held:
                 self._room.let_go(slot)
+            if slot.latency is not None:
+                self._measure(slot)
             self._queue.fill(slot, frame)
             if self._intake.stops or self._draining:
                 self._went_on()
+
+    def _measure(self, slot: Slot) -> None:
+        if slot.latency is not None:
+            slot.latency.observe(time.monotonic() - slot.begun, slot.count)
 
     def _in_background(self, work: Coroutine[Any, Any, T], then: Callable[[T], object] = lambda _: None) -> None:
         """`work` is a task of its own, so that it is ended in order even where the client leaves before it begins."""

@@ -7,6 +7,7 @@ import logging
 from typing import Protocol
 
 from shim.logged_once import LoggedOnce
+from shim.metrics import Traffic
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
 from shim.net.outgoing import Departures
@@ -36,10 +37,12 @@ class Sessions:
         budget: RequestBudget | None = None,
         strangers: RequestBudget | None = None,
         departures: Departures | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """``budget``: that of all listeners together; ``strangers``: that of clients that have not authenticated, where
-        they have to. None: no bound. ``departures``: of all listeners, too.
+        they have to. None: no bound. ``departures`` and ``traffic``: of all listeners, too.
         """
+        self.traffic = traffic or Traffic()
         self.departures = departures or Departures()
         self.complaints = complaints or Complaints(log)
         self.unreachable = LoggedOnce(log)

@@ -70,6 +70,12 @@ class Outbox:
         """Groups with changes that wait, or are on their way."""
         return sum(lane.since is not None for lane in self._lanes.values())
 
+    @property
+    def longest_lag_seconds(self) -> float:
+        """Of all groups; 0 where nothing waits."""
+        oldest = min((since for lane in self._lanes.values() if (since := lane.since) is not None), default=None)
+        return 0.0 if oldest is None else time.monotonic() - oldest
+
     @asynccontextmanager
     async def alone(self, group: str) -> AsyncIterator[None]:
         """No turn of the group is under way, or begins, meanwhile."""

@@ -16,6 +16,7 @@ from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningStopped
 from shim.log.cleaner.retention import Retention
 from shim.log.files import Files
+from shim.metrics import CleaningCounts
 from shim.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class CleaningThread:
         cleaned: Callable[[CleanerStats], None],
     ) -> None:
         """``cleaned`` is called from the thread, after each round of compaction."""
+        self.counts = CleaningCounts()
         partitions = offsets_log.partition_logs()
         self._cleaner = None
         if settings.log_cleaner_enable:
@@ -120,8 +122,18 @@ class CleaningThread:
         stats = self._cleaner.step(self._clock.now()) if self._cleaner is not None else None
         if stats is not None:
             _tell(stats)
+            self._count(stats)
             self._cleaned(stats)
         return stats is not None
+
+    def _count(self, stats: CleanerStats) -> None:
+        counts = self.counts
+        counts.rounds += 1
+        counts.seconds += stats.seconds
+        counts.records_read += stats.records_read
+        counts.records_written += stats.records_written
+        counts.bytes_read += stats.bytes_read
+        counts.bytes_written += stats.bytes_written
 
     def _drop_old(self) -> bool:
         return self._retention.step(self._clock.now()) > 0

@@ -23,7 +23,7 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 class Partition:
     """Of one number: its coordinator while there is one, and who waits for that."""
 
-    __slots__ = ("coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
+    __slots__ = ("_rebalances", "coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -36,10 +36,17 @@ class Partition:
         self.waiting: dict[object, Ticket] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.due: int | None = None
+        self._rebalances = 0
+
+    @property
+    def rebalances(self) -> int:
+        """Of all coordinators that it has had."""
+        return self._rebalances + (self.coordinator.rebalances if self.coordinator is not None else 0)
 
     def retire(self, unavailable: ErrorCode) -> list[Ticket]:
         """Have no coordinator any more. Gives those who wait for it, for the caller to fail."""
         if self.coordinator is not None:
+            self._rebalances += self.coordinator.rebalances
             self.coordinator.released()
         self.coordinator = None
         self.unavailable = unavailable

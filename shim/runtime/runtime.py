@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,6 +28,7 @@ from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.logged_once import LoggedOnce
+from shim.metrics import CleaningCounts, FlushCounts
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
@@ -96,6 +98,49 @@ class Runtime:
             if partition.coordinator is not None:
                 partition.coordinator.take_settings(self._loader.settings)
         self._cleaning.take_settings(settings)
+
+    # -- for whoever measures
+
+    @property
+    def flushes(self) -> FlushCounts:
+        return self._writer.flushes
+
+    @property
+    def cleaning(self) -> CleaningCounts:
+        return self._cleaning.counts
+
+    @property
+    def rebalances(self) -> int:
+        """Since the process began."""
+        return sum(partition.rebalances for partition in self._partitions)
+
+    @property
+    def group_bytes(self) -> int:
+        """What groups and members take, as `group.memory.max.bytes` counts it."""
+        return self._group_memory.used
+
+    @property
+    def unavailable(self) -> Counter[ErrorCode]:
+        """Partitions that no request reaches, by what it would be answered."""
+        return Counter(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if each.coordinator is not None else each.unavailable
+            for each in self._partitions
+            if each.coordinator is None or not self._admitting
+        )
+
+    @property
+    def disk_hangs(self) -> bool:
+        """Whether nothing has become durable for `offsets.commit.timeout.ms`."""
+        return self._writer.hangs
+
+    async def log_bytes(self, patience_seconds: float) -> int | None:
+        """Of the offsets log, on disk; None where that is not to be had in time, as partitions are being loaded."""
+        loop, numbers = asyncio.get_running_loop(), range(len(self._partitions))
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return await loop.run_in_executor(self._recoverer, lambda: sum(map(self._loader.size, numbers)))
+        except TimeoutError:
+            return None
 
     def admit(self) -> None:
         """Begin to serve, each partition once it is loaded. Until then all are COORDINATOR_LOAD_IN_PROGRESS."""

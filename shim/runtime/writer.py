@@ -6,12 +6,14 @@ While one flight is being written, the next one fills: that is how commits share
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.log import Maintained, OffsetsLog, PartitionWrite
+from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.snapshots import End, Snapshots, Taking
@@ -60,6 +62,8 @@ class Writer:
         self._maintain_timer: asyncio.TimerHandle | None = None
         self._without_history: set[int] = set()
         self._stopping = False
+        self.flushes = FlushCounts()
+        self._took_off_at = 0.0
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
@@ -137,6 +141,7 @@ class Writer:
         """Have the next flight written, and begin a snapshot where one is due."""
         flight = self._flying = self._next
         self._next = Flight()
+        self._took_off_at = time.monotonic()
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
@@ -165,6 +170,8 @@ class Writer:
         if taking is not None and not taking.landed.done():
             taking.landed.set_result(ends)
         assert flight is not None
+        if flight.records:
+            self._count(flight, len(failed))
         # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
         asyncio.get_running_loop().call_soon(self._go_on)
         flight.close()
@@ -175,6 +182,11 @@ class Writer:
                 flight.landed(number)
                 self._snapshots.written(number, records.count)
         self._answered()
+
+    def _count(self, flight: Flight, failed: int) -> None:
+        self.flushes.seconds.observe(time.monotonic() - self._took_off_at)
+        self.flushes.records.observe(sum([records.count for records in flight.records.values()]))
+        self.flushes.failed += failed
 
     def _maintained(self, maintained: Maintained, error: BaseException | None) -> None:
         """What the log has to do by itself is done; when it is next to be asked."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
 from shim.api import OFFERED, Services
 from shim.config import HostPort, SettingError
-from shim.following import Topics, TransactionFollower
+from shim.following import Lags, Topics, TransactionFollower
 from shim.groups.groups import Groups
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC
@@ -35,7 +36,11 @@ from shim.security.authorizer import Authorizer
 from shim.serve.admin_port import admin_port
 from shim.serve.errors import CannotStart
 from shim.serve.given import Given
+from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, note_chroot, open_or_stop
+from shim.serve.loop_delay import LoopDelay
+from shim.serve.measuring import Measuring, Parts
+from shim.serve.pushing import push_to
 from shim.serve.reloading import Reloading
 from shim.serve.tasks import first_of, keep_up
 from shim.serve.tls_files import follow_files, look_at_files, tls_contexts
@@ -49,7 +54,7 @@ from shim.serve.zookeeper import (
     warn_of_zookeeper,
 )
 from shim.tls import TlsContext
-from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, PortMap, TopicReader
+from shim.upstream import AuthenticationFailed, Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
 
 log = logging.getLogger("shim")
 
@@ -74,10 +79,24 @@ async def serve(
 
     Raises :class:`CannotStart`.
     """
+    health = Health()
+    async with AsyncExitStack() as admin_opened:
+        await admin_opened.enter_async_context(admin_port(given.admin, health))
+        await _serve(given, ready, reread, logs, health, admin_opened.aclose)
+
+
+async def _serve(
+    given: Given,
+    ready: Callable[[str], None],
+    reread: Callable[[], Given] | None,
+    logs: LogOutput | None,
+    health: Health,
+    close_admin: Callable[[], Awaitable[None]],
+) -> None:
+    """As :func:`serve`, while somebody looks at ``health``; until ``close_admin`` is called groups may be moved."""
     settings, bootstrap, listening, data_dir, admin, zookeeper, registrar, _ = given
     to_register = registered_listener(listening) if registrar else None
     contexts = tls_contexts(listening, settings)
-    admin_opened = admin_port(admin)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -117,6 +136,11 @@ async def serve(
     )
     migration = Migration(runtime, cluster_groups, placements, stores, lookup, guard, settings, transactions.passed_by)
     groups = Groups(runtime, offsets_log, placements, stores, cluster_groups, brokers, cluster_topics)
+    looks = KeptBrokers(cluster, settings)
+    ends, loop_delay = LogEnds(looks, settings.metrics_lag_interval_ms / 1000), LoopDelay()
+    lags = Lags(runtime, ends, settings)
+    measuring = Measuring(Parts(runtime, cluster, limits, lags, mirror, dual_commit, loop_delay))
+    health.opened(runtime, cluster, measuring)
     listeners = Listeners(
         [
             (
@@ -183,6 +207,7 @@ async def serve(
             tasks.append(loop.create_task(keep_up("the look at certificates", partial(follow_files, contexts))))
         if registering is not None:
             tasks.append(loop.create_task(keep_up("the registrar", registering.run)))
+        chores: dict[str, Callable[[], Awaitable[None]]]
         chores = {"other places for offsets": feeding.run, "the mirror": mirror.run, "the guard": guard.run}
         if ensemble is not None and dual_commit is not None:
             session = begin_session(ensemble, session_tried, session_begun, waits=registrar)
@@ -191,6 +216,10 @@ async def serve(
             note = partial(note_chroot, offsets_log, zookeeper, claimed)
             chores["the look at ZooKeeper"] = partial(look_for_groups, lookup, session_begun, note, zookeeper)
             chores |= {"the watch of offsets": dual_commit.watch.run, "the look for old consumers": dual_commit.run}
+        if admin is not None or settings.metrics_statsd_address:
+            chores["the look at the event loop"] = loop_delay.run
+        if settings.metrics_statsd_address:
+            chores["metrics by StatsD"] = push_to(settings, measuring, health.metrics)
         tasks += [loop.create_task(keep_up(what, chore)) for what, chore in chores.items()]
         starting = asyncio.gather(
             load(runtime, data_dir),
@@ -203,9 +232,10 @@ async def serve(
             if dual_commit is None:
                 warn_of_zookeeper(runtime)
             ports = f"{len(cluster.brokers)} broker port{'' if len(cluster.brokers) == 1 else 's'}"
-            async with admin_opened(migration, groups):
-                ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
-                await first_of(loop.create_future(), stop, tasks)
+            health.started(migration, groups)
+            ready(f"offset-shim ready on {listening[0].listen}, {ports}, data in {data_dir}")
+            await first_of(loop.create_future(), stop, tasks)
+        await close_admin()
         log.info("stopping: no new connections, answering requests in flight")
         drain_seconds = reloading.settings.shutdown_drain_timeout_ms / 1000
         draining = loop.create_task(listeners.drain(drain_seconds))
@@ -224,8 +254,10 @@ async def serve(
         feeding.close()
         groups.close()
         cluster_topics.close()
+        ends.close()
         brokers.close()
         copies.close()
+        looks.close()
         sessions = [each.close() for each in (registering, ensemble) if each is not None]
         try:
             # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.

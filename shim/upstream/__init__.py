@@ -4,6 +4,7 @@ from shim.upstream.acls import NO_ACLS
 from shim.upstream.cluster import Cluster
 from shim.upstream.cluster_topics import ClusterTopics, Topic
 from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
+from shim.upstream.kept_log_ends import LogEnds
 from shim.upstream.link import BrokerLink
 from shim.upstream.ports import PortMap, stable_choice
 from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
@@ -17,6 +18,7 @@ __all__ = [
     "BrokerLink",
     "Cluster",
     "ClusterTopics",
+    "LogEnds",
     "PortMap",
     "Read",
     "Topic",

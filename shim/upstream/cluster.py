@@ -56,6 +56,11 @@ class Cluster:
         self._refresh_wanted.set()
 
     @property
+    def reachable(self) -> bool:
+        """Whether the last look-up has succeeded."""
+        return self.looked_up and self._reachable
+
+    @property
     def brokers(self) -> Mapping[int, HostPort]:
         return MappingProxyType(self._brokers)
 

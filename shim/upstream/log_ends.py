@@ -37,6 +37,10 @@ Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
+class NotLed(UpstreamError):
+    """There is no such partition, or nobody leads it."""
+
+
 class Asked(Protocol):
     """The brokers of one cluster. Everything raises UpstreamError."""
 
@@ -69,7 +73,7 @@ async def log_ends(
         if at in leaders.nodes:
             by_node.setdefault(leaders.nodes[at], []).append(at)
         else:
-            found[at] = _refused(at, code)
+            found[at] = NotLed(_refusal(at, code))
     asked = (_of_node(cluster, node_id, its, timestamp) for node_id, its in by_node.items())
     for answer in await asyncio.gather(*asked):
         found.update(answer)
@@ -83,9 +87,9 @@ class _Leaders(NamedTuple):
     refused: dict[str | Partition, int]
 
 
-def _refused(at: Partition, code: int) -> UpstreamError:
+def _refusal(at: Partition, code: int) -> str:
     name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
-    return UpstreamError(f"{at[0]}-{at[1]}: {name}")
+    return f"{at[0]}-{at[1]}: {name}"
 
 
 async def _leaders(cluster: Asked, topics: Collection[str]) -> _Leaders:
@@ -148,7 +152,7 @@ async def _asked(
     version = await cluster.newest(node_id, list_offsets.API, at_least=_SINGLE_OFFSET, at_most=_NEWEST)
     answer = await cluster.ask(node_id, list_offsets.API, request, version=version)
     return {
-        (topic.name, each.partition_index): _refused((topic.name, each.partition_index), each.error_code)
+        (topic.name, each.partition_index): UpstreamError(_refusal((topic.name, each.partition_index), each.error_code))
         if each.error_code
         else each.offset
         for topic in answer.topics

@@ -13,6 +13,7 @@ from shim.api import OFFERED, ROUTES, Call, Context, Served, Services
 from shim.config import HostPort, Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Topics, TransactionFollower
+from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements
 from shim.runtime import Runtime, Ticket
 from shim.security.authorizer import Authorizer
@@ -91,6 +92,8 @@ class Client:
         self.rights = Rights(keep_seconds=10)
         self.node_id = node_id
         self.context = Context()
+        self.counts = AnswerCounts()
+        self.software: list[tuple[str, str]] = []
         self.asked: list[bytes] = []
         self.told: list[bytes] = []
         self.given_up: list[str] = []
@@ -109,6 +112,9 @@ class Client:
         self.asked.append(frame)
         answer.set_result(self._broker(frame))
         return answer
+
+    def is_software(self, name: str, version: str) -> None:
+        self.software.append((name, version))
 
     def place(self, count: int) -> Callable[[bytes], None]:
         self.places.append(count)

@@ -26,6 +26,7 @@ from protocol.own.state_log import Hands
 from shim.api import Call, Context, Services, txn_offset_commit
 from shim.config import Settings
 from shim.coordinator.state.partition_state import PartitionState
+from shim.metrics import AnswerCounts
 from shim.security.rights import Rights
 from tests.following.believed import any_topic
 from tests.following.cluster_log import UNSTABLE, Cluster, eventually, fetched, follows, ready, until
@@ -49,12 +50,16 @@ class Client:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
+        self.counts = AnswerCounts()
         self.broker: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> asyncio.Future[bytes]:
         self.asked.append(frame)
         return self.broker
+
+    def is_software(self, name: str, version: str) -> None:
+        raise AssertionError(name)
 
     def tell(self, frame: bytes) -> None:
         raise AssertionError(frame)

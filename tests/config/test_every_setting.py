@@ -14,6 +14,7 @@ from shim.config.environment import variable_of
 
 NAMES = sorted(BY_NAME)
 MARKER = "never-to-be-shown"
+ADDRESSES = ("max.connections.per.ip.overrides", "metrics.statsd.address")
 
 
 class Place(NamedTuple):
@@ -80,7 +81,7 @@ def right_value(name: str) -> Any:
     if "choices" in data:
         return next((each for each in reversed(data["choices"]) if each and each != default), default)
     if data["kind"] is str:
-        return "127.0.0.1:7" if name == "max.connections.per.ip.overrides" else MARKER
+        return "127.0.0.1:7" if name in ADDRESSES else MARKER
     if data["kind"] is float:
         return data["low"]
     return default - 1 if default == data["high"] else default + 1

@@ -18,6 +18,7 @@ from shim.admin.live.migrating import GroupStatus
 from shim.admin.live.reset_requests import deletion_wanted, history_wanted, plan_wanted, reset_wanted
 from shim.admin.live.sending import send_all
 from shim.admin.live.streaming import in_lines
+from shim.admin.live.watching import Watched
 
 ANSWER_SECONDS: Final = 60.0
 """Of what only looks."""
@@ -28,13 +29,18 @@ Statuses = Callable[[Choice], Awaitable[Sequence[GroupStatus]]]
 
 
 class GroupPaths:
-    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, and TimeoutError where a
-    look takes too long."""
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, NotReady, and TimeoutError
+    where a look takes too long."""
 
-    def __init__(self, groups: Groups, statuses: Statuses, stopping: asyncio.Event) -> None:
-        self._groups = groups
+    def __init__(self, watched: Watched, statuses: Statuses, stopping: asyncio.Event) -> None:
+        self._watched = watched
         self._statuses = statuses
         self._stopping = stopping
+
+    @property
+    def _groups(self) -> Groups:
+        """Raises NotReady."""
+        return self._watched.groups
 
     async def describe(self, request: web.Request) -> web.StreamResponse:
         names = choice_of(query_of(request)).names

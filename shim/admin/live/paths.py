@@ -17,6 +17,7 @@ from shim.admin.live.guarding import JSON
 from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.sending import send_all
 from shim.admin.live.streaming import in_lines
+from shim.admin.live.watching import Watched
 
 _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
@@ -26,12 +27,17 @@ _Names = Callable[[], Awaitable[Iterable[str]]]
 
 
 class Paths:
-    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, and TimeoutError where a look takes
-    too long."""
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
+    look takes too long."""
 
-    def __init__(self, migration: Migration, stopping: asyncio.Event) -> None:
-        self._migration = migration
+    def __init__(self, watched: Watched, stopping: asyncio.Event) -> None:
+        self._watched = watched
         self._stopping = stopping
+
+    @property
+    def _migration(self) -> Migration:
+        """Raises NotReady."""
+        return self._watched.migration
 
     # -- looking
 

@@ -15,10 +15,12 @@ from shim.admin.live.as_json import one_line
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.connections import Connections, error_response
 from shim.admin.live.group_paths import GroupPaths
-from shim.admin.live.grouping import Groups, NotCertain
+from shim.admin.live.grouping import NotCertain
 from shim.admin.live.guarding import turned_away
-from shim.admin.live.migrating import Migration, NotKnown, Refused
+from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.paths import Paths
+from shim.admin.live.vital_signs import VitalSigns
+from shim.admin.live.watching import NotReady, Watched
 from shim.config import HostPort
 from shim.upstream import reason_of
 
@@ -42,14 +44,17 @@ class CannotListen(Exception):
 
 
 @asynccontextmanager
-async def serve_admin(address: HostPort, migration: Migration, groups: Groups) -> AsyncIterator[int]:
+async def serve_admin(address: HostPort, watched: Watched) -> AsyncIterator[int]:
     """The admin interface, while the context lasts; gives its port, which is a free one for port 0.
+
+    The shim need not be ready: who asks for more than there is yet is told 503.
 
     At the end nothing more is begun, and what is under way has two seconds. Raises :class:`CannotListen`.
     """
     stopping = asyncio.Event()
-    paths = Paths(migration, stopping)
-    application = _application(paths, GroupPaths(groups, paths.statuses, stopping), address.host)
+    paths = Paths(watched, stopping)
+    of_groups = GroupPaths(watched, paths.statuses, stopping)
+    application = _application(paths, of_groups, VitalSigns(watched), address.host)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
@@ -79,7 +84,7 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def _application(paths: Paths, of_groups: GroupPaths, own_host: str) -> web.Application:
+def _application(paths: Paths, of_groups: GroupPaths, vital_signs: VitalSigns, own_host: str) -> web.Application:
     @web.middleware
     async def in_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Errors are JSON, whoever finds them."""
@@ -92,7 +97,7 @@ def _application(paths: Paths, of_groups: GroupPaths, own_host: str) -> web.Appl
             return error_response(404, one_line(error) or "there is no such group")
         except Refused as error:
             return error_response(409, one_line(error))
-        except NotCertain as error:
+        except (NotCertain, NotReady) as error:
             return error_response(503, one_line(error))
         except web.HTTPException as error:
             return error_response(error.status, one_line(error.reason))
@@ -112,6 +117,9 @@ def _application(paths: Paths, of_groups: GroupPaths, own_host: str) -> web.Appl
     application.on_response_prepare.append(with_headers)
     application.add_routes(
         [
+            web.get("/livez", vital_signs.livez),
+            web.get("/readyz", vital_signs.readyz),
+            web.get("/metrics", vital_signs.metrics),
             web.get("/v1/groups", paths.groups, allow_head=False),
             web.get("/v1/groups/describe", of_groups.describe, allow_head=False),
             web.get("/v1/groups/lag", of_groups.lag, allow_head=False),

@@ -90,6 +90,7 @@ def _become_empty(decision: Decision, group: Group) -> None:
 
 
 def _next_generation(decision: Decision, group: Group) -> None:
+    decision.state.rebalances += 1
     group.generation_id = group.next_generation_id()
     group.protocol_name = group.select_protocol()
     group.subscribed_topics = topics_of_generation(group)

@@ -49,6 +49,7 @@ class PartitionState:
         "memory",
         "new_uuid",
         "offsets",
+        "rebalances",
         "recorded",
         "settings",
         "unused_elsewhere",
@@ -81,6 +82,8 @@ class PartitionState:
         self.deadlines: Deadlines[Deadline | CommitDeadline] = Deadlines()
         self.memory = MemoryShare(GroupMemory(settings.group_memory_max_bytes))
         self.commits = ParkedCommits(self.memory)
+        self.rebalances = 0
+        """New generations since this object was made, for whoever counts."""
 
     def hands_of(self, group_id: str) -> Hands | None:
         """None where nobody has asked yet whose the group is."""

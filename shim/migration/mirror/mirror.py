@@ -104,6 +104,13 @@ class Mirror:
         """Groups whose turn has come, and which the cluster does not have as they are."""
         return self._outbox.lagging
 
+    @property
+    def longest_lag_seconds(self) -> float:
+        """Of all groups, whether their turn has come or not; 0 where nothing waits."""
+        oldest = min(self._touched.values(), default=None)
+        waiting = 0.0 if oldest is None else time.monotonic() - oldest
+        return max(waiting, self._outbox.longest_lag_seconds)
+
     def waits(self, group: str) -> bool:
         """Whether a turn is under way, or is to be repeated."""
         return self._outbox.lag_seconds(group) is not None

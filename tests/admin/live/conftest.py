@@ -8,8 +8,8 @@ import pytest
 
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
-from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
+from tests.admin.live.watching import Watching
 
 
 @pytest.fixture
@@ -19,5 +19,5 @@ def moved() -> Moved:
 
 @pytest.fixture
 async def port(moved: Moved) -> AsyncIterator[int]:
-    async with serve_admin(HostPort("127.0.0.1", 0), moved, Grouped(moved)) as port:
+    async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved)) as port:
         yield port

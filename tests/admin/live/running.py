@@ -19,6 +19,7 @@ from shim.config import HostPort
 from shim.main import cli
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
+from tests.admin.live.watching import Watching
 from tests.admin.running import Result
 
 TIME_LIMIT_SECONDS: Final = 30
@@ -33,7 +34,7 @@ def admin_of(moved: Moved, grouped: Grouped | None = None) -> Iterator[str]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serve_admin(HostPort("127.0.0.1", 0), moved, groups) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved, groups)) as port:
             found.set_result(port)
             await stop.wait()
 

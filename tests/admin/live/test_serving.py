@@ -18,9 +18,9 @@ from shim.admin.live import connections, group_paths, paths, sending, streaming
 from shim.admin.live.migrating import Difference, Refused, Source, Storage
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
-from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
+from tests.admin.live.watching import Watching
 
 TIME_LIMIT_SECONDS = 20
 
@@ -391,7 +391,7 @@ async def test_a_shim_that_stops(moved: Moved) -> None:
     moved.add(*names)
     moved.held = {name: asyncio.Event() for name in names}
     async with asyncio.timeout(TIME_LIMIT_SECONDS), aiohttp.ClientSession() as client:
-        async with serve_admin(HostPort("127.0.0.1", 0), moved, Grouped(moved)) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved)) as port:
             url = f"http://127.0.0.1:{port}/v1/migrate/start"
             asking = asyncio.create_task(client.post(url, json={"groups": names}))
             await moved.until(lambda: bool(moved.begun))
@@ -611,14 +611,14 @@ async def test_connections_are_few(port: int) -> None:
 
 async def test_a_port_that_is_taken(port: int) -> None:
     with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
-        async with serve_admin(HostPort("127.0.0.1", port), Moved(), Grouped(Moved())):
+        async with serve_admin(HostPort("127.0.0.1", port), Watching(Moved())):
             raise AssertionError("two at one port")
 
 
 async def test_a_warning_where_others_may_reach_it(caplog: pytest.LogCaptureFixture) -> None:
-    async with serve_admin(HostPort("localhost", 0), Moved(), Grouped(Moved())):
+    async with serve_admin(HostPort("localhost", 0), Watching(Moved())):
         pass
     assert not [each for each in caplog.records if each.levelname == "WARNING"]
-    async with serve_admin(HostPort("0.0.0.0", 0), Moved(), Grouped(Moved())):
+    async with serve_admin(HostPort("0.0.0.0", 0), Watching(Moved())):
         pass
     assert "nobody is asked who they are" in caplog.text

@@ -1,0 +1,98 @@
+"""What is counted where requests, flushes and rounds of cleaning go through anyhow."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Final
+
+from shim.metrics.histogram import LATENCY_SECONDS, RECORDS, Histogram
+
+MOST_SOFTWARE: Final = 200
+"""Names and versions of clients that are told apart: clients choose them freely."""
+
+OTHER: Final = "other"
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]{0,62}[a-zA-Z0-9])?\Z")
+"""What a broker takes for one (KIP-511), if it is not longer than anybody's."""
+
+
+class AnswerCounts:
+    """What the shim's own answers say. ``errors``: responses with that error in them, by ``api_key << 16 | code``;
+    ``offsets_committed``: those of answered OffsetCommit requests, durable by then."""
+
+    __slots__ = ("errors", "offsets_committed")
+
+    def __init__(self) -> None:
+        self.errors: defaultdict[int, int] = defaultdict(int)
+        self.offsets_committed = 0
+
+
+class SoftwareSeen:
+    """Connections by what their clients have said that they are (ApiVersions v3 and newer)."""
+
+    __slots__ = ("connections",)
+
+    def __init__(self) -> None:
+        self.connections: dict[tuple[str, str], int] = {}
+
+    def add(self, name: str, version: str) -> None:
+        said = (name if _SOFTWARE.match(name) else OTHER, version if _SOFTWARE.match(version) else OTHER)
+        if said not in self.connections and len(self.connections) >= MOST_SOFTWARE:
+            said = (OTHER, OTHER)
+        self.connections[said] = self.connections.get(said, 0) + 1
+
+
+class Traffic:
+    """Of all client connections. Requests are counted by ``api_key << 16 | api_version``, apart for ``named`` clients,
+    which have said what software they are, and for those that have not (yet): ``unnamed``.
+
+    ``latencies``: of requests that the shim answers itself, in seconds, by API key: from the request's last byte to its
+    answer, in the order of answers or before.
+    """
+
+    __slots__ = (
+        "answers", "from_brokers", "from_clients", "latencies", "malformed", "named", "software", "to_brokers",
+        "to_clients", "unnamed",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.named: defaultdict[int, int] = defaultdict(int)
+        self.unnamed: defaultdict[int, int] = defaultdict(int)
+        self.latencies: dict[int, Histogram] = {}
+        self.answers = AnswerCounts()
+        self.software = SoftwareSeen()
+        self.malformed = 0
+        """Connections that were closed for what came on them: no request, or of no API that is served."""
+        self.from_clients = self.to_clients = 0  # bytes
+        self.from_brokers = self.to_brokers = 0
+
+    def latency(self, api_key: int) -> Histogram:
+        found = self.latencies.get(api_key)
+        if found is None:
+            found = self.latencies[api_key] = Histogram(LATENCY_SECONDS)
+        return found
+
+
+class FlushCounts:
+    """Of the log's writes, each of which makes durable what all partitions had to write. ``failed``: partitions of
+    which one has failed."""
+
+    __slots__ = ("failed", "records", "seconds")
+
+    def __init__(self) -> None:
+        self.records = Histogram(RECORDS)
+        self.seconds = Histogram(LATENCY_SECONDS)
+        self.failed = 0
+
+
+class CleaningCounts:
+    """Added to by the cleaner's thread alone."""
+
+    __slots__ = ("bytes_read", "bytes_written", "records_read", "records_written", "rounds", "seconds")
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.seconds = 0.0
+        self.records_read = self.records_written = 0
+        self.bytes_read = self.bytes_written = 0

@@ -1,0 +1,77 @@
+"""How far the shim has come, and what it lacks, for whoever asks at the admin port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from protocol.errors import ErrorCode
+from shim.admin.live.watching import NotReady
+from shim.groups.groups import Groups
+from shim.metrics import Series
+from shim.migration.migration import Migration
+from shim.runtime import Runtime
+from shim.serve.measuring import Measuring
+from shim.upstream import Cluster
+
+_NOT_OPEN: Final = "the log is not open yet"
+_NOT_OVER: Final = "the start is not over yet"
+
+
+class Health:
+    """Told by whoever starts the shim. For the event loop."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Runtime, Cluster] | None = None
+        self._measuring: Measuring | None = None
+        self._started: tuple[Migration, Groups] | None = None
+
+    def opened(self, runtime: Runtime, cluster: Cluster, measuring: Measuring) -> None:
+        """The log is open; nothing need be loaded."""
+        self._parts = runtime, cluster
+        self._measuring = measuring
+
+    def started(self, migration: Migration, groups: Groups) -> None:
+        """All is there."""
+        self._started = migration, groups
+
+    @property
+    def migration(self) -> Migration:
+        return self._all()[0]
+
+    @property
+    def groups(self) -> Groups:
+        return self._all()[1]
+
+    def _all(self) -> tuple[Migration, Groups]:
+        if self._started is None:
+            raise NotReady(f"the shim starts: {'; '.join(self.missing())}")
+        return self._started
+
+    async def metrics(self) -> Sequence[Series]:
+        if self._measuring is None:
+            raise NotReady(f"the shim starts: {_NOT_OPEN}")
+        return await self._measuring.look(ready=not self.missing())
+
+    def missing(self) -> list[str]:
+        if self._parts is None:
+            return [_NOT_OPEN]
+        runtime, cluster = self._parts
+        lines = [
+            f"{count} of {runtime.num_partitions} partitions are {_WORDS[state]}"
+            for state, count in runtime.unavailable.items()
+        ]
+        if runtime.disk_hangs:
+            lines.append("the disk of the log does not answer")
+        if not cluster.reachable:
+            lines.append("no broker of the cluster can be reached" + ("" if cluster.looked_up else " yet"))
+        if self._started is None:
+            lines.append(_NOT_OVER)
+        return lines
+
+
+_WORDS: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "not loaded",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "damaged and not served",
+    ErrorCode.NOT_COORDINATOR: "given up",
+}
