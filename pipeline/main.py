@@ -37,7 +37,7 @@ def cli() -> None:
     """Spark jobs around the offset shim.
 
     They need the extra `pipeline` (PySpark) and Java 17 or newer. Exit status of each command: 0 done, 1 not done or
-    something is wrong, with one line that says what; 2 bad usage.
+    something is wrong, with one line that says what; 2 bad usage (of audit also: it could not be found out).
     """
 
 

@@ -72,8 +72,13 @@ class Audit(NamedTuple):
             by_now = self._distributed(find_again()).join(differing, "group", "left_semi")
             again = self._joined(_spread(by_now, groups_again))
             was = first.join(differing, "group", "left_semi")
-            before = was.select(*_KEY, *(F.col(place).alias(f"before_{place}") for place in PLACES))
-            second = _kept(self._judged(again.join(before, [*_KEY], "left"), looks=2))  # to be sorted it is read twice
+            before = was.select(*_KEY, *(F.col(place).alias(f"before_{place}") for place in PLACES), "unreadable")
+            before = before.withColumnRenamed("unreadable", "before_unreadable")
+            of_group = was.where(F.col("topic") == "").groupBy("group").agg(F.max("unreadable").alias("group_unread"))
+            both = again.join(before, [*_KEY], "left").join(F.broadcast(of_group), "group", "left")
+            unread = F.coalesce(F.col("before_unreadable"), F.col("group_unread"))
+            both = both.withColumn("before_unreadable", unread).drop("group_unread")
+            second = _kept(self._judged(both, looks=2))  # to be sorted it is read twice
             of_first = first.join(differing, "group", "left_anti")
             whole = _kept(_shown(of_first).unionByName(_shown(second)).orderBy(*_KEY))
             whole.count()  # now, and not after what it was made of is let go

@@ -137,12 +137,13 @@ def log_ends(upstream: Sequence[Address]) -> Task:
 
 def judged(rules: Rules, looks: int) -> Task:
     """Adds the verdicts and the lag to batches that have ``zookeeper``, ``log`` and ``upstream``, ``step``,
-    ``log_end``, ``unreadable`` (places, comma between them), and at the second look ``before_zookeeper`` and so on."""
+    ``log_end``, ``unreadable`` (places, comma between them), and at the second look ``before_zookeeper`` and so on, and
+    ``before_unreadable``."""
 
     def added(batches: Batches) -> Batches:
         for batch in batches:
             now = _offsets(batch, "")
-            before: Sequence[Offsets | None] = _offsets(batch, "before_") if looks > 1 else [None] * batch.num_rows
+            before = _before(batch, now) if looks > 1 else [None] * batch.num_rows
             steps, ends, unreadable = (batch.column(each).to_pylist() for each in ("step", "log_end", "unreadable"))
             verdicts = [
                 judge(rules, step, offsets, then, bad.split(",") if bad else ())
@@ -154,6 +155,15 @@ def judged(rules: Rules, looks: int) -> Task:
             yield pa.RecordBatch.from_arrays([*batch.columns, lags, *columns], names)
 
     return added
+
+
+def _before(batch: pa.RecordBatch, now: Sequence[Offsets]) -> Sequence[Offsets | None]:
+    """What the first look has found. Of a place that it could not read nobody knows that it has moved."""
+    unreadable = batch.column("before_unreadable").to_pylist()
+    return [
+        then._replace(**{place: its.of(place) for place in bad.split(",") if place}) if bad else then
+        for then, its, bad in zip(_offsets(batch, "before_"), now, unreadable, strict=True)
+    ]
 
 
 def _offsets(batch: pa.RecordBatch, prefix: str) -> list[Offsets]:

@@ -18,6 +18,17 @@ class DamagedSegment(UnreadableLog):
         self.reason = reason
 
 
+_MEANWHILE: Final = "it was compacted or dropped meanwhile: read again, or read a backup (offset-shim log backup)"
+
+
+def gone(path: str) -> UnreadableLog:
+    return UnreadableLog(f"{path} is gone: {_MEANWHILE}")
+
+
+def replaced(path: str) -> UnreadableLog:
+    return UnreadableLog(f"{path} is another file by now: {_MEANWHILE}")
+
+
 _TOLD: Final = re.compile(rf"{re.escape(__name__)}\.(?:UnreadableLog|DamagedSegment): (.+)")
 
 

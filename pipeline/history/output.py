@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,4 +103,3 @@ _WRITERS: Final[Mapping[str, Callable[[pa.Table, Path], None]]] = {
     ".csv": _write_csv,
     ".json": _write_json,
 }
-FILE_KINDS: Final[Sequence[str]] = tuple(_WRITERS)

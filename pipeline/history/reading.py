@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.history.errors import DamagedSegment, UnreadableLog
+from pipeline.history.errors import DamagedSegment, gone, replaced
 from pipeline.history.framing import Framed, NotAtOnce, framed, framed_messages, part_of
 from pipeline.history.history_rows import history_rows
 from pipeline.history.offset_rows import Rows, offset_rows
@@ -48,9 +48,10 @@ class Ended(NamedTuple):
 
 
 def read_segment(segment: Segment, question: Question) -> Iterator[pa.RecordBatch]:
-    """Raises DamagedSegment, unless damage is to be skipped; UnreadableLog for a file that is gone; OSError."""
+    """Raises DamagedSegment, unless damage is to be skipped; UnreadableLog for a file that is gone, or another one by
+    now; OSError."""
     schema = arrow_schema(question.what, question.names)
-    with _opened(segment.path) as fd:
+    with _opened(segment) as fd:
         if question.what == SEGMENTS:
             yield _described(segment, fd, schema)
             return
@@ -63,13 +64,16 @@ def read_segment(segment: Segment, question: Question) -> Iterator[pa.RecordBatc
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[int]:
+def _opened(segment: Segment) -> Iterator[int]:
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = os.open(segment.path, os.O_RDONLY)
     except FileNotFoundError:
-        why = "it was compacted or dropped meanwhile: read again, or read a backup (offset-shim log backup)"
-        raise UnreadableLog(f"{path} is gone: {why}") from None
+        raise gone(segment.path) from None
     try:
+        # What compaction took out stands in segments that were not there yet when these were looked for.
+        size = os.fstat(fd).st_size
+        if size < segment.size or (size > segment.size and segment.next_base is not None):
+            raise replaced(segment.path)
         yield fd
     finally:
         os.close(fd)

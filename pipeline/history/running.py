@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.console import SOMETHING_WRONG, count_shown
@@ -111,15 +112,19 @@ def run_state(given: Given, at_ms: int | None, to_folder: Path | None, folder_pa
         check_target(given["target"])
     if to_folder is not None and to_folder.exists():
         raise NotDone(f"{to_folder} exists already")
-    at = now_ms() if at_ms is None else at_ms
+    now = now_ms()
+    at = now if at_ms is None else at_ms
     with asked(given) as source:
-        state = state_of(collected(source, state_at(source, at)))
+        state = state_of(collected(source, state_at(source, at)), by_log_alone=at >= now)
         damaged = tell_of_segments(source)
     if state.later_only:
         why = "new since then, or what they had is forgotten"
         begins = state.history_begins
         told = "" if begins is None else f"; the history begins at {time_shown(begins)}"
         click.echo(f"{count_shown(state.later_only, 'offset')} known from later commits only: {why}{told}", err=True)
+    if gone := pc.sum(state.offsets["gone_since"]).as_py():
+        why = "in the history alone: deleted since then, or before"
+        click.echo(f"{count_shown(gone, 'offset')} {why} (GONE SINCE)", err=True)
     if to_folder is not None:
         count = write_folder(to_folder, rows_of(state.offsets), folder_partitions, at)
         click.echo(f"{count_shown(count, 'offset')} in {to_folder}", err=True)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pipeline.history.errors import DamagedSegment
+from pipeline.history.errors import DamagedSegment, gone
 from pipeline.history.offset_rows import Rows
 from pipeline.history.scanning import Bad, Batches, scan
 from protocol.own.position import Producer, position_of
@@ -56,8 +56,10 @@ class Transactions:
                 self._pending.setdefault(producer, []).append(_chosen(rows, its))
 
     def ended_later(self, paths: Sequence[str]) -> Iterator[Rows]:
-        """What comes into force by markers in later segments. What of them is damaged, or gone, is not this one's to
-        tell."""
+        """What comes into force by markers in later segments. What of them is damaged is not this one's to tell.
+
+        Raises UnreadableLog for one that is gone: whoever reads it may have been there before.
+        """
         for path in paths:
             if not self._pending:
                 return
@@ -65,7 +67,7 @@ class Transactions:
             try:
                 fd = os.open(path, os.O_RDONLY)
             except FileNotFoundError:
-                return
+                raise gone(path) from None
             try:
                 for found in scan(fd, os.fstat(fd).st_size):
                     if isinstance(found, Bad):

@@ -54,9 +54,11 @@ class DeltaSink:
     def next_number(self, last: BatchRecord | None) -> int:
         if last is not None:
             return last.number + 1
-        # There may have been some whose record was cleaned up. Each made a version, so none has a number beyond that.
         versions = self._versions()
-        return versions[-1] + 2 if versions else 1
+        if not versions or versions[0] == 0:
+            return 1  # nothing was cleaned up. It is the same for two loads that begin at once: one of them is refused
+        # There may have been some whose record was cleaned up. Each made a version, so none has a number beyond that.
+        return versions[-1] + 2
 
     def add(self, record: BatchRecord, frame: DataFrame, partition_columns: Sequence[str]) -> None:
         writer = frame.write.format("delta").mode("append").partitionBy(*partition_columns)
@@ -90,7 +92,7 @@ class DeltaSink:
 
 
 def _user_metadata(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in text.split("\n"):  # what else Python takes for the end of a line may stand in other writers' text
         if '"commitInfo"' not in line:
             continue
         action = json.loads(line)

@@ -110,18 +110,22 @@ def load(
     loaded = Loaded(caught_up=standing.reconciled.behind, ends=dict(standing.starts))
     if loaded.caught_up:
         tell(f"the group was behind the table: {len(loaded.caught_up)} of its offsets are set to what was loaded")
-    begun = {at: start for at, start in standing.starts.items() if at not in standing.reconciled.starts}
-    if loading.begin == "latest":
-        # Where a load begins has to be known to the next one, though there is nothing to read yet.
-        cluster.commit(begun | loaded.caught_up)
-    else:
-        cluster.commit(loaded.caught_up)
     known = _known(standing)
+    begun: Offsets = {}
+    if loading.begin == "latest":
+        # Where a load begins has to be known to the next one, though there is nothing to read yet. Until there is a
+        # batch that says it the group alone does, and each load commits it anew, so that it does not expire.
+        in_table = {} if known is None else known.ends
+        begun = {at: start for at, start in standing.starts.items() if at not in in_table}
+    cluster.commit({**begun, **loaded.caught_up})
+    # What was accepted has to be in the table, though there is nothing to read: the next load would refuse it again.
+    accepted = bool(standing.reconciled.moved or standing.anew)
     while not stopped():
         plan = next_plan(cluster, loading, loaded.ends, standing.ends)
-        if not plan:
+        if not plan and not accepted:
             break
-        known = _after(known, plan, sink.next_number(known), standing, cluster.group)
+        accepted = False
+        known = _after(known, plan, sink.next_number(known), standing, begun, cluster.group)
         _add(spark, cluster, sink, loading.reading, plan, known)
         loaded.batches.append(plan)
         loaded.gaps += plan.gaps
@@ -170,15 +174,18 @@ def _known(standing: Standing) -> BatchRecord | None:
     )
 
 
-def _after(before: BatchRecord | None, plan: Plan, number: int, standing: Standing, group: str) -> BatchRecord:
+def _after(
+    before: BatchRecord | None, plan: Plan, number: int, standing: Standing, begun: Offsets, group: str
+) -> BatchRecord:
+    starts, ends = ({}, {}) if before is None else (before.starts, before.ends)
     return BatchRecord(
         group=group,
         number=number,
         batch_id=str(uuid.uuid4()),
         cluster_id=standing.topics.cluster_id,
         topic_ids=({} if before is None else dict(before.topic_ids)) | dict(standing.topics.topic_ids),
-        starts=({} if before is None else dict(before.starts)) | plan.starts,
-        ends=({} if before is None else dict(before.ends)) | plan.ends,
+        starts={**begun, **starts, **plan.starts},
+        ends={**begun, **ends, **plan.ends},
         gaps=plan.gaps,
     )
 

@@ -33,6 +33,8 @@ _RECORD: Final = "_offsets.json"
 _SCHEMA: Final = "_schema.json"
 _PREFIX: Final = "batch="
 _LONGEST_NAME: Final = 100  # of a group; the rest is a digest
+_ID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""Of a batch. Nothing shorter: of group ``a`` the rest of the name must not fit group ``a-5``."""
 
 
 class ParquetSink:
@@ -74,7 +76,7 @@ class ParquetSink:
     def _clean(self, number: int) -> None:
         """What loads that died have left: no batch up to this one can be made any more."""
         for name in self._files.names(_LOADING):
-            matched = re.fullmatch(rf"{re.escape(_named(self._group))}-(\d+)-[0-9a-f-]+", name)
+            matched = re.fullmatch(rf"{re.escape(_named(self._group))}-(\d+)-{_ID}", name)
             if matched and int(matched[1]) <= number:
                 self._files.delete(f"{_LOADING}/{name}")
 

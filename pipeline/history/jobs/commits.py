@@ -98,9 +98,11 @@ class Source:
         return self.read(HISTORY, (*KEY, *value, *WHO, *ORDER))
 
     def in_force(self) -> DataFrame:
-        """The keys that have an offset now."""
-        newest = self.log.groupBy(*KEY).agg(F.max_by("is_tombstone", "log_offset").alias("gone"))
-        return newest.filter(~F.col("gone")).select(*KEY)
+        """The keys that have an offset now: which, and the time that the log has of it."""
+        value = F.struct("is_tombstone", "offset", "effective_timestamp")
+        newest = self.log.groupBy(*KEY).agg(F.max_by(value, "log_offset").alias("its"))
+        time = F.col("its.effective_timestamp").alias("time")
+        return newest.filter(~F.col("its.is_tombstone")).select(*KEY, "its.offset", time)
 
     def segments(self, *, newest_alone: bool) -> DataFrame:
         """What the segments are like, of all that the jobs read; or the newest of each partition alone, which is where

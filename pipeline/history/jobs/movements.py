@@ -72,6 +72,9 @@ def stuck(commits: DataFrame, in_force: DataFrame, at_ms: int, for_ms: int) -> D
 
     ``since``: when it was first committed where it is; ``commits_since``: how often it was committed there again;
     ``last_commit``: when the last time, and by whom. Null-free but for who it was.
+
+    Of an offset that the history knows nothing of (it is older than that, or was imported, or taken over from another
+    place) the log says since when it is in force, and nobody who it was.
     """
     before = F.lag("offset").over(_in_order())
     moved = before.isNull() | (before != F.col("offset"))
@@ -84,13 +87,23 @@ def stuck(commits: DataFrame, in_force: DataFrame, at_ms: int, for_ms: int) -> D
         .agg(F.min("time").alias("since"), F.max("time").alias("last_commit"), F.count(F.lit(1)).alias("n"), *last)
     )
     newest = Window.partitionBy(*KEY).orderBy(F.desc("run"))
-    return (
+    known = (
         runs.withColumn("nth", F.row_number().over(newest))
-        .filter((F.col("nth") == 1) & (F.col("since") <= at_ms - for_ms))
-        .withColumn("commits_since", F.col("n") - 1)
-        .join(in_force, list(KEY), "left_semi")
+        .filter(F.col("nth") == 1)
+        .select(*KEY, "offset", "since", "last_commit", (F.col("n") - 1).alias("commits_since"), *WHO)
+    )
+    log = in_force.select(*KEY, F.struct("offset", "time").alias("log"))
+    elsewhere = (known["offset"] != F.col("log.offset")) & (known["last_commit"] < F.col("log.time"))
+    by_log = (F.col("log.time") <= at_ms) & (known["offset"].isNull() | elsewhere)
+    of_log = {
+        "offset": F.col("log.offset"), "since": F.col("log.time"), "last_commit": F.col("log.time"),
+        "commits_since": F.lit(0), **{name: F.lit(None) for name in WHO},
+    }  # fmt: skip
+    return (
+        log.join(known, list(KEY), "left")
+        .select(*KEY, *(F.when(by_log, its).otherwise(known[name]).alias(name) for name, its in of_log.items()))
+        .filter(F.col("since") <= at_ms - for_ms)
         .orderBy("since", *KEY)
-        .select(*KEY, "offset", "since", "last_commit", "commits_since", *WHO)
     )
 
 

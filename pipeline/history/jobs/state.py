@@ -71,8 +71,11 @@ def state_at(source: Source, at_ms: int) -> DataFrame:
     ).orderBy(*KEY)  # fmt: skip
 
 
-def state_of(keys: pa.Table) -> State:
-    """What :func:`state_at` says, collected."""
+def state_of(keys: pa.Table, *, by_log_alone: bool = False) -> State:
+    """What :func:`state_at` says, collected. ``by_log_alone``: the moment is now, and of what the log has nothing of
+    nothing is served."""
+    if by_log_alone:
+        keys = keys.filter(pc.invert(keys["gone_since"]))
     offsets = keys.filter(keys["in_force"]).drop_columns(["known", "in_force", "history_begins"])
     later_only = pc.sum(pc.invert(keys["known"])).as_py() or 0
     return State(offsets, later_only, pc.min(keys["history_begins"]).as_py())

@@ -140,3 +140,22 @@ def test_a_cleaned_segment_is_read_instead_of_those_that_it_stands_for(tmp_path:
     assert offsets(tmp_path) == [1, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5]
     swap.rename(cleaned.with_name(f"{cleaned.name}.cleaned"))
     assert len(offsets(tmp_path)) == 18
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_segment_that_was_compacted_after_it_was_looked_for_is_told(tmp_path: Path, closed: bool) -> None:
+    """What it lacks stands in a segment that nobody has looked for, so that it would be missing."""
+    path = segment(tmp_path, 0, *BATCHES[:2])
+    if closed:
+        segment(tmp_path, 6, *BATCHES[2:])
+    first, *_ = segments_in([str(tmp_path)], OFFSETS_TOPIC, Wanted())
+    path.write_bytes(BATCHES[1])
+    with pytest.raises(UnreadableLog, match=f"{path} is another file by now: it was compacted"):
+        list(read_segment(first, Question(OFFSETS, ("offset",))))
+
+
+def test_a_newest_segment_may_have_grown(tmp_path: Path) -> None:
+    segment(tmp_path, 0, *BATCHES[:2])
+    (only,) = segments_in([str(tmp_path)], OFFSETS_TOPIC, Wanted())
+    segment(tmp_path, 0, *BATCHES[:3])
+    assert sum(each.num_rows for each in read_segment(only, Question(OFFSETS, ("offset",)))) == 9

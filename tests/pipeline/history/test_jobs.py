@@ -144,6 +144,33 @@ def test_stuck(source: Source) -> None:
     assert rows(movements.stuck(source.commits(), source.in_force(), at(20), 30 * MINUTE), "group") == []
 
 
+def test_stuck_where_the_history_does_not_know_who(spark: SparkSession, tmp_path: Path) -> None:
+    """One offset is older than the history, or was imported; another was moved by an import since."""
+    write_logs(tmp_path, [Step(0, "g", 0, 5), Step(1, "g", 1, 6)])
+    folder = tmp_path / f"{OFFSETS_TOPIC}-{partition_for('g', PARTITIONS)}"
+    with (folder / f"{0:020d}.log").open("ab") as log:
+        log.write(batch(2, commit("g", "orders", 0, 9), commit("g", "orders", 2, 7), time=at(2)))
+    source = Source(spark, (str(tmp_path),), of_broker=False)
+    names = ("partition", "offset", "since", "last_commit", "commits_since", "client_id")
+    found = movements.stuck(source.commits(), source.in_force(), at(60), 30 * MINUTE)
+    assert rows(found, *names) == [
+        (1, 6, at(1), at(1), 0, "app"),
+        (0, 9, at(2), at(2), 0, None),
+        (2, 7, at(2), at(2), 0, None),
+    ]
+    assert rows(movements.stuck(source.commits(), source.in_force(), at(1), MINUTE), *names) == [
+        (0, 5, at(0), at(0), 0, "app"),
+    ]
+
+
+def test_a_deletion_that_is_forgotten_since_the_offset_was_committed_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """What is not known, and cannot be: in between there was none, and the state says that there was."""
+    steps = [Step(0, "g", 0, 5), Step(1, "g", 0, None), Step(3, "g", 0, 1)]
+    write_logs(tmp_path, steps, steps[:2])
+    known = state(Source(spark, (str(tmp_path),), of_broker=False), at(2))
+    assert rows(known.offsets, "offset", "found_in", "gone_since") == [(5, "history", False)]
+
+
 def test_progress(source: Source) -> None:
     commits = source.commits().filter("group = 'billing' and partition = 0 or group = 'late'")
     begin = at(0) // MINUTE * MINUTE
@@ -184,6 +211,9 @@ def test_what_the_log_has_nothing_of_is_said(spark: SparkSession, tmp_path: Path
     write_logs(tmp_path, STEPS, gone)
     known = state(Source(spark, (str(tmp_path),), of_broker=False), at(100))
     assert [row[0] for row in rows(known.offsets, "group", "gone_since") if row[1]] == ["leaving"]
+    now = state_of(state_at(Source(spark, (str(tmp_path),), of_broker=False), at(100)).toArrow(), by_log_alone=True)
+    assert now.offsets.num_rows == known.offsets.num_rows - 1
+    assert not any(row[0] for row in rows(now.offsets, "gone_since"))
 
 
 def test_a_brokers_directory_and_one_without_a_history(spark: SparkSession, tmp_path: Path) -> None:

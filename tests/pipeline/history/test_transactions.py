@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from pipeline.history.errors import UnreadableLog
+from pipeline.history.reading import Question, read_segment
+from pipeline.history.schemas import OFFSETS
+from pipeline.history.segments import OFFSETS_TOPIC, Wanted, segments_in
 from protocol.own.position import Position, position_header
 from protocol.records.batch_layout import TRANSACTIONAL
 from protocol.records.batches import (
@@ -51,6 +57,17 @@ def test_the_marker_is_in_a_later_segment(tmp_path: Path) -> None:
     segment(tmp_path, 3, batch(3, commit("other", "t", 0, 1)), marker(4, 8, committed=False))
     segment(tmp_path, 5, marker(5, 7, committed=True), pending(6, 7, 101), marker(7, 7, committed=False))
     assert found(tmp_path) == [(1, 3, 0), (100, 0, 5)]
+
+
+def test_a_later_segment_that_is_gone_is_told(tmp_path: Path) -> None:
+    """It may have been read before it went: without it what it puts in force would be missing, and nobody know."""
+    segment(tmp_path, 0, pending(0, 7, 100))
+    later = segment(tmp_path, 1, marker(1, 7, committed=True))
+    segment(tmp_path, 2, batch(2, commit("other", "t", 0, 1)))
+    first, *_ = segments_in([str(tmp_path)], OFFSETS_TOPIC, Wanted())
+    later.unlink()
+    with pytest.raises(UnreadableLog, match=f"{later} is gone: it was compacted"):
+        list(read_segment(first, Question(OFFSETS, ("offset",))))
 
 
 def test_the_shims_own_say_of_which_partition_they_are(tmp_path: Path) -> None:

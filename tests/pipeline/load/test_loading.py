@@ -235,6 +235,42 @@ def test_a_plan_changes_nothing(
     assert of_topic(cluster.committed(), topic) == {}
 
 
+def test_what_was_accepted_is_not_asked_for_again(
+    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+) -> None:
+    """Though there was nothing to read, so that there is nothing of it in the table."""
+    topic = make_topic(1)
+    fill(broker.bootstrap_servers, topic, 1, 20)
+    cluster = ClusterOfGroup(shim.bootstrap, group, {})
+    sink = DeltaSink(spark, table, group)
+    loading = Loading([topic], Reading(shim.bootstrap))
+    loaded(spark, shim, group, sink, loading)
+    fill(broker.bootstrap_servers, topic, 1, 5)
+    cluster.commit({TopicPartition(topic, 0): 25})
+    assert loaded(spark, shim, group, sink, replace(loading, accept=True)).offsets == 0
+    assert loaded(spark, shim, group, sink, loading).batches == []
+    assert spark.read.format("delta").load(table).count() == 20
+
+
+def test_where_a_load_from_the_end_began_outlives_the_groups_offsets(
+    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+) -> None:
+    """They expire where nobody commits; of one of the partitions there was nothing to load."""
+    topic = make_topic(2)
+    fill(broker.bootstrap_servers, topic, 2, 20)
+    cluster = ClusterOfGroup(shim.bootstrap, group, {})
+    sink = DeltaSink(spark, table, group)
+    loading = Loading([topic], Reading(shim.bootstrap), begin="latest")
+    assert loaded(spark, shim, group, sink, loading).batches == []
+    assert of_topic(cluster.committed(), topic) == {0: 10, 1: 10}
+    fill_values(broker.bootstrap_servers, topic, [b"new"])
+    assert loaded(spark, shim, group, sink, loading).offsets == 1
+    last = sink.last()
+    assert last is not None
+    assert of_topic(last.starts, topic) == {0: 10, 1: 10}
+    assert sorted(of_topic(last.ends, topic).values()) == [10, 11]
+
+
 class Overtaken(BreaksOff):
     """Another load adds the same batch, just before."""
 
