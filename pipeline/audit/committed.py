@@ -4,12 +4,13 @@ passes the others' requests on. Reading decides nothing about a group: the shim 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 from pipeline.audit.brokers import Brokers
 from pipeline.audit.patience import BrokerRefused, NotYet, patiently, raise_for
+from pipeline.audit.portions import portions
 from pipeline.audit.words import NO_PARTITION, CannotRead, LogEnds, Reading
 from protocol.messages import find_coordinator, list_groups, list_offsets, offset_fetch
 
@@ -22,8 +23,6 @@ _ENDS: Final = (1, 8)
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 5_000
 _LATEST, _EARLIEST = -1, -2
-
-Item = TypeVar("Item")
 
 
 class Wanted(NamedTuple):
@@ -63,7 +62,7 @@ def read_committed(place: str, brokers: Brokers, wanted: Sequence[Wanted]) -> It
     """
     for node, its in groupby(sorted(wanted, key=lambda each: each.node), key=lambda each: each.node):
         many = brokers.newest(node, offset_fetch.API, _FETCH) >= _FETCH_MANY
-        for some in _slices((each.group for each in its), _GROUPS_A_REQUEST if many else 1):
+        for some in portions((each.group for each in its), _GROUPS_A_REQUEST if many else 1):
             yield from _read_some(place, brokers, node, some, many=many)
 
 
@@ -130,7 +129,7 @@ def read_log_ends(brokers: Brokers, topics: Sequence[str]) -> Iterator[LogEnds]:
             if each.leader_id >= 0 and topic.name is not None:
                 by_leader.setdefault(each.leader_id, []).append((topic.name, each.partition_index))
     for leader, partitions in by_leader.items():
-        for some in _slices(sorted(partitions), _PARTITIONS_A_REQUEST):
+        for some in portions(sorted(partitions), _PARTITIONS_A_REQUEST):
             starts, ends = (_listed_offsets(brokers, leader, some, which) for which in (_EARLIEST, _LATEST))
             for at in some:
                 yield LogEnds(*at, starts.get(at), ends.get(at))
@@ -153,9 +152,3 @@ def _listed_offsets(
         for each in topic.partitions
         if each.error_code == 0 and each.offset >= 0
     }
-
-
-def _slices(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from pipeline.audit.asked import Addresses
 from pipeline.audit.brokers import Address, Brokers
 from pipeline.audit.committed import Wanted, read_committed, read_log_ends
 from pipeline.audit.ensemble import Ensemble
+from pipeline.audit.portions import portions
 from pipeline.audit.verdicts import Offsets, Rules, judge, lag
 from pipeline.audit.words import LOG, NO_PARTITION, PAIRS, UPSTREAM, CannotRead, Reading, WhereGroup
 
@@ -77,7 +77,7 @@ def readings(addresses: Addresses) -> Task:
         with ExitStack() as opened:
             places: _Places | None = None
             for batch in batches:
-                for some in _slices(_rows(batch, WhereGroup), _GROUPS_A_PORTION):
+                for some in portions(_rows(batch, WhereGroup), _GROUPS_A_PORTION):
                     places = places or _Places(addresses, opened)
                     yield from _batches(_of_groups(list(places.read(some)), some), _READINGS_ARROW)
 
@@ -128,7 +128,7 @@ def log_ends(upstream: Sequence[Address]) -> Task:
         with ExitStack() as opened:
             brokers: Brokers | None = None
             for batch in batches:
-                for topics in _slices(batch.column("topic").to_pylist(), _TOPICS_A_PORTION):
+                for topics in portions(batch.column("topic").to_pylist(), _TOPICS_A_PORTION):
                     brokers = brokers or opened.enter_context(Brokers("the cluster", upstream))
                     yield from _batches(read_log_ends(brokers, topics), _LOG_ENDS_ARROW)
 
@@ -176,7 +176,7 @@ def _rows(batch: pa.RecordBatch, kind: Callable[..., Row]) -> Iterator[Row]:
 
 
 def _batches(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> Batches:
-    for some in _slices(rows, _ROWS_A_BATCH):
+    for some in portions(rows, _ROWS_A_BATCH):
         yield from _as_batch(some, schema).to_batches()
 
 
@@ -187,12 +187,3 @@ def _as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[tuple[Any, ...]]:
     return list(zip(*rows, strict=True)) or [()] * count
-
-
-Item = TypeVar("Item")
-
-
-def _slices(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some

@@ -8,18 +8,14 @@ there, the partition may have ended anywhere before: that is not known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import OffsetSpec
 from kafka.structs import TopicPartition
 
 from pipeline.errors import NotDone
-
-_CLIENT_ID: Final = "offset-pipeline"
-_REQUEST_TIMEOUT_MS: Final = 30_000
-_BOOTSTRAP_TIMEOUT_MS: Final = 10_000
+from pipeline.kafka_admin import admin_of
 
 Partition = tuple[str, int]
 
@@ -69,10 +65,7 @@ class _Asking:
 
     def __enter__(self) -> _Asking:
         try:
-            self._admin = KafkaAdminClient(
-                bootstrap_servers=self._servers.split(","), client_id=_CLIENT_ID,
-                request_timeout_ms=_REQUEST_TIMEOUT_MS, bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS, **self._settings,
-            )  # fmt: skip
+            self._admin = admin_of(self._servers, self._settings)
         except KafkaError as error:
             raise self._refused(error) from error
         return self

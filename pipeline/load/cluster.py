@@ -18,13 +18,11 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as Name
 
 from pipeline.errors import NotDone
+from pipeline.kafka_admin import admin_of
 from pipeline.load.offsets import Offsets, TopicPartition
 
 _GIVE_UP_S: Final = 60.0
 _AGAIN_S: Final = 0.2
-_BOOTSTRAP_TIMEOUT_MS: Final = 10_000
-_REQUEST_TIMEOUT_MS: Final = 30_000
-_CLIENT_ID: Final = "offset-pipeline"
 _NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 _IDLE: Final = frozenset({"Empty", "Dead", ""})
 _SHOWN: Final = 3
@@ -133,7 +131,7 @@ class ClusterOfGroup:
         deadline = time.monotonic() + _GIVE_UP_S
         while True:
             try:
-                admin = self._connected()
+                admin = admin_of(self._bootstrap_servers, self._settings)
                 try:
                     return ask(admin)
                 finally:
@@ -144,15 +142,6 @@ class ClusterOfGroup:
                 if not passing or time.monotonic() > deadline:
                     raise NotDone(f"{doing} at {self._bootstrap_servers}: {error}") from error
                 time.sleep(_AGAIN_S)  # nobody tells when a coordinator has loaded
-
-    def _connected(self) -> KafkaAdminClient:
-        return KafkaAdminClient(
-            bootstrap_servers=self._bootstrap_servers.split(","),
-            client_id=_CLIENT_ID,
-            bootstrap_timeout_ms=_BOOTSTRAP_TIMEOUT_MS,
-            request_timeout_ms=_REQUEST_TIMEOUT_MS,
-            **self._settings,
-        )
 
 
 def _topic_id(described: Mapping[str, Any]) -> str:

@@ -125,6 +125,8 @@ def load(
         if not plan and not accepted:
             break
         accepted = False
+        if loaded.batches:
+            _check_still_same(cluster, loading, standing)
         known = _after(known, plan, sink.next_number(known), standing, begun, cluster.group)
         _add(spark, cluster, sink, loading.reading, plan, known)
         loaded.batches.append(plan)
@@ -157,6 +159,13 @@ def _add(
         if opened:
             raise SomethingWrong(f"batch {record.number}: {told_gaps(opened)}") from error
         raise
+
+
+def _check_still_same(cluster: ClusterOfGroup, loading: Loading, standing: Standing) -> None:
+    """Raises NotDone where a topic is another one than this load has begun with."""
+    now, then = cluster.topics(loading.topics).topic_ids, standing.topics.topic_ids
+    if anew := sorted(topic for topic, topic_id in now.items() if topic_id != then[topic]):
+        raise NotDone(f"topic {', '.join(anew)} was deleted and made anew while it was loaded")
 
 
 def _known(standing: Standing) -> BatchRecord | None:

@@ -11,6 +11,8 @@ from pipeline.errors import SomethingWrong
 
 _DEEPEST: Final = 20  # causes of causes
 _LONGEST: Final = 400  # characters
+_WORKER: Final = "An exception was thrown from the Python worker"
+"""What Spark says of it then: a traceback, whose last line is the error."""
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")  # by raise_error, in words of ours
 
 
@@ -28,13 +30,18 @@ def failure_line(error: BaseException) -> str:
 
 
 def _of_java(java: Any) -> str:
-    text = _first_line(java.getMessage() or "")
+    message = java.getMessage() or ""
+    text = _last_line(message) if _WORKER in message else _first_line(message)
     # "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task …: E: text"
     _, lost, task = text.partition("most recent failure: ")
     raised = _RAISED.search(text)
     if raised:
         return raised[1]
     return (task if lost else text) or str(java.getClass().getName())
+
+
+def _last_line(text: str) -> str:
+    return _first_line(text.strip().rpartition("\n")[2])
 
 
 def _first_line(text: str) -> str:

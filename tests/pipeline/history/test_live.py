@@ -17,6 +17,7 @@ from pipeline.history.jobs import movements
 from pipeline.history.jobs.commits import Source
 from pipeline.history.jobs.state import state_at, state_of
 from pipeline.history.segments import Wanted
+from shim.admin.commands.offset_files import offsets_in
 from shim.demo.parts import Broker
 from tests.admin.broker_groups import Served, commit, delete_group, delete_offset, fetch, simple_groups
 from tests.admin.running import log
@@ -80,8 +81,15 @@ def test_what_the_shim_serves_and_had_served(
         assert [(row["group"], row["to_offset"]) for row in back] == [(groups[2], 1)]
         assert back[0]["client_host"] == "/127.0.0.1"
 
-    told = history("state", "--data-dir", data_dir, "--at", str(moment), "--to-folder", folder, *conf_options, "--json")
+    table = tmp_path / "state.parquet"
+    told = history(
+        *("state", "--data-dir", data_dir, "--at", str(moment), "--to-folder", folder, "--to", table, "--json"),
+        *conf_options,
+    )
     assert told.returncode == 0, told.stderr
+    for group in groups[:6]:  # for `groups reset --from-file`
+        found = {(row["topic"], row["partition"]): row["offset"] for row in offsets_in(table, group)}
+        assert found == {at[1:]: its[0] for at, its in then.items() if at[0] == group}
     assert plainly(json.loads(told.stdout)["rows"]) == then
     assert json.loads(told.stdout)["later_only"] == 3, "the group that came later"
     imported = log("import", "--data-dir", fresh, "--from-folder", folder)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from pipeline.errors import NotDone, SomethingWrong
 from pipeline.load.cluster import ClusterOfGroup
@@ -53,6 +54,18 @@ class BreaksOff:
         raise KeyboardInterrupt
 
 
+class MakesAnew(BreaksOff):
+    """A table after whose next batch the topic is made anew."""
+
+    def __init__(self, sink: Sink, make_anew: Callable[[], None]) -> None:
+        super().__init__(sink)
+        self._make_anew = make_anew
+
+    def add(self, record: BatchRecord, frame: DataFrame, partition_columns: Sequence[str]) -> None:
+        self._sink.add(record, frame, partition_columns)
+        self._make_anew()
+
+
 @pytest.mark.parametrize("form", ["delta", pytest.param("parquet", marks=pytest.mark.soak)])
 def test_two_loads_a_break_and_a_group_that_is_moved(
     spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str, form: str
@@ -86,6 +99,24 @@ def test_two_loads_a_break_and_a_group_that_is_moved(
     last = sink.last()
     assert last is not None
     assert of_topic(last.ends, topic) == of_topic(cluster.committed(), topic) == dict.fromkeys(range(4), 600)
+
+
+def test_a_topic_that_is_made_anew_between_two_batches(
+    spark: SparkSession, broker: Broker, shim: Shim, make_topic: TopicFactory, group: str, table: str
+) -> None:
+    topic = make_topic(1)
+    fill(broker.bootstrap_servers, topic, 1, 30)
+
+    def make_anew() -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # its requests end with it
+        admin.delete_topics([topic])[topic].result(30)
+        make_topic(1, name=topic)
+        fill(broker.bootstrap_servers, topic, 1, 30, seed=2)
+
+    sink = MakesAnew(DeltaSink(spark, table, group), make_anew)
+    with pytest.raises(NotDone, match=f"topic {topic} was deleted and made anew while it was loaded"):
+        loaded(spark, shim, group, sink, Loading([topic], Reading(shim.bootstrap), most=10))
+    assert spark.read.format("delta").load(table).count() == 10
 
 
 def test_transactions_only_what_was_committed(
