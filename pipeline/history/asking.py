@@ -88,7 +88,8 @@ def tell_of_segments(source: Source) -> bool:
             click.echo(f"{row['path']}: left out {left} bytes from byte {row['torn_at']} on, {why}", err=True)
         if row["damaged_at"] >= 0:
             damaged = True
-            click.echo(f"{row['path']} is damaged at byte {row['damaged_at']}: {row['reason']}; passed over", err=True)
+            what = "passed over" if source.skip_damaged else "what was asked for did not need it"
+            click.echo(f"{row['path']} is damaged at byte {row['damaged_at']}: {row['reason']}; {what}", err=True)
     return damaged
 
 

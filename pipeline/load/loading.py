@@ -128,7 +128,8 @@ def load(
         if loaded.batches:
             _check_still_same(cluster, loading, standing)
         known = _after(known, plan, sink.next_number(known), standing, begun, cluster.group)
-        _add(spark, cluster, sink, loading.reading, plan, known)
+        left = sum(standing.ends[at] - start for at, start in loaded.ends.items() if start < standing.ends[at])
+        _add(spark, cluster, sink, loading.reading, plan, known, left)
         loaded.batches.append(plan)
         loaded.gaps += plan.gaps
         if loading.reading.allow_gaps:
@@ -144,10 +145,17 @@ def load(
 
 
 def _add(
-    spark: SparkSession, cluster: ClusterOfGroup, sink: Sink, reading: Reading, plan: Plan, record: BatchRecord
+    spark: SparkSession,
+    cluster: ClusterOfGroup,
+    sink: Sink,
+    reading: Reading,
+    plan: Plan,
+    record: BatchRecord,
+    left: int,
 ) -> None:
+    """``left``: how many offsets are yet to be read, with those of this plan."""
     try:
-        with watching(spark, f"batch {record.number}: {plan.offsets:,} offsets"):
+        with watching(spark, f"batch {record.number}: {plan.offsets:,} of {left:,} offsets"):
             with spark_failures(f"batch {record.number}"):
                 frame = rows(spark, reading, plan)
             sink.add(record, frame, PARTITION_COLUMNS[reading.partition_by])

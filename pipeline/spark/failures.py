@@ -11,8 +11,6 @@ from pipeline.errors import SomethingWrong
 
 _DEEPEST: Final = 20  # causes of causes
 _LONGEST: Final = 400  # characters
-_WORKER: Final = "An exception was thrown from the Python worker"
-"""What Spark says of it then: a traceback, whose last line is the error."""
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$")  # by raise_error, in words of ours
 
 
@@ -20,7 +18,7 @@ def failure_line(error: BaseException) -> str:
     """What was wrong at the bottom of an exception of PySpark or py4j, without the way that led there."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
-        return _first_line(str(error)) or type(error).__name__
+        return _of_worker(str(error)) or _first_line(str(error)) or type(error).__name__
     for _ in range(_DEEPEST):
         cause = java.getCause()
         if cause is None:
@@ -29,19 +27,22 @@ def failure_line(error: BaseException) -> str:
     return _of_java(java)
 
 
+def _of_worker(text: str) -> str | None:
+    """What a Python worker raised: the line after the last frame of its traceback, if there is one in ``text``."""
+    _, found, last = text.rpartition("\n  File ")
+    raised = (line for line in last.splitlines()[1:] if line.strip() and not line.startswith(" "))
+    return _first_line(next(raised, "")) or None if found else None
+
+
 def _of_java(java: Any) -> str:
     message = java.getMessage() or ""
-    text = _last_line(message) if _WORKER in message else _first_line(message)
+    text = _of_worker(message) or _first_line(message)
     # "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task …: E: text"
     _, lost, task = text.partition("most recent failure: ")
     raised = _RAISED.search(text)
     if raised:
         return raised[1]
     return (task if lost else text) or str(java.getClass().getName())
-
-
-def _last_line(text: str) -> str:
-    return _first_line(text.strip().rpartition("\n")[2])
 
 
 def _first_line(text: str) -> str:

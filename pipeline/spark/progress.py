@@ -37,6 +37,7 @@ class Ongoing:
         self._stream = stream or sys.stderr
         self._clock = clock
         self._done = 0
+        self._share = 0.0
         self._next_line = 0.0
         self._bar: Progress | None = None
 
@@ -51,13 +52,15 @@ class Ongoing:
         self.so_far(self._done + done)
 
     def so_far(self, done: int, total: int | None = None) -> None:
-        """``total``: where more of it has become known."""
+        """``total``: where more of it has become known; what is shown does not go back for that."""
         self._done = done
         self._total = self._total if total is None else total
+        if self._total:
+            self._share = max(self._share, min(done / self._total, 1.0))
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done, total=self._total or None)
+            self._bar.update(self._bar.task_ids[0], completed=self._share, total=1.0 if self._total else None)
         elif (now := self._clock()) >= self._next_line:
-            percent = f"{min(100 * done // self._total, 100)} %" if self._total else f"{done:,}"
+            percent = f"{int(100 * self._share)} %" if self._total else f"{done:,}"
             print(f"{self._what}: {percent}", file=self._stream, flush=True)
             self._next_line = now + _LINE_EVERY_S
 
@@ -91,8 +94,10 @@ def watching(spark: SparkSession, what: str) -> Iterator[None]:
         finally:
             over.set()
             thread.join()
-            with unless_gone():
-                context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None takes it away
+            # After Ctrl-C the call under way still has the connection: this one would wait for its end.
+            if not isinstance(sys.exception(), KeyboardInterrupt):
+                with unless_gone():
+                    context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None takes it away
 
 
 def _tasks(spark: SparkSession, group: str) -> tuple[int, int]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from pipeline.errors import CannotRun
 from pipeline.spark.failures import failure_line, unless_gone
@@ -69,12 +74,39 @@ def spark_session(name: str, settings: SparkSettings) -> Iterator[SparkSession]:
 
     A job that spark-submit started has its master and its jars from there (`--jars "$(offset-pipeline jars)"`).
     """
+    if sys.stderr.isatty():
+        click.echo("starting Spark …", err=True)  # it takes half a minute on a busy machine
     session = _started(name, settings)
+    if threading.current_thread() is threading.main_thread():
+        # PySpark's own handler asks the JVM in the middle of a call: the one gets the other's answer.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield session
-    finally:
-        with unless_gone():
-            session.stop()
+    except KeyboardInterrupt:
+        _end_jvm(session)
+        raise
+    except BaseException:
+        _stop(session)
+        raise
+    _stop(session)
+
+
+def _stop(session: SparkSession) -> None:
+    with unless_gone():
+        session.stop()
+
+
+def _end_jvm(session: SparkSession) -> None:
+    """After Ctrl-C: the answer to the call that was under way would be taken for that of the next one. The JVM of a job
+    that spark-submit started ends with it."""
+    context = session.sparkContext
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:  # of PySpark: it prints a traceback when the JVM goes
+        server.handle_error = lambda *_: None
+    process = getattr(context._gateway, "proc", None)
+    if process is not None:
+        process.terminate()
+        process.wait()
 
 
 def _started(name: str, settings: SparkSettings) -> SparkSession:
@@ -123,6 +155,8 @@ def _of_our_own(settings: SparkSettings) -> dict[str, str]:
     if (settings.master or "local").startswith("local"):
         conf |= _ON_THIS_MACHINE
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Else the python3 of the PATH, which is another one where the environment of this one is not activated.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return conf
 
 

@@ -43,7 +43,7 @@ def plainly(rows: Sequence[Mapping[str, Any]]) -> Served:
 def history(*args: str | Path) -> subprocess.CompletedProcess[str]:
     """`offset-pipeline history …` in a process of its own."""
     command = [sys.executable, "-m", "pipeline.main", "history", *map(str, args)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, env=environment
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+import os
+import re
+from typing import IO, TYPE_CHECKING
 
 from pipeline.spark import Ongoing, watching
 
@@ -34,6 +36,28 @@ def test_where_the_total_is_not_known_yet() -> None:
         now = 10.0
         ongoing.so_far(1_200, 2_400)
     assert said.getvalue().splitlines() == ["reading: 1,200", "reading: 50 %"]
+
+
+def test_a_bar_on_a_terminal_that_does_not_go_back() -> None:
+    ours, terminal = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as seen:
+        with os.fdopen(terminal, "w") as stream, Ongoing("reading", 0, stream=stream) as ongoing:
+            ongoing.so_far(10, 20)
+            ongoing.so_far(10, 40)  # another stage has begun
+            ongoing.so_far(40, 40)
+        drawn = b"".join(iter(lambda: _read(seen), b"")).decode()
+    shares = [int(each) for each in re.findall(r"(\d+) %", drawn)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+    assert drawn.index("reading") < drawn.index("%")
+    assert drawn.endswith("\x1b[2K"), "nothing is left of it"
+
+
+def _read(terminal: IO[bytes]) -> bytes:
+    try:
+        return terminal.read(4096)
+    except OSError:  # the other side is closed
+        return b""
 
 
 def test_jobs_of_spark_are_watched_and_not_those_after(spark: SparkSession) -> None:
