@@ -56,11 +56,12 @@ def audit_command(json_wanted: bool, master: str | None, conf: tuple[str, ...], 
     from pipeline.audit.groups import find_groups
     from pipeline.audit.words import CannotRead
     from pipeline.errors import CannotRun, NotDone, SomethingWrong
-    from pipeline.spark import SparkSettings, spark_failures, spark_session
+    from pipeline.spark import SparkSettings, check_here, spark_failures, spark_session
 
     asked = _asked(**options)
     try:
         settings = SparkSettings.of(master, conf, spark_log)
+        check_here()
         wheres = find_groups(asked)
         with spark_session("offset-pipeline audit", settings) as spark, spark_failures("the audit broke off"):
             from pipeline.audit.auditing import audit

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import click
@@ -65,6 +67,14 @@ def _every(default: float) -> Callable[[Command], Command]:
     )
 
 
+def _running() -> ModuleType:
+    """The functions behind the commands. Raises CannotRun where there is no Spark for them."""
+    from pipeline.spark.needed import check_here
+
+    check_here()
+    return import_module("pipeline.history.running")
+
+
 @click.group("history")
 def history_command() -> None:
     """What the offset log and its history say, by Spark.
@@ -89,9 +99,7 @@ def who_command(topic: str | None, partition: int | None, from_ms: int | None, t
     \b
     offset-pipeline history who --data-dir /var/lib/offset-shim --group billing --topic orders --partition 3
     """
-    from pipeline.history.running import run_who
-
-    run_who(given, topic, partition, from_ms, to_ms)
+    _running().run_who(given, topic, partition, from_ms, to_ms)
 
 
 @history_command.command("rewinds")
@@ -99,9 +107,7 @@ def who_command(topic: str | None, partition: int | None, from_ms: int | None, t
 @_common
 def rewinds_command(from_ms: int | None, to_ms: int | None, **given: Any) -> None:
     """Where an offset went back, from where, and by whom."""
-    from pipeline.history.running import run_rewinds
-
-    run_rewinds(given, from_ms, to_ms)
+    _running().run_rewinds(given, from_ms, to_ms)
 
 
 @history_command.command("rate")
@@ -113,9 +119,7 @@ def rate_command(every: float, from_ms: int | None, to_ms: int | None, **given: 
 
     One commit is what one client wrote within one millisecond.
     """
-    from pipeline.history.running import run_rate
-
-    run_rate(given, every, from_ms, to_ms)
+    _running().run_rate(given, every, from_ms, to_ms)
 
 
 @history_command.command("stuck")
@@ -132,9 +136,7 @@ def stuck_command(minutes: float, at_ms: int | None, **given: Any) -> None:
     \b
     offset-pipeline history stuck --data-dir /var/lib/offset-shim --for 15 --bootstrap-servers kafka-1:9092
     """
-    from pipeline.history.running import run_stuck
-
-    run_stuck(given, minutes, at_ms)
+    _running().run_stuck(given, minutes, at_ms)
 
 
 @history_command.command("lag")
@@ -153,9 +155,7 @@ def lag_command(every: float, from_ms: int | None, to_ms: int | None, **given: A
     offset-pipeline history lag --data-dir /var/lib/offset-shim --group billing --every 15 \\
       --bootstrap-servers kafka-1:9092 --to lag.parquet
     """
-    from pipeline.history.running import run_lag
-
-    run_lag(given, every, from_ms, to_ms)
+    _running().run_lag(given, every, from_ms, to_ms)
 
 
 @history_command.command("state")
@@ -181,6 +181,4 @@ def state_command(at_ms: int | None, to_folder: Path | None, folder_partitions: 
     offset-pipeline history state --data-dir /backup/offset-shim --at 2026-03-01T14:05 --to-folder state
     offset-shim log import --data-dir /var/lib/offset-shim --from-folder state --group billing --replace
     """
-    from pipeline.history.running import run_state
-
-    run_state(given, at_ms, to_folder, folder_partitions)
+    _running().run_state(given, at_ms, to_folder, folder_partitions)

@@ -18,14 +18,11 @@ import click
 from pipeline.errors import CannotRun
 from pipeline.spark.failures import failure_line, unless_gone
 from pipeline.spark.jars import SPARK_JARS, jar_files
-from pipeline.spark.java import java_executable
 from pipeline.spark.jvm_stderr import without_greeting
+from pipeline.spark.needed import SPARK_VERSION, check_here, is_submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SPARK_VERSION: Final = "4.0"
-"""Of Spark and of the jars: a connector of another release fails in the middle, with the name of a missing method."""
 
 _LOG4J: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -110,11 +107,8 @@ def _end_jvm(session: SparkSession) -> None:
 
 
 def _started(name: str, settings: SparkSettings) -> SparkSession:
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
-        java = java_executable()
-        os.environ["JAVA_HOME"] = str(java.parent.parent)
-    _check_pyspark()
+    check_here()
+    submitted = is_submitted()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -158,15 +152,6 @@ def _of_our_own(settings: SparkSettings) -> dict[str, str]:
         # Else the python3 of the PATH, which is another one where the environment of this one is not activated.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return conf
-
-
-def _check_pyspark() -> None:
-    try:
-        import pyspark
-    except ImportError as error:
-        raise CannotRun("PySpark is not installed: in the clone, pip install '.[pipeline]'") from error
-    if not pyspark.__version__.startswith(f"{SPARK_VERSION}."):
-        raise CannotRun(f"PySpark {pyspark.__version__} is installed, and the connector jars are of {SPARK_VERSION}")
 
 
 def _check_running(session: SparkSession) -> None:
