@@ -19,13 +19,14 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
-    *("config", "logs", "packaging", "tls", "upstream", "test_config.py", "test_listener_config.py", "pipeline"),
+    *("config", "logs", "metrics", "packaging", "pipeline", "tls", "upstream"),
+    *("test_config.py", "test_listener_config.py"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 
 NAMED: Final = (
     *("admin", "authorization", "benchmarks", "clients", "cluster", "connect", "crash", "demo", "differential"),
-    *("endurance", "faults", "hostile", "secured", "serve", "streams"),
+    *("endurance", "faults", "groups", "hostile", "secured", "serve", "streams"),
 )
 """About half of the time that tests of real parts take."""
 
