@@ -19,8 +19,8 @@ from typing import Final
 TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
-    *("config", "logs", "metrics", "packaging", "pipeline", "tls", "upstream"),
-    *("test_config.py", "test_listener_config.py"),
+    *("config", "logs", "metrics", "packaging", "tls", "upstream"),
+    *("test_config.py", "test_listener_config.py", "pipeline"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 
