@@ -2,14 +2,17 @@
 # make test   everything, in its short, seeded form        make soak   the full counts (long)
 # make bench  the benchmarks, as ratios of one run
 # make jars   the connector jars of the Spark jobs, into the cache
-# make lint   ruff, mypy, import-linter                    make clean  forget the virtual environment
+# make lint   ruff, mypy, import-linter, links of docs     make site   the documentation, into build/site
+# make clean  forget the virtual environment
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK := .venv/.spark
+# Strict: a link to nowhere, or a page that nothing leads to, is an error.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-.PHONY: demo test soak bench jars lint format lock clean
+.PHONY: demo test soak bench jars lint site format lock clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): requirements.lock pyproject.toml
@@ -52,6 +55,10 @@ lint: $(SPARK)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(SITE) --quiet
+
+site: $(INSTALLED)
+	$(SITE)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix
