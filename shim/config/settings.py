@@ -168,6 +168,13 @@ class Settings:
     metrics_statsd_dialect: str = choice(
         "statsd", ("statsd", "dogstatsd"), "Whether labels are parts of the name or, for DogStatsD, tags."
     )
+    admin_token_file: str = text(
+        "", "File with the token that requests at `--admin` have to bring; read again when it has changed."
+    )
+    admin_token_for: str = choice("changes", ("changes", "all"), "Which requests: those that change something, or all.")
+    admin_insecure: bool = boolean(
+        False, "Whether `--admin` may be an address that other machines reach, without a token."
+    )
     authorization_cache_ms: int = integer(
         10_000,
         0,

@@ -123,12 +123,17 @@ class Migration:
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """Of these groups, or of all of which it is known in whose hands they are. Raises UpstreamError, NotKnown."""
-        if groups is None:
-            known = set[str]()
-            for coordinator in filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions))):
-                known.update(coordinator.hands(), coordinator.group_ids())
-            groups = sorted(known)
-        return [await self._status(group) for group in groups]
+        return [await self._status(group) for group in (self._known() if groups is None else groups)]
+
+    def served(self) -> Sequence[str]:
+        """Of all of which it is known in whose hands they are, those in the shim's."""
+        return [group for group in self._known() if self._placements.of(group) in SERVED]
+
+    def _known(self) -> Sequence[str]:
+        known = set[str]()
+        for coordinator in filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions))):
+            known.update(coordinator.hands(), coordinator.group_ids())
+        return sorted(known)
 
     async def _status(self, group: str) -> GroupStatus:
         coordinator = self._changing.coordinator(group)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.errors import ErrorCode
+from shim.admin.live.overviewing import Overview
 from shim.admin.live.watching import NotReady
 from shim.groups.groups import Groups
 from shim.metrics import Series
 from shim.migration.migration import Migration
 from shim.runtime import Runtime
 from shim.serve.measuring import Measuring
+from shim.serve.overview import Whole
 from shim.upstream import Cluster
 
 _NOT_OPEN: Final = "the log is not open yet"
@@ -24,11 +26,13 @@ class Health:
     def __init__(self) -> None:
         self._parts: tuple[Runtime, Cluster] | None = None
         self._measuring: Measuring | None = None
+        self._whole: Whole | None = None
         self._started: tuple[Migration, Groups] | None = None
 
-    def opened(self, runtime: Runtime, cluster: Cluster, measuring: Measuring) -> None:
+    def opened(self, runtime: Runtime, cluster: Cluster, whole: Whole, measuring: Measuring) -> None:
         """The log is open; nothing need be loaded."""
         self._parts = runtime, cluster
+        self._whole = whole
         self._measuring = measuring
 
     def started(self, migration: Migration, groups: Groups) -> None:
@@ -47,6 +51,11 @@ class Health:
         if self._started is None:
             raise NotReady(f"the shim starts: {'; '.join(self.missing())}")
         return self._started
+
+    def overview(self) -> Overview:
+        if self._whole is None:
+            raise NotReady(f"the shim starts: {_NOT_OPEN}")
+        return self._whole.overview()
 
     async def metrics(self) -> Sequence[Series]:
         if self._measuring is None:

@@ -40,6 +40,7 @@ from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, claim, hangs, load, note_chroot, open_or_stop
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measuring, Parts
+from shim.serve.overview import Whole
 from shim.serve.pushing import push_to
 from shim.serve.reloading import Reloading
 from shim.serve.tasks import first_of, keep_up
@@ -81,7 +82,7 @@ async def serve(
     """
     health = Health()
     async with AsyncExitStack() as admin_opened:
-        await admin_opened.enter_async_context(admin_port(given.admin, health))
+        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, health))
         await _serve(given, ready, reread, logs, health, admin_opened.aclose)
 
 
@@ -140,7 +141,7 @@ async def _serve(
     ends, loop_delay = LogEnds(looks, settings.metrics_lag_interval_ms / 1000), LoopDelay()
     lags = Lags(runtime, ends, settings)
     measuring = Measuring(Parts(runtime, cluster, limits, lags, mirror, dual_commit, loop_delay))
-    health.opened(runtime, cluster, measuring)
+    health.opened(runtime, cluster, Whole(runtime, cluster, listening, zookeeper), measuring)
     listeners = Listeners(
         [
             (

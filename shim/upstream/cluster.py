@@ -56,13 +56,13 @@ class Cluster:
         self._refresh_wanted.set()
 
     @property
-    def reachable(self) -> bool:
-        """Whether the last look-up has succeeded."""
-        return self.looked_up and self._reachable
-
-    @property
     def brokers(self) -> Mapping[int, HostPort]:
         return MappingProxyType(self._brokers)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the shim's own newest look-up has succeeded."""
+        return self.looked_up and self._reachable
 
     def address_of(self, node_id: int) -> Sequence[HostPort]:
         """Where to connect for a node's port; empty once the node has left the cluster."""

@@ -59,3 +59,24 @@ def test_commands_do_without_the_server() -> None:
     """It takes a quarter of a second to import."""
     code = "import sys; import shim.main; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([*serve(Path(), "", 0)[:1], "-c", code], timeout=30).returncode == 0
+
+
+def test_an_admin_address_that_others_reach(tmp_path: Path) -> None:
+    """Said before anything is opened or connected to: nobody is at the broker's address."""
+    data = tmp_path / "data"
+    error = refused(serve(data, "127.0.0.1:1", 19_092, "--admin", "0.0.0.0:9644"))
+    assert "whoever reaches 0.0.0.0:9644 could move, reset and delete groups: set admin.token.file" in error
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), ("short", "expected a token, 16 to")]
+)
+def test_a_token_file_of_no_use(tmp_path: Path, content: str | None, why: str) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    args = ("--admin", "127.0.0.1:9644", "--set", f"admin.token.file={file}")
+    error = refused(serve(tmp_path / "data", "127.0.0.1:1", 19_092, *args))
+    assert error.startswith(f"Error: admin.token.file: {file}: ")
+    assert why in error

@@ -18,9 +18,8 @@ from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.migration_shown import lag_shown
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option
+from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at
 from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -58,7 +57,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     offset-shim groups list
     offset-shim groups list --pattern 'etl-*' --lag --json
     """
-    shim, query = RunningShim(admin), () if pattern is None else [("pattern", pattern)]
+    shim, query = shim_at(admin), () if pattern is None else [("pattern", pattern)]
     document = shim.get("/v1/groups", query)
     if lag_wanted:
         lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
@@ -96,7 +95,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     offset-shim groups describe billing --json
     offset-shim groups describe -- -starts-with-a-dash
     """
-    row = RunningShim(admin).get("/v1/groups/describe", [("group", group)])
+    row = shim_at(admin).get("/v1/groups/describe", [("group", group)])
     if json_wanted:
         print_json(row)
         return

@@ -24,10 +24,10 @@ from shim.admin.commands.running_shim import (
     cause_option,
     done_of,
     groups_argument,
+    shim_at,
     tell,
 )
 from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -63,7 +63,7 @@ def delete_command(
             raise Refused("nothing was done")
     more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
     tell(
-        done_of(RunningShim(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),
+        done_of(shim_at(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),
         _show,
         json_wanted=json_wanted,
     )

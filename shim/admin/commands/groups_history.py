@@ -6,10 +6,9 @@ import click
 
 from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument
+from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -38,7 +37,7 @@ def history_command(
     """
     query = [("group", group), *(("topic", topic) for topic in topics)]
     query += [(name, str(value)) for name, value in (("since_ms", since_ms), ("last", last)) if value is not None]
-    document = RunningShim(admin).get("/v1/groups/history", query)
+    document = shim_at(admin).get("/v1/groups/history", query)
     if json_wanted:
         print_json(document)
     elif document["moves"]:

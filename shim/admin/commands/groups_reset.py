@@ -21,9 +21,8 @@ from shim.admin.commands.console import (
     yes_option,
 )
 from shim.admin.commands.reset_options import scope_options, target_of, target_options
-from shim.admin.commands.running_shim import admin_option, cause_option, group_argument
+from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, shim_at
 from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -72,7 +71,7 @@ def reset_command(
     offset-shim groups reset billing --undo
     """
     question, options = target_of(given, group, topics, all_topics=all_topics)
-    shim = RunningShim(admin)
+    shim = shim_at(admin)
     plan: Row = shim.ask("/v1/groups/reset/plan", question)
     changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
     if not json_wanted:

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from shim.admin.commands.console import in_one_line, json_option, shown
-from shim.admin.commands.running_shim import admin_option, groups_argument
+from shim.admin.commands.running_shim import admin_option, groups_argument, shim_at
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
 from shim.admin.live.migrating import NotKnown
@@ -48,7 +48,7 @@ def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, jso
     offset-shim groups watch billing invoices --interval 0.5
     offset-shim groups watch --json | jq -c 'select(.lag > 1000)'
     """
-    shim = RunningShim(admin)
+    shim = shim_at(admin)
     names = tuple(dict.fromkeys(groups))
     if names:
         shim.get("/v1/groups", [("group", name) for name in names])  # one that is misspelt is told of now

@@ -16,9 +16,9 @@ from shim.admin.commands.running_shim import (
     groups_argument,
     pattern_option,
     refuse_misspelt,
+    shim_at,
     tell,
 )
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -47,7 +47,7 @@ def plan_command(
     offset-shim migrate plan --pattern 'etl-*' --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = RunningShim(admin)
+    shim = shim_at(admin)
     done = done_of(shim, "plan", "/v1/migrate/plan", choice)
     refuse_misspelt(shim, choice, done)
     tell(done, show_planned, json_wanted=json_wanted)
@@ -75,7 +75,7 @@ def status_command(
     offset-shim migrate status billing --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = RunningShim(admin)
+    shim = shim_at(admin)
     done = done_of(shim, "status", "/v1/migrate/status", choice)
     refuse_misspelt(shim, choice, done)
     tell(done, show_statuses, json_wanted=json_wanted)
@@ -107,7 +107,7 @@ def verify_command(
     offset-shim migrate verify --pattern 'etl-*' --json
     """
     choice = chosen(groups, pattern, all_wanted, otherwise_all=True)
-    shim = RunningShim(admin)
+    shim = shim_at(admin)
     done = done_of(shim, "verify", "/v1/migrate/verify", choice)
     refuse_misspelt(shim, choice, done)
     tell(done, show_verified, json_wanted=json_wanted)

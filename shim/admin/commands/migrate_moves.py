@@ -20,6 +20,7 @@ from shim.admin.commands.running_shim import (
     done_of,
     groups_argument,
     pattern_option,
+    shim_at,
     tell,
 )
 from shim.admin.live.as_json import Row
@@ -134,7 +135,7 @@ def rollback_command(at: str | None, **given: Unpack[_Given]) -> None:
 
 
 def _move(move: str, given: _Given, more: Row | None = None, at: str | None = None) -> None:
-    shim = RunningShim(given["admin"])
+    shim = shim_at(given["admin"])
     choice = chosen(given["groups"], given["pattern"], given["all_wanted"], otherwise_all=False)
     if choice.names and at is not None:
         raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")

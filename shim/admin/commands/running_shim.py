@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
@@ -12,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
 from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.live.access import CannotUse, token_in
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim, in_parts
 from shim.admin.progress import Advancing
@@ -21,6 +23,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Given = TypeVar("Given", str, tuple[str, ...], None)
 
 DEFAULT_ADMIN: Final = "127.0.0.1:9644"
+
+_TOKEN: Final = "offset-shim.admin-token"  # noqa: S105  # where the context of a command has it
 
 
 def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
@@ -41,7 +45,33 @@ def _admin_address(_: click.Context, __: click.Parameter, text: str) -> HostPort
         raise click.BadParameter(str(error)) from None
 
 
+def _keep_token(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """A callback: the token goes with each request of the command, see :func:`shim_at`."""
+    if file is None:
+        return
+    try:
+        context.meta[_TOKEN] = token_in(file)
+    except CannotUse as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+def shim_at(address: HostPort) -> RunningShim:
+    """The one there, asked with the token that the command was given."""
+    context = click.get_current_context(silent=True)
+    return RunningShim(address, "" if context is None else context.meta.get(_TOKEN, ""))
+
+
 def admin_option(command: Command) -> Command:
+    command = click.option(
+        "--admin-token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="OFFSET_SHIM_ADMIN_TOKEN_FILE",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_token,
+        help="File with the shim's token, where it wants one: what `admin.token.file` of serve names.",
+    )(command)
     return click.option(
         "--admin",
         metavar="H:P",
@@ -67,7 +97,7 @@ def _known_groups(context: click.Context, _: click.Parameter, begun: str) -> lis
     """For the shell's completion: names of groups of the running shim."""
     address = context.params.get("admin", DEFAULT_ADMIN)
     try:
-        known = RunningShim(parse_host_port(address) if isinstance(address, str) else address).get("/v1/groups")
+        known = shim_at(parse_host_port(address) if isinstance(address, str) else address).get("/v1/groups")
     except (BrokenOff, NotDone, SettingError):  # whoever presses tab is in the middle of a line: none are known
         return []
     return [CompletionItem(row["group"]) for row in known["groups"] if row["group"].startswith(begun)]

@@ -37,8 +37,10 @@ class Answers(NamedTuple):
 class RunningShim:
     """At its admin port. Methods raise NotDone, with a line, where there is none, or it does not do what is asked."""
 
-    def __init__(self, address: HostPort) -> None:
+    def __init__(self, address: HostPort, token: str = "") -> None:
+        """``token``: the one of its admin.token.file; "" where none is at hand."""
         self._address = address
+        self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The document. Raises NotKnown besides."""
@@ -91,6 +93,7 @@ class RunningShim:
             # An address, as a name need not be one that the shim knows for its own.
             host, port = connection.sock.getpeername()[:2]
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
+            headers |= self._authorization
             connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from aiohttp import web
 
+from shim.admin.live.access import Access, TokenFor
 from shim.admin.live.as_json import one_line
+from shim.admin.live.burrow_paths import BurrowPaths
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.connections import Connections, error_response
-from shim.admin.live.group_paths import GroupPaths
+from shim.admin.live.console_paths import ConsolePaths
+from shim.admin.live.group_paths import GroupPaths, body_of
 from shim.admin.live.grouping import NotCertain
 from shim.admin.live.guarding import turned_away
 from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.paths import Paths
+from shim.admin.live.routes import Route, routes
+from shim.admin.live.sampling import Pace, Sampler
 from shim.admin.live.vital_signs import VitalSigns
 from shim.admin.live.watching import NotReady, Watched
 from shim.config import HostPort
@@ -28,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _MOST_BODY: Final = 1 << 20
 _STOP_SECONDS: Final = 1.0  # for what is under way when the shim stops; aiohttp waits so long twice
+
+_LONGEST_TOLD: Final = 1_000
 
 _HEADERS: Final = {
     "Connection": "close",
@@ -39,22 +46,44 @@ _HEADERS: Final = {
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+async def _nowhere(_: web.Request) -> web.StreamResponse:
+    raise web.HTTPNotFound
+
+
+_NOWHERE: Final = Route("GET", "", _nowhere)
+
+
 class CannotListen(Exception):
     """Why the port cannot be opened, in one line."""
 
 
 @asynccontextmanager
-async def serve_admin(address: HostPort, watched: Watched) -> AsyncIterator[int]:
+async def serve_admin(
+    address: HostPort,
+    watched: Watched,
+    access: Access | None = None,
+    *,
+    insecure: bool = False,
+    pace: Pace | None = None,
+) -> AsyncIterator[int]:
     """The admin interface, while the context lasts; gives its port, which is a free one for port 0.
 
-    The shim need not be ready: who asks for more than there is yet is told 503.
-
-    At the end nothing more is begun, and what is under way has two seconds. Raises :class:`CannotListen`.
+    The shim need not be ready: who asks for more than there is yet is told 503. ``access``: by default nobody is asked
+    who they are, and the port is opened for this machine alone, unless ``insecure``. At the end nothing more is begun,
+    and what is under way has two seconds. Raises :class:`CannotListen`.
     """
     stopping = asyncio.Event()
-    paths = Paths(watched, stopping)
-    of_groups = GroupPaths(watched, paths.statuses, stopping)
-    application = _application(paths, of_groups, VitalSigns(watched), address.host)
+    access = access or Access()
+    sampler = Sampler(watched, pace)
+    moving = Paths(watched, stopping)
+    table = routes(
+        moving,
+        GroupPaths(watched, moving.statuses, stopping),
+        ConsolePaths(sampler, watched, access),
+        BurrowPaths(watched, sampler),
+        VitalSigns(watched),
+    )
+    application = _application(table, address.host, access, sampler)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
@@ -66,13 +95,17 @@ async def serve_admin(address: HostPort, watched: Watched) -> AsyncIterator[int]
             raise CannotListen(f"cannot listen on {address}: {reason_of(error)}") from error
         try:
             port: int = listening.sockets[0].getsockname()[1]
-            log.info("admin interface on %s", address._replace(port=port))
             if not all(_is_loopback(each.getsockname()[0]) for each in listening.sockets):
-                log.warning(
-                    "whoever reaches %s may see all groups, move, reset and delete them: nobody is asked who they are",
-                    address,
-                )
-            yield port
+                _refuse_others(address, access, insecure=insecure)
+                _warn_of_others(address, access)
+            log.info("admin interface on %s", address._replace(port=port))
+            sampling = loop.create_task(sampler.run(), name="lags")
+            try:
+                yield port
+            finally:
+                stopping.set()
+                sampling.cancel()
+                await asyncio.wait({sampling})
         finally:
             listening.close()
     finally:
@@ -80,17 +113,66 @@ async def serve_admin(address: HostPort, watched: Watched) -> AsyncIterator[int]
         await runner.cleanup()
 
 
+def check_address(address: HostPort, access: Access, *, insecure: bool) -> None:
+    """Before anything is opened: whether :func:`serve_admin` would be refused an address that is written as one.
+    Raises :class:`CannotListen`."""
+    with suppress(ValueError):  # a name: what it stands for is seen when it is listened at
+        if not _is_loopback(address.host):
+            _refuse_others(address, access, insecure=insecure)
+
+
+def _refuse_others(address: HostPort, access: Access, *, insecure: bool) -> None:
+    """Of a port that other machines reach."""
+    if access.token_for is TokenFor.NOTHING and not insecure:
+        raise CannotListen(
+            f"whoever reaches {address} could move, reset and delete groups: set admin.token.file, give --admin a "
+            "loopback address, or say admin.insecure=true"
+        )
+
+
+def _warn_of_others(address: HostPort, access: Access) -> None:
+    if access.token_for is TokenFor.NOTHING:
+        log.warning(
+            "whoever reaches %s may see all groups, move, reset and delete them: nobody is asked who they are", address
+        )
+    else:
+        log.warning("at %s the token, and all that is told, pass in clear: there is no TLS at this port", address)
+
+
 def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host).is_loopback
 
 
-def _application(paths: Paths, of_groups: GroupPaths, vital_signs: VitalSigns, own_host: str) -> web.Application:
+def _application(table: Sequence[Route], own_host: str, access: Access, sampler: Sampler) -> web.Application:
+    by_handler: dict[object, Route] = {route.handler: route for route in table}
+
+    async def answered(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        # What there is no path for is asked for with the token as well: nobody learns which there are.
+        route = by_handler.get(request.match_info.handler, _NOWHERE)
+        changes = route.changes or (route is _NOWHERE and request.method != "GET")
+        away = turned_away(request.method, request.headers, request.content_type, own_host, linked=route.open)
+        if away is None and not route.open:
+            away = access.refused(request.headers.get("Authorization", ""), changes=changes)
+        if away is not None:
+            if route.changes:
+                log.warning("%s from %s refused: %s", request.path, request.remote, away.reason)
+            refusal = error_response(*away)
+            if away.status == web.HTTPUnauthorized.status_code:
+                refusal.headers["WWW-Authenticate"] = "Bearer"
+            return refusal
+        if not route.changes:
+            return await handler(request)
+        log.info("%s from %s, %s: %s", request.path, request.remote, _word_of(access), _told(await body_of(request)))
+        try:
+            return await handler(request)
+        finally:
+            sampler.changed()
+
     @web.middleware
     async def in_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Errors are JSON, whoever finds them."""
         try:
-            away = turned_away(request.method, request.headers, request.content_type, own_host)
-            return error_response(*away) if away is not None else await handler(request)
+            return await answered(request, handler)
         except BadRequest as error:
             return error_response(400, str(error))
         except NotKnown as error:
@@ -115,25 +197,18 @@ def _application(paths: Paths, of_groups: GroupPaths, vital_signs: VitalSigns, o
 
     application = web.Application(middlewares=[in_json], client_max_size=_MOST_BODY)
     application.on_response_prepare.append(with_headers)
-    application.add_routes(
-        [
-            web.get("/livez", vital_signs.livez),
-            web.get("/readyz", vital_signs.readyz),
-            web.get("/metrics", vital_signs.metrics),
-            web.get("/v1/groups", paths.groups, allow_head=False),
-            web.get("/v1/groups/describe", of_groups.describe, allow_head=False),
-            web.get("/v1/groups/lag", of_groups.lag, allow_head=False),
-            web.get("/v1/groups/history", of_groups.history, allow_head=False),
-            web.post("/v1/groups/reset/plan", of_groups.plan_reset),
-            web.post("/v1/groups/reset", of_groups.reset),
-            web.post("/v1/groups/delete", of_groups.delete),
-            web.get("/v1/migrate/candidates", paths.candidates, allow_head=False),
-            web.post("/v1/migrate/plan", paths.plan),
-            web.post("/v1/migrate/status", paths.status),
-            web.post("/v1/migrate/verify", paths.verify),
-            web.post("/v1/migrate/start", paths.start),
-            web.post("/v1/migrate/advance", paths.advance),
-            web.post("/v1/migrate/rollback", paths.rollback),
-        ]
-    )
+    for route in table:
+        application.router.add_route(route.method, route.path, route.handler)
+        if route.open:
+            application.router.add_route("HEAD", route.path, route.handler)
     return application
+
+
+def _word_of(access: Access) -> str:
+    return "nobody was asked who it is" if access.token_for is TokenFor.NOTHING else "with the token"
+
+
+def _told(body: bytes) -> str:
+    """A request for a change as the log has it: ASCII, in one line."""
+    text = ascii(body.decode("utf-8", "replace"))[1:-1]
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}… ({len(body)} bytes)"

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from shim.admin.live.grouping import Groups
 from shim.admin.live.migrating import Migration
+from shim.admin.live.overviewing import Overview
 from shim.metrics import Series
 
 
@@ -24,6 +25,9 @@ class Watched(Protocol):
     @property
     def groups(self) -> Groups:
         """Who looks after them. Raises :class:`NotReady`."""
+
+    def overview(self) -> Overview:
+        """Raises :class:`NotReady`."""
 
     def missing(self) -> Sequence[str]:
         """What it lacks to serve all groups now, a line each; nothing where it does."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from click.testing import CliRunner
 
+from shim.admin.live.access import Access
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
@@ -26,7 +27,7 @@ TIME_LIMIT_SECONDS: Final = 30
 
 
 @contextmanager
-def admin_of(moved: Moved, grouped: Grouped | None = None) -> Iterator[str]:
+def admin_of(moved: Moved, grouped: Grouped | None = None, access: Access | None = None) -> Iterator[str]:
     """Gives its address."""
     groups = grouped or Grouped(moved)
     found: Future[int] = Future()
@@ -34,7 +35,7 @@ def admin_of(moved: Moved, grouped: Grouped | None = None) -> Iterator[str]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved, groups)) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved, groups), access) as port:
             found.set_result(port)
             await stop.wait()
 

@@ -462,7 +462,9 @@ def read(answer: bytes) -> tuple[int, Any]:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/console/../v1/nothing", 404),
+        ("GET", "/console/", 404),
+        ("POST", "/", 405),
         ("GET", "/v1", 404),
         ("GET", "/v2/groups", 404),
         ("GET", "/v1/groups/", 404),
@@ -613,12 +615,3 @@ async def test_a_port_that_is_taken(port: int) -> None:
     with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
         async with serve_admin(HostPort("127.0.0.1", port), Watching(Moved())):
             raise AssertionError("two at one port")
-
-
-async def test_a_warning_where_others_may_reach_it(caplog: pytest.LogCaptureFixture) -> None:
-    async with serve_admin(HostPort("localhost", 0), Watching(Moved())):
-        pass
-    assert not [each for each in caplog.records if each.levelname == "WARNING"]
-    async with serve_admin(HostPort("0.0.0.0", 0), Watching(Moved())):
-        pass
-    assert "nobody is asked who they are" in caplog.text

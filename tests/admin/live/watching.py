@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from shim.admin.live.grouping import Groups
+from shim.admin.live.overviewing import BrokerAt, ListenerAt, Overview
 from shim.admin.live.watching import NotReady
 from shim.metrics import Series
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
+
+OVERVIEW: Final = Overview(
+    version="1.2.3",
+    started_ms=1_700_000_000_000,
+    cluster_id="c-1",
+    reachable=True,
+    brokers=[BrokerAt(1, "kafka-1", 9092, 19094)],
+    listeners=[ListenerAt("PLAINTEXT", "PLAINTEXT", "127.0.0.1:19092", "127.0.0.1:19092")],
+    partitions=50,
+    loaded=49,
+    zookeeper=None,
+)
 
 
 class Watching:
@@ -33,6 +47,9 @@ class Watching:
         if self._migration is None:
             raise NotReady("the shim starts")
         return self._groups
+
+    def overview(self) -> Overview:
+        return OVERVIEW
 
     def missing(self) -> Sequence[str]:
         return self.lacks

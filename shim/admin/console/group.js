@@ -1,0 +1,137 @@
+// One group: where it stands, its partitions and members, and who moved which offset when.
+
+import { get } from "./api.js";
+import { lineChart } from "./charts.js";
+import { badge, cell, el, keyed, name, pager, setBadge, setText, table } from "./dom.js";
+import { historyPart } from "./history.js";
+import { Samples } from "./lag.js";
+import { moveButtons } from "./moves.js";
+import { ago, count, plural, short, stepOf, time } from "./words.js";
+
+const LIMIT = 100;
+const PARTITIONS = [{ label: "Topic" }, { label: "Partition", class: "number" }, { label: "Committed", class: "number" }, { label: "Log end", class: "number" }, { label: "Lag", class: "number" }, { label: "Last commit" }, { label: "Assigned to" }];
+const MEMBERS = [{ label: "Client id" }, { label: "Host" }, { label: "Member id" }, { label: "Assigned" }];
+
+export function groupView(root, group, pollNow) {
+  const step = badge("…");
+  const state = badge("…");
+  const alarm = el("p", { class: "alarm", hidden: true });
+  const buttons = moveButtons(pollNow);
+  const since = el("p", { class: "quiet" });
+  const tiles = Object.fromEntries(["Lag", "Members", "Partitions", "Last commit"].map((label) => [label, el("dd", {})]));
+  const chart = lineChart("tall");
+  const samples = new Samples();
+  const partitions = table("Partitions", PARTITIONS, "stack");
+  const members = table("Members", MEMBERS, "stack");
+  const noMembers = el("p", { class: "quiet" }, "No members.");
+  const noOffsets = el("p", { class: "quiet" }, "No offsets.");
+  const history = historyPart(group);
+  let offset = 0;
+  let newest = null;
+  let begun = false;
+  const parts = pager((from) => {
+    offset = from;
+    if (newest !== null) showPartitions(newest);
+  });
+  const partitionRows = keyed(partitions.body, (at) => `${at.partition} ${at.topic}`, partitionRow);
+  const memberRows = keyed(members.body, (each) => each.member_id, memberRow);
+
+  root.append(
+    el("p", { class: "path" }, el("a", { href: "#/groups" }, "Groups"), " / "),
+    el("div", { class: "title" }, el("h1", {}, name(group)), step, state),
+    alarm,
+    since,
+    buttons.node,
+    el("dl", { class: "tiles" }, ...Object.entries(tiles).map(([label, value]) => el("div", { class: "tile" }, el("dt", {}, label), value))),
+    el("section", {}, el("h2", {}, "Lag over time"), chart.node),
+    el("section", {}, el("h2", {}, "Partitions"), partitions.node, noOffsets, parts.node),
+    el("section", {}, el("h2", {}, "Members"), members.node, noMembers),
+    history.node,
+  );
+
+  function showPartitions(told) {
+    const owners = new Map(told.member_details.flatMap((each) => (each.partitions ?? []).map((at) => [`${at.partition} ${at.topic}`, each.client_id])));
+    const sorted = [...told.offsets].sort((one, other) => (other.lag ?? -1) - (one.lag ?? -1) || (one.topic < other.topic ? -1 : one.topic > other.topic ? 1 : one.partition - other.partition));
+    offset = offset < sorted.length ? offset : 0;
+    const most = sorted[0]?.lag ?? 0;
+    partitionRows(sorted.slice(offset, offset + LIMIT).map((at) => ({ ...at, most, owner: owners.get(`${at.partition} ${at.topic}`) ?? "" })));
+    parts.show(offset, LIMIT, sorted.length);
+    parts.node.hidden = sorted.length <= LIMIT;
+    noOffsets.hidden = sorted.length > 0;
+    partitions.node.hidden = sorted.length === 0;
+  }
+
+  async function poll(signal) {
+    const asked = { group };
+    const [told, kept] = await Promise.all([get("v1/groups/describe", asked, signal), begun ? null : get("v1/groups/lag/recent", asked, signal)]);
+    if (kept !== null) samples.begin(kept.samples);
+    begun = true;
+    newest = told;
+    const known = told.offsets.filter((at) => at.lag !== null);
+    const lag = known.length < told.offsets.length ? null : known.reduce((total, at) => total + at.lag, 0);
+    samples.add(Date.now(), lag);
+    setBadge(step, stepOf(told));
+    setBadge(state, told.state);
+    alarm.hidden = !told.alarm;
+    setText(alarm, told.alarm);
+    setText(since, told.changed_ms === null ? "" : `At this step since ${time(told.changed_ms)}${told.cause ? `: ${told.cause}` : ""}`);
+    buttons.update(told);
+    setText(tiles.Lag, short(lag));
+    setText(tiles.Members, count(told.members));
+    setText(tiles.Partitions, count(told.offsets.length));
+    setText(tiles["Last commit"], told.last_commit === null ? "–" : ago(told.last_commit.time_ms));
+    chart.show(`Lag of ${group}: ${lag === null ? "not known" : plural(lag, "record")} now`, samples.times, [{ label: "Records", values: samples.values }]);
+    showPartitions(told);
+    memberRows(told.member_details);
+    members.node.hidden = told.member_details.length === 0;
+    noMembers.hidden = told.member_details.length > 0;
+    await history.poll(signal);
+  }
+
+  return {
+    title: group || "(no name)",
+    poll,
+    stop() {
+      chart.stop();
+      history.stop();
+    },
+  };
+}
+
+function partitionRow(at) {
+  const committed = cell("Committed", "number");
+  const end = cell("Log end", "number");
+  const lag = el("span", {});
+  const bar = el("meter", { min: "0", "aria-hidden": "true" });
+  const last = cell("Last commit", "");
+  const owner = cell("Assigned to", "");
+  const node = el("tr", { role: "row" }, cell("Topic", "first", name(at.topic)), cell("Partition", "number", String(at.partition)), committed, end, cell("Lag", "number", bar, lag), last, owner);
+  return {
+    node,
+    update(now) {
+      setText(committed, count(now.offset));
+      setText(end, count(now.log_end_offset));
+      end.title = now.why;
+      setText(lag, count(now.lag));
+      bar.max = Math.max(now.most, 1);
+      bar.value = now.lag ?? 0;
+      setText(last, now.committed_ms === null ? "–" : ago(now.committed_ms));
+      setText(owner, now.owner || "–");
+    },
+  };
+}
+
+function memberRow(member) {
+  const assigned = cell("Assigned", "");
+  const id = member.group_instance_id ? `${member.member_id} (${member.group_instance_id})` : member.member_id;
+  const node = el("tr", { role: "row" }, cell("Client id", "first", name(member.client_id)), cell("Host", "", member.client_host), cell("Member id", "wrap", id), assigned);
+  return { node, update: (now) => setText(assigned, assignment(now.partitions)) };
+}
+
+/** `orders 0, 1; bills 2` */
+function assignment(partitions) {
+  if (partitions === null) return "not told";
+  const byTopic = new Map();
+  for (const { topic, partition } of partitions) byTopic.set(topic, [...(byTopic.get(topic) ?? []), partition]);
+  return [...byTopic].map(([topic, numbers]) => `${topic} ${numbers.join(", ")}`).join("; ") || "none";
+}

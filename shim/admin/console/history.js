@@ -1,0 +1,73 @@
+// A group's offsets over time, as the shim's history has them.
+
+import { Failed, get } from "./api.js";
+import { lineChart } from "./charts.js";
+import { cell, el, name, setText, table } from "./dom.js";
+import { count, plural, time } from "./words.js";
+
+const LAST = 1000;
+const ROWS = 50;
+const EVERY_MS = 10000;
+const COLUMNS = [{ label: "Time" }, { label: "Topic" }, { label: "Partition", class: "number" }, { label: "From", class: "number" }, { label: "To", class: "number" }, { label: "By" }];
+
+export function historyPart(group) {
+  const select = el("select", { id: "history-partition", onchange: () => show() });
+  const chart = lineChart("tall", { stepped: true, fromZero: false });
+  const list = table("Moves of offsets, the newest first", COLUMNS, "stack");
+  const told = el("p", { class: "quiet", role: "status" });
+  const choice = el("p", { class: "field" }, el("label", { for: "history-partition" }, "Partition"), select);
+  const node = el("section", {}, el("h2", {}, "Offset history"), choice, chart.node, told, list.node);
+  let moves = [];
+  let asked = -Infinity;
+
+  function show() {
+    const mine = moves.filter((move) => key(move) === select.value);
+    chart.node.hidden = mine.length === 0;
+    if (mine.length) {
+      const first = mine[0];
+      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, now ${count(mine.at(-1).to)}`, mine.map((move) => move.time_ms), [{ label: "Offset", values: mine.map((move) => move.to) }]);
+    }
+    list.body.replaceChildren(...mine.slice(-ROWS).reverse().map(moveRow));
+    list.node.hidden = mine.length === 0;
+    setText(told, moves.length === 0 ? "The history has nothing of this group: only what was committed while the shim served it is in it." : `${plural(Math.min(mine.length, ROWS), "move")} of this partition shown, of the newest ${count(moves.length)} of the group.`);
+  }
+
+  function choose() {
+    const names = new Map(moves.map((move) => [key(move), `${move.topic} ${move.partition}`]));
+    const wanted = [...names].sort(([, one], [, other]) => one.localeCompare(other, "en", { numeric: true }));
+    const now = select.value;
+    if (wanted.map(([value]) => value).join("\n") !== [...select.options].map((each) => each.value).join("\n")) {
+      select.replaceChildren(...wanted.map(([value, text]) => el("option", { value }, text)));
+      if (names.has(now)) select.value = now;
+    }
+    choice.hidden = wanted.length === 0;
+  }
+
+  return {
+    node,
+    async poll(signal) {
+      if (performance.now() - asked < EVERY_MS) return;
+      asked = performance.now();
+      try {
+        moves = (await get("v1/groups/history", { group, last: LAST }, signal)).moves;
+      } catch (error) {
+        if (!(error instanceof Failed) || error.status === 401) throw error;
+        setText(told, `The history cannot be told: ${error.message}`);
+        return;
+      }
+      choose();
+      show();
+    },
+    stop: chart.stop,
+  };
+}
+
+function key(move) {
+  return `${move.partition} ${move.topic}`;
+}
+
+function moveRow(move) {
+  const who = [move.client_id, move.client_host, move.cause && `(${move.cause})`].filter(Boolean).join(" ") || "–";
+  const back = move.from !== null && move.from > move.to;
+  return el("tr", { role: "row", class: back && "back" }, cell("Time", "first", time(move.time_ms)), cell("Topic", "", name(move.topic)), cell("Partition", "number", String(move.partition)), cell("From", "number", move.from === -1 ? "none" : count(move.from)), cell("To", "number", el("span", {}, count(move.to), back ? el("span", { class: "alarm" }, " back") : "")), cell("By", "wrap", who));
+}

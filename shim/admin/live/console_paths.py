@@ -1,0 +1,85 @@
+"""What is behind the paths of the admin interface that the console asks for, and its files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from shim.admin.console import PageFile
+from shim.admin.live.access import Access
+from shim.admin.live.as_json import encoded, list_in_pieces
+from shim.admin.live.choosing import BadRequest, choice_of
+from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
+from shim.admin.live.guarding import JSON
+from shim.admin.live.sampling import Sampler
+from shim.admin.live.sending import send_all
+from shim.admin.live.summary import page_of, summary_of
+from shim.admin.live.watching import Watched
+
+POLICY = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self'",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+"""The page loads nothing from anywhere else, runs nothing that is written into it, and is in no other page."""
+
+
+class ConsolePaths:
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, and TimeoutError where a look takes
+    too long."""
+
+    def __init__(self, sampler: Sampler, watched: Watched, access: Access) -> None:
+        self._sampler = sampler
+        self._watched = watched
+        self._access = access
+
+    async def access(self, _: web.Request) -> web.StreamResponse:
+        return _document({"token_for": str(self._access.token_for)})
+
+    async def overview(self, _: web.Request) -> web.StreamResponse:
+        seen = self._watched.overview()
+        row = {
+            **seen._asdict(),
+            "ready": seen.ready,
+            "brokers": [each._asdict() for each in seen.brokers],
+            "listeners": [each._asdict() for each in seen.listeners],
+            "token_for": str(self._access.token_for),
+        }
+        return _document(row)
+
+    async def summary(self, request: web.Request) -> web.StreamResponse:
+        page = page_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            statuses = await self._sampler.statuses()
+        head, rows = summary_of(statuses, self._sampler.lag, self._sampler.recent, page)
+        return await send_all(request, JSON, list_in_pieces(head, "groups", rows))
+
+    async def recent_lag(self, request: web.Request) -> web.StreamResponse:
+        names = choice_of(query_of(request)).names
+        if names is None or len(names) != 1:
+            raise BadRequest("one group has to be named: recent?group=…")
+        return _document({"group": names[0], "samples": self._sampler.recent(names[0])})
+
+
+def file_handler(file: PageFile) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def send(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=file.content, content_type=file.content_type, charset="utf-8", headers=POLICY)
+
+    return send
+
+
+def _document(document: object) -> web.Response:
+    return web.Response(body=encoded(document), content_type=JSON)

@@ -1,0 +1,150 @@
+"""The console with groups that are in memory: many of them, odd ones, and at any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from shim.admin.live.grouping import Details, Member, OffsetAt
+from shim.admin.live.migrating import Difference
+from tests.admin.console.browser import ENTER, Browser
+from tests.admin.live.grouped import MOVED, Grouped
+from tests.admin.live.moved import STEPS, Moved
+from tests.admin.live.running import admin_of
+
+GROUPS: Final = 1_000
+PARTITIONS: Final = 100
+HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
+PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/migration")
+
+
+class Large(Grouped):
+    """Each group has so many partitions."""
+
+    async def details(self, group: str) -> Details:
+        offsets = [
+            OffsetAt("orders", number, 10**12, 10**12 + number, 1_700_000_000_000) for number in range(PARTITIONS)
+        ]
+        member = Member("m-1", None, "etl", "/10.0.0.4", [("orders", number) for number in range(PARTITIONS)])
+        return Details("consumer", [member], offsets, MOVED)
+
+
+@pytest.fixture(scope="module")
+def moved() -> Moved:
+    moved = Moved()
+    for number in range(GROUPS):
+        storage, dual = STEPS[number % len(STEPS)]
+        moved.add(f"group-{number:04}", storage=storage, dual=dual)
+    moved.add(HOSTILE, f"long-{'name' * 40}", storage="kafka", dual=True)
+    moved.tell(HOSTILE, 7.0, "its members go past the shim")
+    moved.differing[HOSTILE] = [Difference("orders", 3, 5, None, "zookeeper")]
+    return moved
+
+
+@pytest.fixture(scope="module")
+def admin(moved: Moved) -> Iterator[str]:
+    with admin_of(moved, Large(moved)) as address:
+        yield f"http://{address}/"
+
+
+def loaded(browser: Browser) -> None:
+    browser.until("document.querySelector('#live').dataset.state === 'good'")
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_its_room(admin: str, browser: Browser, page: str, width: int, scheme: str) -> None:
+    browser.resize(width)
+    browser.prefer(scheme)
+    browser.open(f"{admin}{page}")
+    loaded(browser)
+    assert browser.overflow() <= 0
+    nameless = browser.run(
+        "return [...document.querySelectorAll('button, a, input, select, [role=img]')].filter((each) => !each.hidden"
+        " && !(each.textContent.trim() || each.ariaLabel || each.labels?.length)).map((each) => each.outerHTML)"
+    )
+    assert nameless == []
+
+
+def test_a_thousand_groups_are_shown_in_parts(admin: str, browser: Browser) -> None:
+    browser.open(f"{admin}#/groups")
+    browser.until("document.querySelectorAll('tbody tr').length === 50")
+    assert browser.run("return document.querySelector('.pager').textContent").startswith("Previous1\u201350 of 1,002")
+    browser.click(".pager button:last-child")
+    browser.until("document.querySelector('.pager').textContent.includes('\u2013100')")
+    browser.type("#search", "group-09")
+    browser.until("document.querySelector('.pager').textContent.includes('of 100')")
+    browser.run("document.querySelector('#step').focus()")
+    browser.type("#step", "kafka+dual")
+    browser.until("document.querySelector('.pager').textContent.includes('of 17')")
+    browser.tab_to("th:first-child .sort")
+    browser.press(ENTER)
+    browser.until("document.querySelector('th[aria-sort=ascending]')?.textContent === 'Group'")
+    assert browser.run("return document.querySelector('tbody a').textContent") == "group-0902"
+
+
+def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:
+    browser.open(f"{admin}#/migration")
+    browser.until("document.querySelectorAll('.card').length === 60")
+    assert "and 157 groups more" in browser.run("return document.querySelector('[data-step=kafka]').textContent")
+    browser.click("[data-step=kafka] > button")
+    browser.until("document.querySelectorAll('[data-step=kafka] .card').length === 167")
+    browser.resize(400)
+    assert browser.overflow() <= 0
+
+
+def test_names_that_others_chose_are_only_names(admin: str, browser: Browser) -> None:
+    browser.open(f"{admin}#/migration")
+    browser.type("#search", "<img")
+    browser.until("document.querySelectorAll('.card').length === 1")
+    assert browser.run("return document.querySelector('.card h3').textContent") == HOSTILE
+    assert browser.run("return document.images.length") == 1  # the shim's own sign
+    assert "its members go past the shim" in browser.run("return document.querySelector('.card').textContent")
+    browser.click(".card .actions button")
+    browser.until("document.querySelector('dialog td')")
+    assert "1 of 3 offsets differ" in browser.run("return document.querySelector('dialog').textContent")
+    browser.click("dialog .actions button")
+    browser.click(".card h3 a")
+    browser.until("document.querySelectorAll('tbody tr').length >= 100")
+    assert browser.run("return document.querySelector('h1').textContent") == HOSTILE
+
+
+def test_the_theme_is_kept(admin: str, browser: Browser) -> None:
+    def ground() -> str:
+        colour: str = browser.run("return getComputedStyle(document.documentElement).backgroundColor")
+        return colour
+
+    browser.open(admin)
+    loaded(browser)
+    light = ground()
+    browser.prefer("dark")
+    dark = ground()
+    assert light != dark
+    browser.tab_to("#theme")
+    browser.press(ENTER)
+    assert ground() == light
+    browser.open("about:blank")
+    browser.open(admin)
+    loaded(browser)
+    assert ground() == light
+    browser.click("#theme")
+    assert ground() == dark
+    browser.prefer("light")
+    assert ground() == dark
+    browser.click("#theme")
+    assert ground() == light
+
+
+def test_a_shim_that_is_gone(browser: Browser) -> None:
+    groups = Moved()
+    groups.add("a")
+    with admin_of(groups) as address:
+        browser.open(f"http://{address}/#/groups")
+        loaded(browser)
+    browser.until("document.querySelector('#live').dataset.state === 'bad'")
+    assert "does not answer" in browser.run("return document.querySelector('#problem').textContent")
+    assert browser.run("return document.querySelectorAll('tbody tr').length") == 1, "what was known is still shown"
+    assert all("ERR_CONNECTION_REFUSED" in each for each in browser.complaints())
