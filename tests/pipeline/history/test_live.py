@@ -127,7 +127,8 @@ def test_what_a_0_10_broker_serves(tmp_path: Path) -> None:
     assert {row["group"] for row in of_one} == {one}
 
 
-@pytest.mark.parametrize("skip", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak  # tests/pipeline/history/test_damage.py is about the same, in one process
+@pytest.mark.parametrize("skip", [False, True])
 def test_damage_ends_a_command_in_one_line(tmp_path: Path, conf_options: list[str], skip: bool) -> None:
     from tests.pipeline.history.test_jobs import FORGOTTEN, STEPS, write_logs
 
