@@ -17,6 +17,8 @@ from shim.upstream.log_ends import Partition as TopicPartition
 _PATIENCE_SECONDS: Final = 3.0
 """Whoever looks at many groups waits for the brokers so long; what they said before is shown then."""
 
+_AT_ONCE: Final = 100
+
 
 class Lag(NamedTuple):
     """Of one partition. ``end``: its high watermark, as its leader has said lately; None where none has. ``lag``: in
@@ -64,9 +66,11 @@ class Lags:
         committed: dict[str, Mapping[TopicPartition, int]] = {}
         room = self._most
         for coordinator in self._coordinators():
-            for group in list(coordinator.group_ids()):
+            for number, group in enumerate(list(coordinator.group_ids())):
                 if room <= 0:
                     break
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # of groups without offsets, too, there may be any number
                 found = dict(list(_committed(coordinator, group).items())[:room])
                 if found:
                     committed[group] = found

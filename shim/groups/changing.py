@@ -63,9 +63,9 @@ class Changing:
         ticket = _Told(lambda: self._stores.after([group]))
         self._runtime.submit(self._runtime.partition_of(group), operation, ticket)
         answer = await ticket.answered
-        if answer in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):
-            raise NotCertain(f"group {group}: whether it was written is not known: the log does not answer")
         if isinstance(answer, ErrorCode):
+            if answer in _UNCERTAIN:
+                raise NotCertain(f"group {group}: whether it was written is not known: the log does not answer")
             raise refusal(group, answer)
         if ticket.elsewhere is not None and await ticket.elsewhere:
             raise NotCertain(f"group {group}: it is in the log, and not where else it has to be: {self._why(group)}")
@@ -108,6 +108,10 @@ def refusal(group: str, error: ErrorCode) -> Refused | NotKnown:
     return Refused(f"group {group}: {_MEANS.get(error, error.name)}")
 
 
+_UNCERTAIN = frozenset(
+    # The last is of those that waited when a write failed, or the shim stopped: the records may be on disk.
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_COORDINATOR}
+)
 _MEANS = {
     ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
     ErrorCode.UNKNOWN_MEMBER_ID: "it has members; stop them first",

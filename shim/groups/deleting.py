@@ -8,9 +8,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from shim.groups.changing import Changing, refusal
 from shim.groups.looking import Looking
-from shim.groups.words import Deleted, Refused
+from shim.groups.words import Deleted, NotCertain, Refused
 from shim.offsets.cluster.asking import BrokerRefused
 from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups
+from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ class Deleting:
         else:
             with self._changing.passing(group):
                 await self._delete_there(group)
-        log.info("group %s was deleted with %d offsets from %s: %s", group, deleted.offsets, host, cause)
+        # The message is the event: none is left out for others, however many are deleted in a minute.
+        log.info("%s", f"group {group} was deleted with {deleted.offsets} offsets from {host}: {cause}")
         return deleted
 
     async def _delete_here(self, group: str) -> None:
@@ -61,3 +63,6 @@ class Deleting:
             if error.code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND):
                 raise refusal(group, ErrorCode.for_code(error.code)) from error
             raise Refused(str(error)) from error
+        except UpstreamError as error:
+            self._cluster_groups.forget(group)
+            raise NotCertain(f"group {group}: whether the cluster has deleted it is not known: {error}") from error

@@ -87,8 +87,11 @@ class Resetting:
             await self._changing.ready(group)
             await self._reset_here(group, changes, cause, Caller("offset-shim", f"/{host}"))
         else:
+            if none := [(each.topic, each.partition) for each in changes if each.new_offset == NO_OFFSET]:
+                raise Refused(f"group {group} is passed through, no offset can be taken away there: {_some(none)}")
             await self._reset_there(group, changes)
-        log.info("group %s: %d offsets were set from %s: %s", group, len(changes), host, cause)
+        # The message is the event: none is left out for others, however many there are in a minute.
+        log.info("%s", f"group {group}: {len(changes)} offsets were set from {host}: {cause}")
 
     # -- what there is
 

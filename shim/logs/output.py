@@ -31,7 +31,7 @@ class LogOutput(logging.Handler):
         super().__init__()
         self._stream = stream or sys.stderr
         self._repeats = Repeats(settings.log_repeat_max_per_minute)
-        self._secrets: set[str] = set()
+        self._secrets: tuple[str, ...] = ()
         self._timer: threading.Timer | None = None
         self._closed = False
         self.conceal_also(secrets)
@@ -43,7 +43,9 @@ class LogOutput(logging.Handler):
 
     def conceal_also(self, secrets: Collection[str]) -> None:
         """From now on."""
-        self._secrets |= {secret for secret in secrets if len(secret) >= _SHORTEST_CONCEALED}
+        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= _SHORTEST_CONCEALED)}
+        # The longest first: of one that begins with another the rest would be shown. As a whole, as other threads look.
+        self._secrets = tuple(sorted(known, key=len, reverse=True))
 
     def take_settings(self, settings: Settings) -> None:
         """From the next event on."""

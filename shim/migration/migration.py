@@ -6,6 +6,7 @@ all places in their order, and back; one that the cluster knew goes from there t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -38,6 +39,7 @@ from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
 _STEPS: Final = tuple(STORAGES)
+_STATUSES_AT_ONCE: Final = 100
 
 
 class Migration:
@@ -123,7 +125,16 @@ class Migration:
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """Of these groups, or of all of which it is known in whose hands they are. Raises UpstreamError, NotKnown."""
-        return [await self._status(group) for group in (self._known() if groups is None else groups)]
+        found = []
+        for number, group in enumerate(self._known() if groups is None else groups):
+            if number % _STATUSES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # those of groups that are served wait for nobody: clients have their turn
+            try:
+                found.append(await self._status(group))
+            except NotKnown:
+                if groups is not None:  # otherwise it has gone meanwhile
+                    raise
+        return found
 
     def served(self) -> Sequence[str]:
         """Of all of which it is known in whose hands they are, those in the shim's."""

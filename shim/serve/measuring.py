@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import time
 from collections import Counter
@@ -65,7 +66,7 @@ class Measuring:
             (
                 *_of_traffic(self._parts.limits),
                 *_of_log(self._parts.runtime),
-                *_of_groups(self._parts.runtime),
+                *await _of_groups(self._parts.runtime),
                 *_of_places(self._parts),
                 *await self._slow(),
                 *self._of_process(ready),
@@ -158,12 +159,13 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     )
 
 
-def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
+async def _of_groups(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     states = Counter({"Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 0})
     at_steps = Counter({("served", str(storage)): 0 for storage in STORAGES.values()})
     passed_through = ("passed_through", str(PASSED_THROUGH))
     at_steps[passed_through] = members = offsets = 0
     for coordinator in _coordinators(runtime):
+        await asyncio.sleep(0)  # clients have their turn
         states.update(coordinator.count_states())
         members += coordinator.count_members()
         offsets += coordinator.offset_count

@@ -136,3 +136,12 @@ def test_an_event_that_cannot_be_logged_is_one_line_without_its_values() -> None
     assert line.startswith("shim.there: an event could not be logged: TypeError(")
     assert line.endswith("'%d events'")
     assert SECRET not in line
+
+
+def test_a_secret_that_begins_with_another() -> None:
+    stream = io.StringIO()
+    output = LogOutput(Settings(), [SECRET, f"{SECRET}-and-more"], stream)
+    output.conceal_also([f"{SECRET}-and-more-of-it"])
+    for end in ("", "-and-more", "-and-more-of-it"):
+        output.handle(record("it is %s", SECRET + end))
+    assert [line.split("it is ")[1] for line in stream.getvalue().splitlines()] == ["***"] * 3

@@ -162,7 +162,9 @@ def _application(table: Sequence[Route], own_host: str, access: Access, sampler:
             return refusal
         if not route.changes:
             return await handler(request)
-        log.info("%s from %s, %s: %s", request.path, request.remote, _word_of(access), _told(await body_of(request)))
+        # The message is the event: no other change is left out for it, whatever log.repeat.max.per.minute says.
+        told = _told(await body_of(request))
+        log.info("%s", f"{request.path} from {request.remote}, {_word_of(access)}: {told}")
         try:
             return await handler(request)
         finally:

@@ -1,0 +1,88 @@
+"""What is told of a change when nobody knows what became of it: not that it was refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from protocol.errors import ErrorCode
+from shim.groups.changing import Changing
+from shim.groups.deleting import Deleting
+from shim.groups.resetting import Resetting
+from shim.groups.words import NO_OFFSET, Change, NotCertain, Refused
+from shim.log.checkpoint import TopicPartition
+from shim.migration.hands.placements import Whose
+from shim.offsets.cluster.asking import BrokerRefused
+from shim.upstream import UpstreamError
+
+
+def changing(answer: ErrorCode = ErrorCode.NONE, whose: Whose = Whose.SERVED) -> Changing:
+    """Of a runtime that fails every request so."""
+    runtime: Any = SimpleNamespace(
+        partition_of=lambda _: 0, submit=lambda _number, _operation, ticket: ticket.fail(answer)
+    )
+    placements: Any = SimpleNamespace(of=lambda _: whose, passing=lambda *_: None)
+    return Changing(runtime, placements, stores=SimpleNamespace())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (ErrorCode.NOT_COORDINATOR, NotCertain),  # a write has failed, or the shim stops
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, NotCertain),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, NotCertain),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, Refused),
+    ],
+)
+async def test_the_log_does_not_say(answer: ErrorCode, told: type[Exception]) -> None:
+    with pytest.raises(told):
+        await changing(answer).decided("g", lambda *_: pytest.fail("nobody decides"))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UpstreamError("no answer in 30 s"), NotCertain),
+        (BrokerRefused(ErrorCode.NON_EMPTY_GROUP, "group g"), Refused),
+        (BrokerRefused(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g"), Refused),
+    ],
+)
+async def test_the_cluster_does_not_say_whether_it_has_deleted(error: Exception, told: type[Exception]) -> None:
+    async def delete_group(_: str) -> None:
+        raise error
+
+    async def described(_: str) -> Any:
+        return SimpleNamespace(group_state="Empty")
+
+    async def offsets(_: list[str]) -> Any:
+        return {"g": {("orders", 0): 3}}
+
+    looking: Any = SimpleNamespace(described=described, offsets=offsets)
+    cluster: Any = SimpleNamespace(delete_group=delete_group, forget=lambda _: None)
+    with pytest.raises(told):
+        await Deleting(changing(whose=Whose.PASSED_THROUGH), looking, cluster).delete("g", "why", "127.0.0.1")
+
+
+async def test_no_offset_is_no_offset_to_commit() -> None:
+    """The cluster takes -1 for an offset."""
+
+    async def one(_: list[str]) -> Any:
+        return {"orders": SimpleNamespace(partitions=1)}
+
+    async def state_of(_: str) -> str:
+        return "Empty"
+
+    async def try_commit(_: str, to_set: Any) -> Any:
+        raise AssertionError(f"committed: {to_set}")
+
+    async def found(_: list[str]) -> Any:
+        return {"g": {TopicPartition("orders", 0): SimpleNamespace(offset=3)}}
+
+    cluster: Any = SimpleNamespace(state_of=state_of, offsets_of=found, try_commit=try_commit)
+    there: Any = SimpleNamespace()
+    topics: Any = SimpleNamespace(one=one)
+    resetting = Resetting(changing(whose=Whose.PASSED_THROUGH), there, there, cluster, there, topics)
+    with pytest.raises(Refused, match="no offset can be taken away there"):
+        await resetting.reset("g", [Change("orders", 0, 3, NO_OFFSET)], "why", "127.0.0.1")
