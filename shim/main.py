@@ -15,7 +15,6 @@ import click
 from shim.admin import config_command, configuration_options, groups_commands, log_commands, migrate_commands
 from shim.config import SettingError, load_configuration
 from shim.logs import LogOutput
-from shim.serve import OPTIONS, CannotStart, DiskHangs, Given, given_to_serve, serve
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +28,7 @@ def cli() -> None:
 @click.option("--listen", metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
 @click.option("--data-dir", metavar="DIR", help="Where the log is.")
 @click.option("--advertised-host", metavar="H", help="The host that clients are told. Default: the one of --listen.")
-@click.option("--admin", metavar="H:P", help="Port for `groups` and `migrate`; whoever reaches it may use it.")
+@click.option("--admin", metavar="H:P", help="Port for `groups`, `migrate`, the console and metrics.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
 @click.option(
     "--registrar",
@@ -42,10 +41,17 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     """Serve clients until SIGTERM; SIGHUP has the settings read again.
 
     Each option may stand in the file of --config or in the environment as well: `offset-shim config --describe`.
+    --bootstrap-servers, --listen and --data-dir have to be given, in whichever way. Exit status: 0 after SIGTERM or
+    Ctrl-C; 1 it cannot start, or cannot go on; 2 an option that there is not.
+
+    Whoever reaches the port of --admin may see, move, reset and delete groups, unless admin.token.file is set.
 
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
     """
+    # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
+    from shim.serve import OPTIONS, CannotStart, DiskHangs, Given, given_to_serve, serve
+
     said = {
         name: (option, value)
         for name, option in OPTIONS.items()

@@ -33,7 +33,7 @@ class Settings:
     )
     offsets_topic_num_partitions: int = integer(50, 1, 100_000, "Partitions of the offsets log; fixed once written.")
     # An emptied segment is 61 bytes: two of them at least must fit into one, or compaction never merges them.
-    offsets_topic_segment_bytes: int = integer(104_857_600, 1024, INT32_MAX, "Size at which a log segment is closed.")
+    offsets_topic_segment_bytes: int = integer(104_857_600, 1024, INT32_MAX, "Bytes at which a log segment is closed.")
     log_roll_ms: int = integer(604_800_000, 1, INT64_MAX, "Age at which a log segment is closed.")
     log_flush_interval_messages: int = integer(1, 1, INT64_MAX, "Most unflushed records of a partition.")
     log_flush_interval_ms: int = integer(INT64_MAX, 1, INT64_MAX, "Longest that a record stays unflushed.")
@@ -49,10 +49,14 @@ class Settings:
         86_400_000, 0, INT64_MAX, "How long tombstones stay after they were first cleaned.", reloadable=True
     )
     log_cleaner_dedupe_buffer_size: int = integer(
-        134_217_728, 1, INT64_MAX, "Memory for the keys of one round of cleaning.", reloadable=True
+        134_217_728, 1, INT64_MAX, "Memory in bytes for the keys of one round of cleaning.", reloadable=True
     )
     log_cleaner_io_max_bytes_per_second: float = number(
-        sys.float_info.max, 1.0, sys.float_info.max, "Most that the cleaner reads and writes.", reloadable=True
+        sys.float_info.max,
+        1.0,
+        sys.float_info.max,
+        "Most bytes a second that the cleaner reads and writes.",
+        reloadable=True,
     )
     offset_metadata_max_bytes: int = integer(
         4096, 0, INT32_MAX, "Longest metadata string of a commit (UTF-16 units).", reloadable=True
@@ -89,13 +93,13 @@ class Settings:
     )
     group_max_size: int = integer(INT32_MAX, 1, INT32_MAX, "Most members a group may have.", reloadable=True)
     group_memory_max_bytes: int = integer(
-        1 << 30, 1 << 20, INT64_MAX, "Most memory that all groups and members may take."
+        1 << 30, 1 << 20, INT64_MAX, "Most bytes of memory that all groups and members may take."
     )
     socket_request_max_bytes: int = integer(
-        104_857_600, 1024, INT32_MAX, "Largest request a client may send.", reloadable=True
+        104_857_600, 1024, INT32_MAX, "Largest request, in bytes, that a client may send.", reloadable=True
     )
     queued_max_request_bytes: int = integer(
-        104_857_600, -1, INT64_MAX, "Room for the requests that the shim answers itself; -1: no bound."
+        104_857_600, -1, INT64_MAX, "Room in bytes for the requests that the shim answers itself; -1: no bound."
     )
     max_connections: int = integer(INT32_MAX, 1, INT32_MAX, "Most connections of clients at a time.", reloadable=True)
     max_connections_per_ip: int = integer(INT32_MAX, 0, INT32_MAX, "Most connections of one address.", reloadable=True)
@@ -116,7 +120,7 @@ class Settings:
         "", "`file:///` and the path of a file with a token; read for each connection."
     )
     sasl_server_max_receive_size: int = integer(
-        524_288, 1, INT32_MAX, "Largest request of a client that has not authenticated."
+        524_288, 1, INT32_MAX, "Largest request, in bytes, of a client that has not authenticated."
     )
     request_timeout_ms: int = integer(30_000, 1, INT32_MAX, "Longest wait for a broker's answer to the shim itself.")
     topology_refresh_interval_ms: int = integer(
@@ -164,14 +168,14 @@ class Settings:
         30_000, 1000, INT32_MAX, "How often brokers are asked where partitions end, while somebody wants to know."
     )
     metrics_statsd_address: str = text("", "`host:port` that metrics are sent to as StatsD datagrams; empty: nowhere.")
-    metrics_statsd_interval_ms: int = integer(10_000, 100, INT32_MAX, "How often.")
+    metrics_statsd_interval_ms: int = integer(10_000, 100, INT32_MAX, "How often they are sent.")
     metrics_statsd_dialect: str = choice(
         "statsd", ("statsd", "dogstatsd"), "Whether labels are parts of the name or, for DogStatsD, tags."
     )
     admin_token_file: str = text(
         "", "File with the token that requests at `--admin` have to bring; read again when it has changed."
     )
-    admin_token_for: str = choice("changes", ("changes", "all"), "Which requests: those that change something, or all.")
+    admin_token_for: str = choice("changes", ("changes", "all"), "Which requests have to bring the token.")
     admin_insecure: bool = boolean(
         False, "Whether `--admin` may be an address that other machines reach, without a token."
     )

@@ -48,15 +48,6 @@ class Lags:
         self._ends = ends
         self._most = settings.metrics_lag_max_series
 
-    async def of(self, offsets: Mapping[TopicPartition, int]) -> GroupLag:
-        """Of offsets of any kind, also of those that the cluster has of a group that is passed through."""
-        return _beside(offsets, await self._ends.of(offsets.keys()))
-
-    async def of_group(self, group: str) -> GroupLag:
-        """Of all its offsets; nothing of a group that is not served, or not for now."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
-        return await self.of({} if coordinator is None else _committed(coordinator, group))
-
     async def look(self) -> Look:
         """At as many partitions as ``metrics.lag.max.series`` says: groups in the order of their offsets partition, and
         in that of their first appearance, so that they are the same ones the next time.

@@ -27,7 +27,7 @@ from shim.groups.words import (
     Target,
 )
 from shim.log.checkpoint import TopicPartition
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, RefusedPartition
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, RefusedPartition
 from shim.upstream import ClusterTopics, UpstreamError
 from shim.upstream.log_ends import EARLIEST, LATEST, NO_RECORD, Asked, log_ends
 
@@ -99,7 +99,7 @@ class Resetting:
         try:
             served = await self._changing.is_served(group, opening=False)
         except NotKnown:
-            return _Group("Dead", True, {})
+            return _Group(DEAD, True, {})
         if served:
             await self._changing.ready_to_look(group)
         described = await self._looking.described(group)
@@ -123,7 +123,7 @@ class Resetting:
     ) -> Collection[Partition]:
         meant: set[Partition] = set()
         if scope.all_topics:
-            meant = set(found.offsets)
+            meant = set(found.offsets) or set(before)  # of a group that was deleted, those that it had then
         elif scope.topics:
             meant = await self._named(scope.topics)
         by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before)}

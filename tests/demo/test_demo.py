@@ -120,5 +120,6 @@ def test_a_missing_client_library_is_one_line_and_serve_does_without(environment
     assert _error_line(environment, "-c", program, "demo") == (
         "Error: aiokafka not installed: in the clone, pip install '.[demo]'"
     )
-    program = "import sys, shim.main; sys.exit(not {'kafka', 'aiokafka', 'confluent_kafka'}.isdisjoint(sys.modules))"
+    clients = {"kafka", "aiokafka", "confluent_kafka"}
+    program = f"import sys, shim.main, shim.serve; sys.exit(not {clients}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0

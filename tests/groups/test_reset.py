@@ -48,6 +48,8 @@ def test_a_reset_is_in_the_history_and_can_be_undone(place: Place, hours: Hours,
     assert [(row["from"], row["to"], row["cause"].partition(",")[0]) for row in last] == [
         (10, 3, "groups reset --undo")
     ]
+    place.done("reset", group, "--undo", "--yes")
+    assert place.committed(group, topic) == [10, NONE], "what the undo took away is not in the history"
 
 
 def test_back_to_what_was_committed_at_a_time(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
@@ -63,6 +65,16 @@ def test_back_to_what_was_committed_at_a_time(place: Place, hours: Hours, fresh_
     since = place.done("history", group, "--since", str(then + 1), "--topic", topic)["moves"]
     assert [row["to"] for row in since] == [8, 9, 3, 4]
     assert place.done("history", group, "--topic", "another")["moves"] == []
+
+
+def test_a_group_that_was_deleted_is_brought_back(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    then = max(row["time_ms"] for row in place.done("history", group)["moves"])
+    place.done("delete", group, "--yes")
+    assert "no offset that this could be about" in place.refused("reset", group, "--to-earliest", "--all-topics")
+    place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
+    assert place.committed(group, topic) == [3, 4]
 
 
 def test_a_commit_that_comes_between_keeps_all_of_it_from_being_done(

@@ -39,6 +39,8 @@ def test_the_unit_runs_what_is_installed_on_what_it_may_write() -> None:
     assert unit("ExecStart") == ["/opt/offset-shim/bin/offset-shim serve --config /etc/offset-shim/offset-shim.toml"]
     assert any("/opt/offset-shim" in each.text for each in dockerfile()), "as in the image"
     assert unit("ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    # To systemd SIGHUP is an end in good order, and on-failure would leave it there.
+    assert unit("RestartForceExitStatus") == ["SIGHUP"]
     (state,) = unit("StateDirectory")
     settings = load_configuration(DEPLOY / "offset-shim.toml", ()).settings
     assert settings.data_dir == f"/var/lib/{state}"

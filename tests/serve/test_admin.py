@@ -55,9 +55,15 @@ def test_an_admin_address_that_is_none(tmp_path: Path) -> None:
     assert error.startswith("Error: --admin: '9644' is not host:port")
 
 
-def test_commands_do_without_the_server() -> None:
-    """It takes a quarter of a second to import."""
-    code = "import sys; import shim.main; sys.exit('aiohttp' in sys.modules)"
+@pytest.mark.parametrize(
+    ("imported", "without"),
+    [
+        ("shim.main", "shim.serve"),  # completion starts a command at each press of a key
+        ("shim.main, shim.serve", "aiohttp"),  # it takes a quarter of a second to import
+    ],
+)
+def test_what_is_imported_where_it_is_wanted_alone(imported: str, without: str) -> None:
+    code = f"import sys; import {imported}; sys.exit({without!r} in sys.modules)"
     assert subprocess.run([*serve(Path(), "", 0)[:1], "-c", code], timeout=30).returncode == 0
 
 

@@ -80,6 +80,16 @@ def may_go_on(question: str, *, yes: bool) -> None:
         raise Refused("nothing was done")
 
 
+def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:
+    """Asks on a terminal, with what it is about a line each, and nowhere else. Raises Refused for a no."""
+    if yes or not sys.stdin.isatty():
+        return
+    for name in names:
+        click.echo(f"  {shown(name)}", err=True)
+    if not click.confirm(question, err=True):
+        raise Refused("nothing was done")
+
+
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,8 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
-    The line `last commit` is from the shim's history, which has none of a group that is passed through.
+    The line `lag` is another: for how long a change waits that ZooKeeper or the cluster is yet to have, as in `migrate
+    status`. The line `last commit` is from the shim's history, which has none of a group that is passed through.
 
     \b
     offset-shim groups describe billing

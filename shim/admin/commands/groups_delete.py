@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
-    Refused,
+    agree,
     count_shown,
     dry_run_option,
     in_one_line,
     json_option,
     print_table,
-    shown,
     yes_option,
 )
 from shim.admin.commands.running_shim import (
@@ -34,7 +32,7 @@ from shim.config import HostPort
 @click.command("delete")
 @groups_argument
 @dry_run_option
-@cause_option
+@cause_option("the shim's log")
 @yes_option
 @admin_option
 @json_option
@@ -44,8 +42,9 @@ def delete_command(
 ) -> None:
     """Delete groups with all their offsets, as DeleteGroups of an admin client does. Groups with members are refused.
 
-    A group whose offsets are in ZooKeeper, too, is deleted there as well. What was committed stays in the history:
-    `groups reset G --from-history TIME` can bring offsets back. On a terminal it asks first, unless --yes is given.
+    A group whose offsets are in ZooKeeper, too, is deleted there as well. What was committed while the shim served it
+    stays in the history: `groups reset G --from-history TIME --all-topics`, with a time before it was deleted, brings
+    offsets back. On a terminal it asks first, unless --yes is given.
 
     Exit status: 0 all are deleted, 1 some are not, 2 nothing was done: bad usage, or no shim there.
 
@@ -56,11 +55,7 @@ def delete_command(
     if not groups:
         raise click.UsageError("Which groups? Name them.")
     names = tuple(dict.fromkeys(groups))
-    if not (dry_run or yes) and sys.stdin.isatty():
-        for name in names:
-            click.echo(f"  {shown(name)}", err=True)
-        if not click.confirm(f"Delete {count_shown(len(names), 'group')} with all offsets?", err=True):
-            raise Refused("nothing was done")
+    agree(f"Delete {count_shown(len(names), 'group')} with all offsets?", names, yes=yes or dry_run)
     more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
     tell(
         done_of(shim_at(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),

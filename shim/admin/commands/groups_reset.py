@@ -11,6 +11,7 @@ import click
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     Refused,
+    agree,
     count_shown,
     dry_run_option,
     in_one_line,
@@ -31,7 +32,7 @@ from shim.config import HostPort
 @target_options
 @scope_options
 @dry_run_option
-@cause_option
+@cause_option("`groups history`, and in the shim's log")
 @yes_option
 @admin_option
 @json_option
@@ -54,7 +55,7 @@ def reset_command(
     only shows it. On a terminal it is shown and asked for before, unless --yes is given.
 
     All offsets are set, or none, and each only if it is still what was shown. Who did it is in the group's history:
-    `groups history`. --undo puts back what the last reset has changed, once more what the undo has.
+    `groups history`. --undo puts back what the last reset has changed, once more what the undo has set.
 
     A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
     coordinator sets them, which keeps no history: there is no --undo and no --from-history then.
@@ -87,19 +88,13 @@ def reset_command(
         raise Refused(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
-        _agree(f"Set {count_shown(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
+        agree(f"Set {count_shown(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
-        shim.ask("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
+        shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
     if json_wanted:
         print_json({**plan, "dry_run": False, "cause": said})
     else:
         click.echo(f"{count_shown(len(changing), 'offset')} set", err=True)
-
-
-def _agree(question: str, *, yes: bool) -> None:
-    """Asks on a terminal. Raises Refused for a no."""
-    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
-        raise Refused("nothing was done")
 
 
 def _show(rows: Sequence[Row], changing: Sequence[Row]) -> None:

@@ -6,14 +6,13 @@ from typing import Final, TypedDict, Unpack
 
 import click
 
-from shim.admin.commands.console import Refused, count_shown, in_one_line, json_option, yes_option
+from shim.admin.commands.console import Refused, agree, count_shown, in_one_line, json_option, yes_option
 from shim.admin.commands.migration_shown import show_statuses
 from shim.admin.commands.running_shim import (
     Chosen,
     Command,
     Done,
     admin_option,
-    agree_to_move,
     all_option,
     cause_option,
     chosen,
@@ -28,7 +27,10 @@ from shim.admin.live.asking import RunningShim
 from shim.admin.live.migrating import STEPS, Source
 from shim.config import HostPort
 
-_OPTIONS: Final = (groups_argument, pattern_option, all_option, cause_option, yes_option, admin_option, json_option)
+_OPTIONS: Final = (
+    *(groups_argument, pattern_option, all_option, cause_option("`migrate status`")),
+    *(yes_option, admin_option, json_option),
+)
 
 _QUESTIONS: Final = {
     "start": "Start to move {}?",
@@ -143,7 +145,7 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     done = Done([], [], None)
     if groups:
         question = _QUESTIONS[move].format(count_shown(len(groups), "group"))
-        agree_to_move(question, groups, yes=given["yes"])
+        agree(question, groups, yes=given["yes"] or len(groups) == 1)
         cause = given["cause"] or f"migrate {move}"
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})
     tell(done, show_statuses, json_wanted=given["json_wanted"])

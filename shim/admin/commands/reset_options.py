@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from shim.admin.commands.offset_files import offsets_in
+from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.times import parse_duration, parse_time
 from shim.admin.live.as_json import Row
 
@@ -123,8 +124,6 @@ def target_of(given: Mapping[str, Any], group: str, topics: tuple[Row, ...], *, 
 
 def _shown(name: str, value: object) -> str:
     if name in ("to-datetime", "from-history"):
-        from shim.admin.commands.records_shown import time_shown
-
         return time_shown(int(str(value)))
     return f"{int(str(value)) / 1000:g}s" if name == "by-duration" else str(value)
 

@@ -113,9 +113,9 @@ def group_argument(command: Command) -> Command:
     return click.argument("group", callback=_in_json, metavar="G", shell_complete=_known_groups)(command)
 
 
-def cause_option(command: Command) -> Command:
-    text = "Why: it is kept, for `migrate status` and `groups history`."
-    return click.option("--cause", callback=_in_json, metavar="TEXT", help=text)(command)
+def cause_option(where: str) -> Callable[[Command], Command]:
+    """``where``: what shows it later."""
+    return click.option("--cause", callback=_in_json, metavar="TEXT", help=f"Why: it is kept, for {where}.")
 
 
 class Chosen(NamedTuple):
@@ -218,13 +218,3 @@ def refuse_misspelt(shim: RunningShim, choice: Chosen, done: Done) -> None:
 def name_shown(row: Row) -> str:
     """Of a group, before what is said of it."""
     return shown(row["group"]) or "(no name)"
-
-
-def agree_to_move(question: str, groups: Sequence[str], *, yes: bool) -> None:
-    """Asks on a terminal, where it is more than one. Raises Refused for a no."""
-    if yes or len(groups) < 2 or not sys.stdin.isatty():
-        return
-    for group in groups:
-        click.echo(f"  {shown(group)}", err=True)
-    if not click.confirm(question, err=True):
-        raise Refused("nothing was done")

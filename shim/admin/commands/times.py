@@ -13,6 +13,8 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MS_DIGITS: Final = 13
+"""A number with fewer is of 2001 or earlier in milliseconds, and more likely seconds, or a date: 20260301."""
 
 
 def time_option(name: str, parameter: str, *, text: str) -> Callable[[Command], Command]:
@@ -24,16 +26,23 @@ def parse_time(text: str) -> int:
 
     Raises BadParameter.
     """
-    try:
-        return int(text)
-    except ValueError:
-        pass
+    if re.fullmatch(r"-?\d+", text):
+        return _in_ms(text)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         message = f"{text!r} is neither in ISO 8601 (2026-03-01T14:05) nor in milliseconds"
         raise click.BadParameter(message) from None
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _in_ms(text: str) -> int:
+    if 1 < len(text) < _MS_DIGITS:
+        raise click.BadParameter(
+            f"{text!r}: a number is in milliseconds, and this one of 2001 or earlier: is it seconds, or a date? "
+            "In ISO 8601 that is 2026-03-01T14:05"
+        )
+    return int(text)
 
 
 _DURATION: Final = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -21,10 +21,8 @@ _LONGEST_LINE: Final = 1 << 20
 _MOST_NAMES: Final = 500
 _MOST_BYTES: Final = 256 << 10
 
-_RAISED: Final[Mapping[int, type[Exception]]] = {
-    http.HTTPStatus.NOT_FOUND: NotKnown,
-    http.HTTPStatus.SERVICE_UNAVAILABLE: BrokenOff,
-}
+_NOT_CERTAIN: Final = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SERVICE_UNAVAILABLE)
+"""Of a change that was begun; of what only looks, they say that there is nothing to be seen."""
 
 
 class Answers(NamedTuple):
@@ -49,11 +47,20 @@ class RunningShim:
             return self._document(response)
 
     def ask(self, path: str, question: Row) -> Any:
-        """As :meth:`get`, where the question takes a body. Raises BrokenOff besides, where nobody knows what became of
-        it."""
+        """As :meth:`get`, where the question takes a body."""
         response = self._sent("POST", path, encoded(question))
         with response:
             return self._document(response)
+
+    def change(self, path: str, wanted: Row) -> Any:
+        """Has it done, and gives the document. Raises BrokenOff besides, where nobody knows what became of it: once it
+        is asked for, a shim that goes, or says nothing, may have done it."""
+        response = self._sent("POST", path, encoded(wanted), changes=True)
+        with response:
+            try:
+                return json.loads(response.read())
+            except (OSError, http.client.HTTPException, ValueError):
+                raise self._is_not_known("the answer was cut off") from None
 
     def post(self, path: str, question: Row) -> Answers:
         """The groups that ``question`` is about, as each is done."""
@@ -84,9 +91,12 @@ class RunningShim:
                 why = "what it sent cannot be read"
         raise BrokenOff(f"the shim at {self._address} told of {done} of {groups} groups: {why}")
 
-    def _sent(self, method: str, path: str, body: bytes | None = None) -> http.client.HTTPResponse:
-        """The answer, where it is one of success."""
+    def _sent(
+        self, method: str, path: str, body: bytes | None = None, *, changes: bool = False
+    ) -> http.client.HTTPResponse:
+        """The answer, where it is one of success. ``changes``: see :meth:`change`."""
         connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
+        asked = False  # for a change
         try:
             connection.connect()
             connection.sock.settimeout(_SILENT_SECONDS)
@@ -94,20 +104,25 @@ class RunningShim:
             host, port = connection.sock.getpeername()[:2]
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
             headers |= self._authorization
+            asked = changes
             connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:
             connection.close()
+            if asked:
+                raise self._is_not_known(reason_of(error)) from error
             raise NotDone(
                 f"no shim answers at {self._address}: {reason_of(error)}. Does it run, with --admin {self._address}?"
             ) from error
-        except http.client.HTTPException:
+        except http.client.HTTPException as error:
             connection.close()
-            raise self._is_no_shim() from None
+            raise (self._is_not_known("what it sent cannot be read") if asked else self._is_no_shim()) from error
         if response.status != http.HTTPStatus.OK:
             with response:
                 reason = self._reason(response)
-            raise _RAISED.get(response.status, NotDone)(reason)
+            if changes and response.status in _NOT_CERTAIN:
+                raise BrokenOff(reason)
+            raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
         return response
 
     def _document(self, response: http.client.HTTPResponse) -> Any:
@@ -122,6 +137,11 @@ class RunningShim:
         if not isinstance(reason, str):
             raise self._is_no_shim()
         return reason
+
+    def _is_not_known(self, why: str) -> BrokenOff:
+        return BrokenOff(
+            f"the shim at {self._address} did not say what became of it: {why}. Look before you do it again"
+        )
 
     def _is_no_shim(self) -> NotDone:
         return NotDone(f"what answers at {self._address} is not the admin interface of a shim")

@@ -1,4 +1,4 @@
-"""What is behind each path of the admin interface."""
+"""What is behind the paths of the admin interface that say where groups are, and move them."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +28,8 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 @dataclass
 class Grouped:
     """A :class:`shim.admin.live.grouping.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows what
-    becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for."""
+    becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and ``breaks``: a
+    reset does."""
 
     moved: MovedGroups
     hindrance: str = ""
@@ -38,6 +40,8 @@ class Grouped:
     deleted: list[tuple[str, str]] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     last_commit: Moved | None = None
+    hangs: bool = False
+    breaks: bool = False
 
     async def details(self, group: str) -> Details:
         offsets = await self.moved.offsets(group)
@@ -58,6 +62,10 @@ class Grouped:
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         self.resets.append((group, changes, cause, host))
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.breaks:
+            raise LookupError("nobody has thought of that")
         if group in self.uncertain:
             raise NotCertain("it is in the log, and not in ZooKeeper")
 

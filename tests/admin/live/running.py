@@ -27,9 +27,9 @@ TIME_LIMIT_SECONDS: Final = 30
 
 
 @contextmanager
-def admin_of(moved: Moved, grouped: Grouped | None = None, access: Access | None = None) -> Iterator[str]:
-    """Gives its address."""
-    groups = grouped or Grouped(moved)
+def admin_of(moved: Moved | None, grouped: Grouped | None = None, access: Access | None = None) -> Iterator[str]:
+    """Gives its address. ``moved``: None for a shim that only starts."""
+    groups = grouped or Grouped(moved or Moved())
     found: Future[int] = Future()
     stop = asyncio.Event()
     loop = asyncio.new_event_loop()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from shim.admin.commands.times import parse_duration
+from shim.admin.live import asking
 from shim.admin.live.grouping import Kind, Member
 from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
@@ -89,6 +90,23 @@ def test_a_reset_of_which_nobody_knows_what_became(grouped: Grouped, admin: str)
     assert (told.status, told.stderr) == (1, "Error: it is in the log, and not in ZooKeeper\n")
 
 
+def test_a_reset_that_the_shim_is_gone_over(grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been done: that is no "nothing was done"."""
+    monkeypatch.setattr(asking, "_SILENT_SECONDS", 1.0)
+    for what, why in (("hangs", "timed out"), ("breaks", "failed, the shim's log says why")):
+        setattr(grouped, what, True)
+        told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
+        assert (told.status, why in told.stderr) == (1, True), told
+        setattr(grouped, what, False)
+
+
+@pytest.mark.parametrize("command", [("history", "g"), ("reset", "g", *OF_ALL), ("delete", "g")])
+def test_a_shim_that_starts(command: tuple[str, ...]) -> None:
+    with admin_of(None) as address:
+        told = offset_shim("groups", *command, "--admin", address)
+    assert (told.status, told.stdout, told.stderr) == (2, "", "Error: the shim starts\n")
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "number"),
     [
@@ -131,6 +149,8 @@ def test_a_file_with_groups(grouped: Grouped, admin: str, tmp_path: Path) -> Non
         (("--to-offset", "-1", "--all-topics"), "--to-offset"),
         (("--by-duration", "7 days", "--all-topics"), "no duration"),
         (("--to-datetime", "yesterday", "--all-topics"), "ISO 8601"),
+        (("--to-datetime", "1772373900", "--all-topics"), "is it seconds, or a date?"),
+        (("--from-history", "20260301", "--all-topics"), "is it seconds, or a date?"),
         (("--from-file", "no-such-file"), "--from-file"),
     ],
 )
