@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import gc
 import os
+import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -52,6 +53,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.serve import OPTIONS, CannotStart, DiskHangs, Given, given_to_serve, serve
 
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until somebody hears it: what it would have read is read now
     said = {
         name: (option, value)
         for name, option in OPTIONS.items()

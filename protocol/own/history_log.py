@@ -40,6 +40,8 @@ NOT_TOLD: Final = -2
 """As the offset that was replaced: clients do not say."""
 NONE_REPLACED: Final = -1
 """Likewise: there was none."""
+ADOPTED: Final = "adopted from the cluster"
+"""The cause of offsets that a group has brought along. What it had before that in the cluster is not in the history."""
 _VALUE_VERSION: Final = 0
 
 

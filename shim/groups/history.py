@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from protocol.errors import DecodeError
-from protocol.own.history_log import HISTORY_TOPIC, NOT_TOLD, HistoryRecord, decode_history
+from protocol.own.history_log import ADOPTED, HISTORY_TOPIC, NOT_TOLD, HistoryRecord, decode_history
 from protocol.partition import partition_for
 from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import CorruptLog, LogError, OffsetsLog
 from shim.log.partition import PartitionLog
 
 Read = TypeVar("Read")
+
+
+class Then(NamedTuple):
+    """``offsets``: by topic and partition. ``doubtful``: of these, what came next was adopted from the cluster, which
+    may have had another one at that time."""
+
+    offsets: Mapping[Partition, int]
+    doubtful: Set[Partition]
 
 
 class History:
@@ -35,12 +43,12 @@ class History:
         """The newest; None where there is none."""
         return await self._read(group, _last_commit)
 
-    async def at(self, group: str, time_ms: int) -> dict[Partition, int]:
-        """What was last committed by then, by topic and partition."""
+    async def at(self, group: str, time_ms: int) -> Then:
+        """What was last committed by then."""
         return await self._read(group, lambda reading: _at(reading.all(), time_ms))
 
     async def last_reset(self, group: str) -> list[Moved]:
-        """What the last reset has set. Empty where none is known."""
+        """What the last reset has set. Empty where none is known, nor any since the cluster has had the group."""
         return await self._read(group, lambda reading: _last_reset(reading.all()))
 
     async def _read(self, group: str, read: Callable[[_Reading], Read]) -> Read:
@@ -140,14 +148,24 @@ def _last_commit(reading: _Reading) -> Moved | None:
     return None
 
 
-def _at(records: Iterable[HistoryRecord], time_ms: int) -> dict[Partition, int]:
-    return {(key.topic, key.partition): value.offset for key, value in records if key.time <= time_ms}
+def _at(records: Iterable[HistoryRecord], time_ms: int) -> Then:
+    offsets: dict[Partition, int] = {}
+    later: dict[Partition, str] = {}
+    for key, value in records:
+        at = (key.topic, key.partition)
+        if key.time <= time_ms:
+            offsets[at] = value.offset
+        else:
+            later.setdefault(at, value.cause)
+    return Then(offsets, {at for at, cause in later.items() if cause == ADOPTED and at in offsets})
 
 
 def _last_reset(records: Iterable[HistoryRecord]) -> list[Moved]:
     """Resets say what they replace, and all offsets of one are of one time and cause."""
     found: list[Moved] = []
     for key, value in records:
+        if value.cause == ADOPTED:
+            found = []
         if value.replaced == NOT_TOLD:
             continue
         if found and (found[0].time_ms, found[0].cause) != (key.time, value.cause):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Final, NamedTuple
 
 from shim.groups.words import NO_OFFSET, Change, Kind, Partition, Refused, Target
@@ -12,13 +12,14 @@ from shim.groups.words import NO_OFFSET, Change, Kind, Partition, Refused, Targe
 class Known(NamedTuple):
     """``committed``: what the group has. ``starts``, ``ends``: of the logs, of all partitions in question. ``at_time``:
     the first offset at or after the target's time, where there is one. ``before``: for HISTORY and UNDO, what is to be
-    had again, NO_OFFSET for none."""
+    had again, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then."""
 
     committed: Mapping[Partition, int]
     starts: Mapping[Partition, int]
     ends: Mapping[Partition, int]
     at_time: Mapping[Partition, int] = {}
     before: Mapping[Partition, int] = {}
+    doubtful: Set[Partition] = frozenset()
 
 
 class _To(NamedTuple):
@@ -67,7 +68,13 @@ def _at_time(_: Target, at: Partition, known: Known) -> _To:
 def _from_history(_: Target, at: Partition, known: Known) -> _To:
     if at not in known.before:
         raise Refused(f"{at[0]}-{at[1]}: the history has nothing of it at that time, or before")
-    return _clipped(known.before[at], at, known)
+    to = _clipped(known.before[at], at, known)
+    notes = [to.note] if to.note else []
+    if at in known.doubtful:
+        notes.append("the cluster had the group after that, and what it changed is not in the history")
+    if at not in known.committed:
+        notes.append("none is committed now, and when it was deleted is not in the history")
+    return _To(to.offset, "; ".join(notes))
 
 
 _TO: Final[Mapping[Kind, Callable[[Target, Partition, Known], _To]]] = {

@@ -11,7 +11,7 @@ from protocol.own.conditional_commit import REFUSED
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.groups.changing import Changing, refusal
-from shim.groups.history import History
+from shim.groups.history import History, Then
 from shim.groups.looking import Looking
 from shim.groups.planning import Known, planned
 from shim.groups.words import (
@@ -69,9 +69,9 @@ class Resetting:
         found = await self._found(group)
         if target.kind in _OF_HISTORY and not found.served:
             raise Refused(f"group {group} is not served by the shim, which has no history of it then")
-        before = await self._before(group, target)
-        partitions = await self._partitions(group, target, scope, found, before)
-        known = await self._known(target, partitions, found, before)
+        then = await self._then(group, target, found)
+        partitions = await self._partitions(group, target, scope, found, then.offsets)
+        known = await self._known(target, partitions, found, then)
         hindrance = "" if found.state in NOBODY else f"it has members (it is {found.state}); stop them first"
         return Plan(group, found.state, planned(target, partitions, known), hindrance)
 
@@ -105,16 +105,20 @@ class Resetting:
         described = await self._looking.described(group)
         return _Group(described.group_state, served, (await self._looking.offsets([group]))[group])
 
-    async def _before(self, group: str, target: Target) -> dict[Partition, int]:
+    async def _then(self, group: str, target: Target, found: _Group) -> Then:
         """What is to be had again; empty for all other targets."""
         if target.kind is Kind.HISTORY:
             return await self._history.at(group, target.number)
         if target.kind is not Kind.UNDO:
-            return {}
-        reset = await self._history.last_reset(group)
-        if not reset:
-            raise Refused(f"group {group}: the history knows of no reset of it")
-        return {(each.topic, each.partition): _replaced(each.before) for each in reset}
+            return Then({}, frozenset())
+        before = {
+            (each.topic, each.partition): _replaced(each.before) for each in await self._history.last_reset(group)
+        }
+        if not before:
+            raise Refused(f"group {group}: the history knows of no reset of it, or of none since the cluster had it")
+        if gone := sorted(before.keys() - found.offsets.keys()):
+            raise Refused(f"group {group}: {_some(gone)}: deleted, or expired, since the reset: not undone")
+        return Then(before, frozenset())
 
     # -- which partitions
 
@@ -158,16 +162,14 @@ class Resetting:
 
     # -- where the logs begin and end
 
-    async def _known(
-        self, target: Target, partitions: Collection[Partition], found: _Group, before: Mapping[Partition, int]
-    ) -> Known:
+    async def _known(self, target: Target, partitions: Collection[Partition], found: _Group, then: Then) -> Known:
         starts = await self._ends(partitions, EARLIEST)
         ends = await self._ends(partitions, LATEST)
         at_time: dict[Partition, int] = {}
         if target.kind is Kind.TIME:
             offsets = await self._ends(partitions, target.number)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
-        return Known(found.offsets, starts, ends, at_time, before)
+        return Known(found.offsets, starts, ends, at_time, then.offsets, then.doubtful)
 
     async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
         offsets: dict[Partition, int] = {}

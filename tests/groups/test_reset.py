@@ -77,6 +77,38 @@ def test_a_group_that_was_deleted_is_brought_back(place: Place, hours: Hours, fr
     assert place.committed(group, topic) == [3, 4]
 
 
+def test_what_the_cluster_did_meanwhile_is_said(
+    broker: Broker, place: Place, hours: Hours, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    place.done("reset", group, "--to-earliest", "--all-topics", "--yes")
+    then = max(row["time_ms"] for row in place.done("history", group)["moves"])
+    assert place.at.migrate("rollback", group).status == 0
+    place.commit(group, topic, 7, 7, bootstrap=broker.bootstrap_servers)
+    assert place.at.migrate("start", group).status == 0
+    adopted = place.done("history", group, "--last", "1")["moves"][0]
+    assert (adopted["to"], adopted["cause"]) == (7, "adopted from the cluster")
+    planned = place.done("reset", group, "--from-history", str(then), "--all-topics", "--dry-run")["offsets"]
+    assert [(each["new_offset"], "the cluster had the group after that" in each["note"]) for each in planned] == [
+        (0, True),
+        (0, True),
+    ]
+    planned = place.done("reset", group, "--from-history", str(adopted["time_ms"]), "--all-topics", "--dry-run")
+    assert [(each["new_offset"], each["note"]) for each in planned["offsets"]] == [(7, ""), (7, "")]
+    assert "none since the cluster had it" in place.refused("reset", group, "--undo", "--yes")
+
+
+def test_a_reset_of_what_was_deleted_since_is_not_undone(
+    place: Place, hours: Hours, fresh_name: Callable[[], str]
+) -> None:
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    place.done("reset", group, "--to-earliest", "--all-topics", "--yes")
+    place.done("delete", group, "--yes")
+    assert "deleted, or expired, since the reset" in place.refused("reset", group, "--undo", "--yes")
+
+
 def test_a_commit_that_comes_between_keeps_all_of_it_from_being_done(
     place: Place, hours: Hours, fresh_name: Callable[[], str]
 ) -> None:

@@ -14,6 +14,7 @@ import click
 
 from shim.admin.commands.console import in_one_line, json_option, shown
 from shim.admin.commands.running_shim import admin_option, groups_argument, shim_at
+from shim.admin.errors import NotDone
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
 from shim.admin.live.migrating import NotKnown
@@ -54,9 +55,17 @@ def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, jso
         shim.get("/v1/groups", [("group", name) for name in names])  # one that is misspelt is told of now
     try:
         with _shown_live() if sys.stdout.isatty() and not json_wanted else _lines(json_wanted=json_wanted) as show:
+            show(_looked(shim, names))
+            said = ""
             while True:
-                show(_looked(shim, names))
                 time.sleep(interval)
+                try:
+                    show(_looked(shim, names))
+                    said = ""
+                except NotDone as error:  # a shim that is started again is what one watches
+                    if said != str(error):
+                        said = str(error)
+                        click.echo(f"{said}; still looking", err=True)
     except KeyboardInterrupt:
         return
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from protocol.own.history_log import ADOPTED, OffsetHistoryKey, OffsetHistoryValue
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, HandsTaken
@@ -65,11 +66,20 @@ def adopt(
             room = decision.state.settings.commit_max_bytes
         room -= size
         decision.write(key, value)
+        _remember(decision, key, value)
     if members is not None:
         decision.write(GroupMetadataKey(group_id), members)
         for member in decision.state.groups[group_id].members.values():
             decision.renew_session(member)
     decision.answer(asker, HandsTaken(True))
+
+
+def _remember(decision: Decision, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+    """Nobody knows who has committed it there."""
+    if decision.state.settings.offsets_history_retention_minutes > 0:
+        at = OffsetHistoryKey(key.group, key.topic, key.partition, decision.now)
+        its = (value.offset, value.leader_epoch, value.metadata, value.commit_timestamp)
+        decision.history.append((at, OffsetHistoryValue(*its, -1, "", None, "", "", cause=ADOPTED)))
 
 
 def abandon(decision: Decision, group_id: str, asker: Asker) -> None:

@@ -340,3 +340,21 @@ def test_completion_of_names(moved: Moved, admin: str) -> None:
     assert completed("groups", "delete", "--admin", admin, "g", begun="bil") == ["billing"]
     assert completed("groups", "describe", "--admin", "127.0.0.1:1", begun="bi") == []
     assert "reset" in completed("groups", begun="re")
+
+
+def test_watching_goes_on_where_no_shim_answers_for_a_while(moved: Moved) -> None:
+    told: list[str] = []
+    with admin_of(moved) as address:
+        command = [sys.executable, "-m", "shim.main", "groups", "watch", "--interval", "0.1", "--json"]
+        watching = subprocess.Popen(
+            [*command, "--admin", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        told.append(json.loads(watching.stdout.readline())["group"])
+    with watching:
+        try:
+            assert watching.stderr.readline().endswith("; still looking\n")
+        finally:
+            watching.kill()
+    assert told == ["g"]
