@@ -45,7 +45,7 @@ def test_nothing_is_lost_without_a_word(most: int, steps: list[tuple[Event, floa
         told.update({left_out.event: left_out.events for left_out in repeats.over(now)})
         happened[event] += 1
         told[event] += repeats.may_pass(event, now)
-    told.update({left_out.event: left_out.events for left_out in repeats.over(now + MINUTE)})
+    told.update({left_out.event: left_out.events for left_out in repeats.over(now + 2 * MINUTE)})
     assert told == happened
 
 
