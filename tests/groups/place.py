@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -88,21 +85,3 @@ def post(place: Place, path: str, **question: Any) -> tuple[int, Any]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
-
-
-@contextmanager
-def member(bootstrap: str, group: str, topic: str) -> Iterator[None]:
-    """A member of the group, with all of the topic's partitions assigned."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "client.id": "member", "enable.auto.commit": False}
-    )
-    assigned = threading.Event()
-    consumer.subscribe([topic], on_assign=lambda *_: assigned.set())
-    deadline = time.monotonic() + TIMEOUT_S
-    try:
-        while not assigned.is_set():
-            assert time.monotonic() < deadline, "no assignment"
-            consumer.poll(0.1)
-        yield
-    finally:
-        consumer.close()

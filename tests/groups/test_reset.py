@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker, ZooKeeper
+from tests.clients.test_admin_of_groups import member
 from tests.conftest import TopicFactory
-from tests.groups.place import Hours, Place, member, post
+from tests.groups.place import Hours, Place, post
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_steps import with_zookeeper
 from tests.offsets.conftest import kazoo, put

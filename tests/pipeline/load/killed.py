@@ -109,7 +109,7 @@ def load_under_fire(
             targets = {"program": [program], "jvm": jvm, "driver": [program, *jvm]}
             if executors := running.executors():
                 targets["executor"] = [chance.choice(executors)]
-            what = chance.choice(sorted(targets))
+            what = sorted(targets)[len(killed) % len(targets)]  # each of them, and not only perhaps
             if not running.runs:
                 raise AssertionError(f"it was done before kill {len(killed) + 1}:\n{running.said()}")
             running.kill(targets[what])
