@@ -39,7 +39,7 @@ class Datagrams(Protocol):
     def dropped(self) -> int: ...
 
 
-class Parts(NamedTuple):
+class Measured(NamedTuple):
     """Of one shim. ``dual_commit``: None without a ZooKeeper."""
 
     runtime: Runtime
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
 class Measuring:
     """For the event loop."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Measured) -> None:
         self._parts = parts
         self._began = time.time()
         self._version = _version()
@@ -183,7 +183,7 @@ def _coordinators(runtime: Runtime) -> Iterator[GroupCoordinator]:
     return filter(None, map(runtime.coordinator, range(runtime.num_partitions)))
 
 
-def _of_places(parts: Parts) -> Iterable[tuple[Metric, Sequence[Sample]]]:
+def _of_places(parts: Measured) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     mirror, dual_commit = parts.mirror, parts.dual_commit
     lagging, longest = {"upstream": float(mirror.lagging)}, {"upstream": mirror.longest_lag_seconds}
     if dual_commit is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from shim.config import Settings, parse_host_port
 from shim.metrics import Series
@@ -11,7 +12,7 @@ from shim.serve.measuring import Measuring
 
 def push_to(
     settings: Settings, measuring: Measuring, look: Callable[[], Awaitable[Sequence[Series]]]
-) -> Callable[[], Awaitable[None]]:
+) -> Callable[[], Coroutine[Any, Any, None]]:
     """A chore: what ``look`` gives goes to ``metrics.statsd.address``, and ``measuring`` tells how many datagrams."""
     from shim.serve.statsd import StatsdPush  # only where it is wanted
 

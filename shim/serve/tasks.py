@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 log = logging.getLogger("shim")
@@ -20,7 +20,7 @@ async def keep_up(what: str, chore: Callable[[], Awaitable[None]], pause: float 
         await asyncio.sleep(pause)
 
 
-async def first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Sequence[asyncio.Task[object]]) -> bool:
+async def first_of(wanted: asyncio.Future[Any], stop: asyncio.Event, tasks: Collection[asyncio.Task[None]]) -> bool:
     """Wait for ``wanted`` (True; what it raises is raised) or ``stop`` (False).
 
     ``wanted`` is given up otherwise. A task that ends meanwhile ends the shim.

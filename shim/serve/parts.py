@@ -1,0 +1,168 @@
+"""The parts of one shim, wired together: each is given what it works with, and nothing goes on yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Self
+
+from shim.api import OFFERED, Services
+from shim.config import Settings
+from shim.following import Lags, Topics, TransactionFollower
+from shim.groups.groups import Groups
+from shim.listener_config import Listener
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.dual.lookup import Lookup
+from shim.migration.feeding import Feeding
+from shim.migration.hands.placements import Placements
+from shim.migration.migration import Migration
+from shim.migration.mirror.guard import Guard
+from shim.migration.mirror.mirror import Mirror
+from shim.migration.registrar.registrar import Registrar
+from shim.migration.registrar.topic_list import TopicList
+from shim.migration.stores import Stores
+from shim.net import Departures, Limits, Listeners
+from shim.offsets.cluster.groups import ClusterGroups
+from shim.offsets.cluster.kept_brokers import KeptBrokers
+from shim.offsets.zookeeper.ensemble import Ensemble
+from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
+from shim.runtime import Clock, OffsetsRetention, Runtime
+from shim.security.authorizer import Authorizer
+from shim.serve.given import Given
+from shim.serve.log_on_disk import LAST_WRITE_SECONDS
+from shim.serve.loop_delay import LoopDelay
+from shim.serve.measuring import Measured, Measuring
+from shim.serve.overview import Whole
+from shim.serve.reloading import TakesSettings
+from shim.serve.zookeeper import ensemble_at, own_name, registered_listener
+from shim.tls import TlsContext
+from shim.upstream import Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
+
+_LOOK_PATIENCE_SECONDS: Final = 3.0
+"""How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask
+again."""
+
+
+class BesideZooKeeper(NamedTuple):
+    """``connect``: a connect string."""
+
+    connect: str
+    ensemble: Ensemble
+    dual_commit: DualCommit
+
+    @classmethod
+    def of(cls, connect: str, runtime: Runtime, settings: Settings) -> Self:
+        ensemble = ensemble_at(connect, settings)
+        return cls(connect, ensemble, DualCommit(runtime, ZooKeeperOffsets(ensemble), ensemble))
+
+
+class Parts:
+    """Of a shim whose log is open. ``zookeeper`` and ``registrar``: None where they are not wanted.
+
+    For the event loop.
+    """
+
+    def __init__(
+        self, given: Given, offsets_log: OffsetsLog, limits: Limits, contexts: Mapping[str, TlsContext]
+    ) -> None:
+        """``contexts``: by the names of the listeners that have TLS. Raises :class:`CannotStart`."""
+        settings = given.settings
+        clock, departures = Clock(), Departures()
+        self.log = offsets_log
+        self.runtime = runtime = Runtime(offsets_log, settings, clock, answered=departures.send)
+        self.retention = OffsetsRetention(runtime, settings, clock)
+
+        # What is in front of the brokers, and what the shim itself asks of them.
+        self.cluster = cluster = Cluster(given.bootstrap, settings)
+        self.transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
+        self._cluster_topics = ClusterTopics(cluster, settings)
+        self.topics = Topics(self._cluster_topics, settings)
+        self.authorizer = Authorizer(cluster, settings)
+        # Clients wait for what is asked here, and not for what is copied or looked at.
+        asked, copied, looked_at = (KeptBrokers(cluster, settings) for _ in range(3))
+        self._kept_brokers = asked, copied, looked_at
+        cluster_groups = ClusterGroups(asked)
+
+        # Where groups and their offsets are, and how they move.
+        self.mirror = Mirror(runtime, ClusterGroups(copied, 0.0), settings)
+        self.guard = Guard(runtime, cluster_groups, self.mirror)
+        self.zookeeper = BesideZooKeeper.of(given.zookeeper, runtime, settings) if given.zookeeper else None
+        dual_commit = self.zookeeper.dual_commit if self.zookeeper else None
+        stores = Stores(runtime, self.mirror, dual_commit)
+        self.feeding = Feeding(runtime, self.mirror, dual_commit)
+        self.lookup = Lookup(None if dual_commit is None else dual_commit.store)
+        passed_by = self.transactions.passed_by
+        patient = ClusterGroups(asked, _LOOK_PATIENCE_SECONDS)
+        placements = Placements(runtime, patient, settings, passed_by, self.lookup)
+        self.migration = Migration(
+            runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
+        )
+        self.groups = Groups(runtime, offsets_log, placements, stores, cluster_groups, asked, self._cluster_topics)
+        self.registrar = self._registrar(given) if given.registrar else None
+
+        # What operators see.
+        self._ends = LogEnds(looked_at, settings.metrics_lag_interval_ms / 1000)
+        self.loop_delay = LoopDelay()
+        lags = Lags(runtime, self._ends, settings)
+        measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
+        self.measuring = Measuring(measured)
+        self.whole = Whole(runtime, cluster, given.listening, given.zookeeper)
+
+        # What clients meet.
+        self.listeners = Listeners(
+            [
+                (
+                    each,
+                    Services(
+                        runtime,
+                        cluster,
+                        _port_map(each),
+                        OFFERED,
+                        self.transactions,
+                        self.topics,
+                        self.authorizer,
+                        placements,
+                        stores,
+                    ),
+                    contexts.get(each.name),
+                )
+                for each in given.listening
+            ],
+            limits,
+            departures,
+        )
+        self.reloadable: Sequence[TakesSettings] = (
+            runtime,
+            self.retention,
+            cluster,
+            self.topics,
+            self.authorizer,
+            placements,
+        )
+
+    def _registrar(self, given: Given) -> Registrar:
+        assert given.zookeeper is not None  # or it would not have been given
+        return Registrar(
+            ensemble_at(given.zookeeper, given.settings),
+            self.cluster,
+            TopicList(self.cluster, self._cluster_topics, given.settings),
+            _port_map(registered_listener(given.listening)),
+            own_name(given.data_dir),
+        )
+
+    async def close(self) -> None:
+        """What goes on in them has ended. Raises TimeoutError where the disk does not let go."""
+        self.feeding.close()
+        self.groups.close()
+        self._cluster_topics.close()
+        self._ends.close()
+        for each in self._kept_brokers:
+            each.close()
+        sessions = [each.close() for each in (self.registrar, self.zookeeper and self.zookeeper.ensemble) if each]
+        # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.
+        await asyncio.gather(self.runtime.close(LAST_WRITE_SECONDS), *sessions)
+
+
+def _port_map(listener: Listener) -> PortMap:
+    return PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)
