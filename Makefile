@@ -43,6 +43,7 @@ bench: $(SPARK)
 	$(BIN)/python -m benchmarks.log compaction
 	$(BIN)/python -m benchmarks.commit
 	$(BIN)/python -m benchmarks.connections
+	$(BIN)/python -m benchmarks.overhead
 	$(BIN)/python -m benchmarks.proxy
 	$(BIN)/python -m benchmarks.pipeline.load
 	$(BIN)/python -m benchmarks.pipeline.history
