@@ -41,8 +41,9 @@ class Groups:
         self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics)
         self._deleting = Deleting(changing, self._looking, cluster_groups)
 
-    async def details(self, group: str) -> Details:
-        return await _refused(self._looking.details(group))
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
+        """``with_last_commit``: that alone needs the history on the disk."""
+        return await _refused(self._looking.details(group, with_last_commit=with_last_commit))
 
     async def lags(self, groups: Sequence[str]) -> dict[str, int | None]:
         """Of each group all partitions' together; None where not all of them can be told."""

@@ -39,9 +39,16 @@ class History:
         """In the order of the log."""
         return await self._read(group, lambda reading: _fitting(_moves(reading.all()), window))
 
-    async def last_commit(self, group: str) -> Moved | None:
-        """The newest; None where there is none."""
-        return await self._read(group, _last_commit)
+    def end(self, group: str) -> int:
+        """Where the log ends that has this group, with others: while it stays, nothing new is there."""
+        try:
+            return self._partition(group).log_end_offset
+        except LogError as error:
+            raise _not_now(error) from error
+
+    async def last_commit(self, group: str, since: int = 0) -> Moved | None:
+        """The newest; None where there is none at or after the offset ``since`` of that log."""
+        return await self._read(group, lambda reading: _last_commit(reading, since))
 
     async def at(self, group: str, time_ms: int) -> Then:
         """What was last committed by then."""
@@ -58,7 +65,7 @@ class History:
             try:
                 return read(_Reading(self._partition(group), group, given_up))
             except (CorruptLog, LogError, OSError) as error:
-                raise Refused(f"the history cannot be read now: {error}") from error
+                raise _not_now(error) from error
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, reading)
@@ -76,6 +83,10 @@ class History:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
+def _not_now(error: Exception) -> Refused:
+    return Refused(f"the history cannot be read now: {error}")
+
+
 class _Reading:
     """Of one group's records those that this version can read. Damage is told by `log verify`; what else is there can
     be told."""
@@ -89,11 +100,14 @@ class _Reading:
     def all(self) -> Iterator[HistoryRecord]:
         return self._between(0, None)
 
-    def newest_segments_first(self) -> Iterator[Iterator[HistoryRecord]]:
+    def newest_segments_first(self, since: int) -> Iterator[Iterator[HistoryRecord]]:
+        """None of them with what is before ``since`` alone."""
         closed = self._partition.closed_segments()
-        yield self._between(closed[-1].next_offset if closed else 0, None)
+        yield self._between(max(since, closed[-1].next_offset if closed else 0), None)
         for segment in reversed(closed):
-            yield self._between(segment.base_offset, segment.next_offset)
+            if segment.next_offset <= since:
+                return
+            yield self._between(max(since, segment.base_offset), segment.next_offset)
 
     def _between(self, first: int, end: int | None) -> Iterator[HistoryRecord]:
         for batch in self._partition.read(first):
@@ -140,8 +154,8 @@ def _fitting(moves: Iterable[Moved], window: Window) -> list[Moved]:
     return list(deque(fitting, window.last))
 
 
-def _last_commit(reading: _Reading) -> Moved | None:
-    for records in reading.newest_segments_first():
+def _last_commit(reading: _Reading, since: int) -> Moved | None:
+    for records in reading.newest_segments_first(since):
         if found := deque(records, 1):
             key, value = found[0]
             return _move((key, value), None if value.replaced == NOT_TOLD else value.replaced)

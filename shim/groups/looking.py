@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -13,6 +12,7 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
 from shim.groups.history import History
+from shim.groups.last_commits import LastCommits
 from shim.groups.words import Details, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
@@ -24,8 +24,6 @@ from shim.upstream.log_ends import Partition as LogOf
 log = logging.getLogger(__name__)
 
 _CONSUMER_PROTOCOL: Final = "consumer"
-_HISTORY_SECONDS: Final = 3.0
-"""A large history of a group that has been idle for long is not read to its end for this."""
 
 
 class Looking:
@@ -35,9 +33,10 @@ class Looking:
         self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._brokers = brokers
-        self._history = history
+        self._last_commits = LastCommits(history)
 
-    async def details(self, group: str) -> Details:
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
+        """``with_last_commit``: that alone needs the history on the disk."""
         described = await self.described(group)
         offsets = (await self.offsets([group]))[group]
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
@@ -45,7 +44,7 @@ class Looking:
             described.protocol_type,
             [_member(each, described) for each in described.members],
             await self._behind(offsets, times),
-            await self._last_commit(group),
+            await self._last_commit(group) if with_last_commit else None,
         )
 
     async def described(self, group: str) -> DescribedGroup:
@@ -90,9 +89,8 @@ class Looking:
 
     async def _last_commit(self, group: str) -> Moved | None:
         try:
-            async with asyncio.timeout(_HISTORY_SECONDS):
-                return await self._history.last_commit(group)
-        except (Refused, TimeoutError) as error:  # what else is known is told
+            return await self._last_commits.of(group)
+        except Refused as error:  # what else is known is told
             log.debug("group %s: who committed last is not told: %s", group, error)
             return None
 

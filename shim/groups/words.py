@@ -123,7 +123,7 @@ class Window(NamedTuple):
 
 
 class Details(NamedTuple):
-    """``last_commit``: the newest that the history has, or None."""
+    """``last_commit``: the newest that the history has; None where it has none, or was not asked."""
 
     protocol_type: str
     members: Sequence[Member]

@@ -5,6 +5,7 @@ added to by that thread alone. Nothing is computed before somebody asks. This ro
 every other may count.
 """
 
+from shim.metrics.clients import ClientKind, ClientsSeen, Said
 from shim.metrics.counts import AnswerCounts, CleaningCounts, FlushCounts, SoftwareSeen, Traffic
 from shim.metrics.histogram import LATENCY_SECONDS, Histogram
 from shim.metrics.model import Distribution, Kind, Metric, Sample, Series
@@ -13,11 +14,14 @@ __all__ = [
     "LATENCY_SECONDS",
     "AnswerCounts",
     "CleaningCounts",
+    "ClientKind",
+    "ClientsSeen",
     "Distribution",
     "FlushCounts",
     "Histogram",
     "Kind",
     "Metric",
+    "Said",
     "Sample",
     "Series",
     "SoftwareSeen",

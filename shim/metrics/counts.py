@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import Final
 
+from shim.metrics.clients import OTHER, ClientsSeen, software_of
 from shim.metrics.histogram import LATENCY_SECONDS, RECORDS, Histogram
 
 MOST_SOFTWARE: Final = 200
 """Names and versions of clients that are told apart: clients choose them freely."""
-
-OTHER: Final = "other"
-
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]{0,62}[a-zA-Z0-9])?\Z")
-"""What a broker takes for one (KIP-511), if it is not longer than anybody's."""
 
 
 class AnswerCounts:
@@ -37,28 +32,26 @@ class SoftwareSeen:
         self.connections: dict[tuple[str, str], int] = {}
 
     def add(self, name: str, version: str) -> None:
-        said = (name if _SOFTWARE.match(name) else OTHER, version if _SOFTWARE.match(version) else OTHER)
+        said = software_of(name, version)
         if said not in self.connections and len(self.connections) >= MOST_SOFTWARE:
             said = (OTHER, OTHER)
         self.connections[said] = self.connections.get(said, 0) + 1
 
 
 class Traffic:
-    """Of all client connections. Requests are counted by ``api_key << 16 | api_version``, apart for ``named`` clients,
-    which have said what software they are, and for those that have not (yet): ``unnamed``.
+    """Of all client connections. Requests are counted by kind of client, in ``clients``.
 
     ``latencies``: of requests that the shim answers itself, in seconds, by API key: from the request's last byte to its
     answer, in the order of answers or before.
     """
 
     __slots__ = (
-        "answers", "from_brokers", "from_clients", "latencies", "malformed", "named", "software", "to_brokers",
-        "to_clients", "unnamed",
+        "answers", "clients", "from_brokers", "from_clients", "latencies", "malformed", "software", "to_brokers",
+        "to_clients",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.named: defaultdict[int, int] = defaultdict(int)
-        self.unnamed: defaultdict[int, int] = defaultdict(int)
+        self.clients = ClientsSeen()
         self.latencies: dict[int, Histogram] = {}
         self.answers = AnswerCounts()
         self.software = SoftwareSeen()

@@ -12,9 +12,11 @@ from typing import Any, TypeVar, cast
 from protocol.errors import DecodeError
 from shim.api import ROUTES, Authenticates, Call, Context, Forwarded, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
-from shim.metrics import AnswerCounts
+from shim.metrics import AnswerCounts, ClientKind, Said
+from shim.metrics.clients import software_of
 from shim.net.broker_side import BrokerSide
 from shim.net.budget import SMALL
+from shim.net.first_request import first_request
 from shim.net.intake import Intake, Stop
 from shim.net.order import Slot
 from shim.net.outgoing import Outgoing
@@ -54,9 +56,10 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_broker", "_closed", "_context", "_counted", "_draining", "_ended", "_heard", "_intake",
-        "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room", "_sasl", "_services", "_sessions",
-        "_silence", "_tasks", "_traffic", "_transport", "client_host", "node_id", "principal", "rights",
+        "_active", "_address", "_broker", "_client", "_client_id", "_closed", "_context", "_counted", "_draining",
+        "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room",
+        "_sasl", "_services", "_sessions", "_silence", "_tasks", "_traffic", "_transport", "client_host", "node_id",
+        "principal", "rights",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +84,9 @@ class ClientSession(asyncio.BufferedProtocol):
         self._sessions = sessions
         self._intake = Intake(self._go_on)
         self._traffic = sessions.traffic
-        self._counted = self._traffic.unnamed
+        self._client: ClientKind | None = None
+        self._client_id: str | None = None
+        self._counted = self._traffic.clients.arriving
         self._outgoing = Outgoing(sessions.departures, self._traffic)
         authenticates = settings.brokers_authenticate
         self._room = Room(
@@ -146,6 +151,8 @@ class ClientSession(asyncio.BufferedProtocol):
         self._traffic.from_clients += len(data)
         if self._closed or (self._draining and not self._requests.mid_request):
             return
+        if self._client_id is None:
+            self._begins(data)
         self._feed(data)
 
     def pause_writing(self) -> None:
@@ -251,9 +258,12 @@ class ClientSession(asyncio.BufferedProtocol):
         return self._traffic.answers
 
     def is_software(self, name: str, version: str) -> None:
-        if self._counted is not self._traffic.named:
-            self._counted = self._traffic.named
-            self._traffic.software.add(name, version)
+        if self._client is not None:
+            if self._client.said.software:
+                return
+            self._traffic.clients.was_another(self._client)
+        self._traffic.software.add(name, version)
+        self._is_client(Said(*software_of(name, version), ""))
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         return self._broker.ask(frame, prompt=prompt)
@@ -282,6 +292,8 @@ class ClientSession(asyncio.BufferedProtocol):
 
     def is_now(self, principal: str, *, again: bool) -> None:
         self.principal = principal
+        if self._client is not None:
+            self._client.authenticated(principal)
         if principal != UNKNOWN:
             self._peer = f"{self._address} ({shown(principal)})"
         if again:
@@ -364,6 +376,18 @@ class ClientSession(asyncio.BufferedProtocol):
             if unsent:
                 transport.abort()
 
+    def _begins(self, data: bytes | memoryview) -> None:
+        """With the connection's first bytes. Who asks for ApiVersions in a version that has room for it is about to say
+        what software it is."""
+        first = first_request(data)
+        self._client_id = "" if first is None else first.client_id
+        if first is not None and first.kind in ROUTES and not first.may_name_software:
+            self._is_client(Said("", "", first.client_id))
+
+    def _is_client(self, said: Said) -> None:
+        client = self._traffic.clients.came(said, self._client_id or "", self.client_host, self.principal)
+        self._client, self._counted = client, client.requests
+
     def _feed(self, data: bytes | memoryview) -> None:
         self._outgoing.begin()
         try:
@@ -438,6 +462,8 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._closed = True
+        if self._client is not None:
+            self._traffic.clients.left(self._client)
         if reason is not None:
             if level == logging.WARNING and self._address is not None:
                 self._sessions.complaints.closed(self._address, reason, self._peer)

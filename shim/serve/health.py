@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.errors import ErrorCode
-from shim.admin.live.overviewing import Overview
+from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady
 from shim.groups.groups import Groups
 from shim.metrics import Series
 from shim.migration.migration import Migration
 from shim.runtime import Runtime
+from shim.serve.clients import clients_of
 from shim.serve.measuring import Measuring
 from shim.serve.overview import Whole
 from shim.upstream import Cluster
@@ -56,6 +57,11 @@ class Health:
         if self._whole is None:
             raise NotReady(f"the shim starts: {_NOT_OPEN}")
         return self._whole.overview()
+
+    def clients(self) -> Sequence[ClientsOf]:
+        if self._measuring is None:
+            raise NotReady(f"the shim starts: {_NOT_OPEN}")
+        return clients_of(self._measuring.clients)
 
     async def metrics(self) -> Sequence[Series]:
         if self._measuring is None:

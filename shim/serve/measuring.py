@@ -10,23 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, NamedTuple, Protocol
 
-from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from shim.api import ROUTES, treatment
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
-from shim.metrics import Histogram, Metric, Sample, Series, families
+from shim.metrics import ClientsSeen, Histogram, Metric, Sample, Series, families
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.words import PASSED_THROUGH, STORAGES
 from shim.net import Limits
 from shim.runtime import Runtime
+from shim.serve.clients import lowest_versions
 from shim.serve.loop_delay import LoopDelay
+from shim.serve.words import PROBES, api_name
 from shim.upstream import Cluster
 
 _LOG_SECONDS: Final = 1.0
-_PROBES: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""A client that is about to say what it is begins with one of these."""
 
 
 class Datagrams(Protocol):
@@ -59,6 +58,10 @@ class Measuring:
         self._began = time.time()
         self._version = _version()
         self.statsd: Datagrams | None = None
+
+    @property
+    def clients(self) -> ClientsSeen:
+        return self._parts.limits.traffic.clients
 
     async def look(self, *, ready: bool) -> list[Series]:
         """All metrics, in the order of their table. Brokers and the disk are waited for, some seconds at most."""
@@ -106,13 +109,14 @@ class Measuring:
 
 def _of_traffic(limits: Limits) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     traffic, quotas = limits.traffic, limits.connections
-    oldest, newest = _versions(traffic.unnamed)
+    unnamed = traffic.clients.requests(named=False)
+    oldest, newest = _versions(unnamed)
     errors = sorted(traffic.answers.errors.items())
     return (
-        (families.REQUESTS, list(_requests(Counter(traffic.named) + Counter(traffic.unnamed)))),
-        (families.ERRORS, [Sample((_api(both >> 16), _error(both)), count) for both, count in errors]),
+        (families.REQUESTS, list(_requests(traffic.clients.requests(named=True) + unnamed))),
+        (families.ERRORS, [Sample((api_name(both >> 16), _error(both)), count) for both, count in errors]),
         (families.MALFORMED, _one(traffic.malformed)),
-        (families.LATENCY, [Sample((_api(key),), each.read()) for key, each in sorted(traffic.latencies.items())]),
+        (families.LATENCY, [Sample((api_name(key),), each.read()) for key, each in sorted(traffic.latencies.items())]),
         (families.OFFSETS_COMMITTED, _one(traffic.answers.offsets_committed)),
         (families.CONNECTIONS, _one(quotas.whole.count)),
         (families.CONNECTIONS_CREATED, _one(quotas.created)),
@@ -127,14 +131,13 @@ def _of_traffic(limits: Limits) -> Iterable[tuple[Metric, Sequence[Sample]]]:
 
 def _requests(counts: Mapping[int, int]) -> Iterator[Sample]:
     for kind in sorted(counts):
-        yield Sample((_api(kind >> 16), str(kind & 0xFFFF), treatment(ROUTES[kind])), counts[kind])
+        yield Sample((api_name(kind >> 16), str(kind & 0xFFFF), treatment(ROUTES[kind])), counts[kind])
 
 
 def _versions(counts: Mapping[int, int]) -> tuple[dict[str, int], dict[str, int]]:
     """The lowest and the highest of each API."""
-    seen = sorted(kind for kind in counts if kind >> 16 not in _PROBES)
-    newest = {_api(kind >> 16): kind & 0xFFFF for kind in seen}
-    return {_api(kind >> 16): kind & 0xFFFF for kind in reversed(seen)}, newest
+    newest = {api_name(kind >> 16): kind & 0xFFFF for kind in sorted(counts) if kind >> 16 not in PROBES}
+    return {api_name(key): lowest for key, lowest in lowest_versions(counts).items()}, newest
 
 
 def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
@@ -208,11 +211,6 @@ def _size(histogram: Histogram) -> list[Sample]:
 
 def _each(by_label: Mapping[str, float]) -> list[Sample]:
     return [Sample((label,), float(value)) for label, value in by_label.items()]
-
-
-def _api(key: int) -> str:
-    """As Kafka calls it: OffsetCommit."""
-    return "".join(map(str.capitalize, ApiKey(key).name.split("_")))
 
 
 def _error(both: int) -> str:

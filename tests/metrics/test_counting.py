@@ -14,7 +14,8 @@ from protocol.messages import describe_groups, heartbeat, offset_commit, offset_
 from shim.api.counting import CODES, count_answer
 from shim.api.table import TABLE, Served
 from shim.metrics import AnswerCounts, Histogram, SoftwareSeen
-from shim.metrics.counts import MOST_SOFTWARE, OTHER
+from shim.metrics.clients import OTHER
+from shim.metrics.counts import MOST_SOFTWARE
 
 BOUNDS = (0.5, 1.0, 2.0)
 

@@ -1,6 +1,7 @@
 // The frame around the pages: which one is shown, how it is kept up to date, the theme and the token.
 
 import { Failed, get, token } from "./api.js";
+import { clientsView } from "./clients.js";
 import { askForToken } from "./dialogs.js";
 import { el, setText } from "./dom.js";
 import { groupView } from "./group.js";
@@ -12,7 +13,7 @@ const POLL_MS = 3000;
 const REST = 5; // a poll that takes long is followed by a pause of so many times as long
 
 // A view: (root, argument) => {title, poll(signal), stop?()}. `poll` brings it up to date.
-const VIEWS = { "": overviewView, groups: groupsView, group: groupView, migration: migrationView };
+const VIEWS = { "": overviewView, groups: groupsView, group: groupView, clients: clientsView, migration: migrationView };
 
 const main = document.getElementById("main");
 const problem = document.getElementById("problem");

@@ -69,9 +69,9 @@ export function badge(text, kind) {
   return el("span", { class: "badge", "data-kind": kind ?? text }, text);
 }
 
-export function setBadge(node, text) {
+export function setBadge(node, text, kind = text) {
   setText(node, text);
-  if (node.dataset.kind !== text) node.dataset.kind = text;
+  if (node.dataset.kind !== kind) node.dataset.kind = kind;
 }
 
 /** Buttons for the part of a long list that is shown; `go(offset)` is called with where the part is to begin. */

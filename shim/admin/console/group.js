@@ -85,7 +85,7 @@ export function groupView(root, group, pollNow) {
     memberRows(told.member_details);
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
-    await history.poll(signal);
+    await history.poll(signal, moved(told));
   }
 
   return {
@@ -96,6 +96,12 @@ export function groupView(root, group, pollNow) {
       history.stop();
     },
   };
+}
+
+/** A text that is another one when an offset was committed, of a group that the shim serves: of no other is there a history. */
+function moved(told) {
+  const newest = told.offsets.reduce((latest, at) => Math.max(latest, at.committed_ms ?? 0), 0);
+  return JSON.stringify([told.last_commit, stepOf(told), newest]);
 }
 
 function partitionRow(at) {

@@ -8,6 +8,7 @@ import { count, plural, time } from "./words.js";
 const LAST = 1000;
 const ROWS = 50;
 const EVERY_MS = 10000;
+const REST = 20; // the shim reads it from its disk: what takes long is asked for so many times as seldom
 const COLUMNS = [{ label: "Time" }, { label: "Topic" }, { label: "Partition", class: "number" }, { label: "From", class: "number" }, { label: "To", class: "number" }, { label: "By" }];
 
 export function historyPart(group) {
@@ -18,7 +19,8 @@ export function historyPart(group) {
   const choice = el("p", { class: "field" }, el("label", { for: "history-partition" }, "Partition"), select);
   const node = el("section", {}, el("h2", {}, "Offset history"), choice, chart.node, told, list.node);
   let moves = [];
-  let asked = -Infinity;
+  let due = -Infinity;
+  let known = null;
 
   function show() {
     const mine = moves.filter((move) => key(move) === select.value);
@@ -45,15 +47,20 @@ export function historyPart(group) {
 
   return {
     node,
-    async poll(signal) {
-      if (performance.now() - asked < EVERY_MS) return;
-      asked = performance.now();
+    /** Asks when the page is opened, and again where `state` is another one than then: the group has moved. */
+    async poll(signal, state) {
+      const begun = performance.now();
+      if (state === known || begun < due) return;
       try {
         moves = (await get("v1/groups/history", { group, last: LAST }, signal)).moves;
+        known = state;
       } catch (error) {
         if (!(error instanceof Failed) || error.status === 401) throw error;
         setText(told, `The history cannot be told: ${error.message}`);
         return;
+      } finally {
+        const now = performance.now();
+        due = now + Math.max(EVERY_MS, REST * (now - begun));
       }
       choose();
       show();

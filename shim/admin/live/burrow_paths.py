@@ -58,7 +58,7 @@ class BurrowPaths:
         return _answered(request, "consumer status returned", {"status": row})
 
     async def _judged(self, group: str) -> list[Judged]:
-        details = await self._watched.groups.details(group)
+        details = await self._watched.groups.details(group, with_last_commit=False)
         return judged(details, self._sampler.recent(group), int(time.time() * 1000))
 
     def _is_elsewhere(self, request: web.Request) -> bool:

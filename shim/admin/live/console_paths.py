@@ -9,10 +9,11 @@ from aiohttp import web
 
 from shim.admin.console import PageFile
 from shim.admin.live.access import Access
-from shim.admin.live.as_json import encoded, list_in_pieces
+from shim.admin.live.as_json import Row, encoded, list_in_pieces
 from shim.admin.live.choosing import BadRequest, choice_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
 from shim.admin.live.guarding import JSON
+from shim.admin.live.overviewing import ClientsOf
 from shim.admin.live.sampling import Sampler
 from shim.admin.live.sending import send_all
 from shim.admin.live.summary import page_of, summary_of
@@ -60,6 +61,9 @@ class ConsolePaths:
         }
         return _document(row)
 
+    async def clients(self, request: web.Request) -> web.StreamResponse:
+        return await send_all(request, JSON, list_in_pieces({}, "clients", map(client_row, self._watched.clients())))
+
     async def summary(self, request: web.Request) -> web.StreamResponse:
         page = page_of(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -72,6 +76,11 @@ class ConsolePaths:
         if names is None or len(names) != 1:
             raise BadRequest("one group has to be named: recent?group=…")
         return _document({"group": names[0], "samples": self._sampler.recent(names[0])})
+
+
+def client_row(seen: ClientsOf) -> Row:
+    versions = [each._asdict() for each in seen.lowest_versions]
+    return {**seen._asdict(), "dropped": seen.dropped, "lowest_versions": versions}
 
 
 def file_handler(file: PageFile) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -27,7 +27,8 @@ class Groups(Protocol):
     """Calls may be under way at the same time. Everything raises Refused, and NotKnown for a group that there is
     not."""
 
-    async def details(self, group: str) -> Details: ...
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
+        """``with_last_commit``: that alone needs the history on the disk."""
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
         """Of each group, in records, all partitions' together; None where not all of them can be told."""

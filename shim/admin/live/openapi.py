@@ -45,6 +45,7 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
     ("GET", "/v1/access"): Described("What the token is needed for", "Access", open=True),
     ("GET", "/v1/openapi.json"): Described("This description", "Any", open=True),
     ("GET", "/v1/overview"): Described("The shim and the cluster behind it", "Overview"),
+    ("GET", "/v1/clients"): Described("Which clients have come, and how old they are", "Clients"),
     ("GET", "/v1/groups"): Described("Groups and their steps", "Statuses", _CHOICE),
     ("GET", "/v1/groups/summary"): Described(
         "A page of all groups, with lag over time",

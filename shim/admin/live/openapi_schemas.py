@@ -101,6 +101,22 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }
     ),
+    "Client": _object(
+        {
+            "software": _MAYBE_TEXT,
+            "software_version": _MAYBE_TEXT,
+            "client_id": _TEXT,
+            "client_host": _TEXT,
+            "principal": _TEXT,
+            "open_connections": _COUNT,
+            "connections": _COUNT,
+            "last_seen_ms": _COUNT,
+            "speaks_as": _MAYBE_TEXT,
+            "dropped": _FLAG,
+            "lowest_versions": _list(_object({"api": _TEXT, "version": _COUNT, "dropped": _FLAG})),
+        }
+    ),
+    "Clients": _object({"clients": _list(_ref("Client"))}),
     "Status": _object(_STATUS),
     "Statuses": _object({"groups": _list(_ref("Status"))}),
     "Summary": _object(

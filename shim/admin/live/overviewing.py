@@ -42,3 +42,37 @@ class Overview(NamedTuple):
     @property
     def ready(self) -> bool:
         return self.reachable and self.loaded == self.partitions
+
+
+class VersionUsed(NamedTuple):
+    """``api``: as Kafka calls it. ``dropped``: whether Kafka 4 does not speak it any more."""
+
+    api: str
+    version: int
+    dropped: bool
+
+
+class ClientsOf(NamedTuple):
+    """All connections of one kind of client since the shim began.
+
+    ``software`` and ``software_version``: None of one that has not said what it is; these are told apart by their
+    client ids. ``client_id``, ``client_host`` and ``principal`` ("" where nobody was asked): of one of its connections,
+    the newest that has told. ``last_seen_ms``: when one began or ended last, ms since the epoch. ``speaks_as``: the
+    last release of Kafka whose own clients used versions as low; None for one of 2.1 or newer, or where it has used too
+    little to tell. ``lowest_versions``: of each API that it has used.
+    """
+
+    software: str | None
+    software_version: str | None
+    client_id: str
+    client_host: str
+    principal: str
+    open_connections: int
+    connections: int
+    last_seen_ms: int
+    speaks_as: str | None
+    lowest_versions: Sequence[VersionUsed]
+
+    @property
+    def dropped(self) -> bool:
+        return any(each.dropped for each in self.lowest_versions)

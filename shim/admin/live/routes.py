@@ -39,6 +39,7 @@ def routes(
         Route("GET", "/v1/access", console.access, open=True),
         Route("GET", "/v1/openapi.json", document_path, open=True),
         Route("GET", "/v1/overview", console.overview),
+        Route("GET", "/v1/clients", console.clients),
         Route("GET", "/v1/groups", moving.groups),
         Route("GET", "/v1/groups/summary", console.summary),
         Route("GET", "/v1/groups/describe", of_groups.describe),

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from shim.admin.live.grouping import Groups
 from shim.admin.live.migrating import Migration
-from shim.admin.live.overviewing import Overview
+from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.metrics import Series
 
 
@@ -28,6 +28,9 @@ class Watched(Protocol):
 
     def overview(self) -> Overview:
         """Raises :class:`NotReady`."""
+
+    def clients(self) -> Sequence[ClientsOf]:
+        """The oldest first. Raises :class:`NotReady`."""
 
     def missing(self) -> Sequence[str]:
         """What it lacks to serve all groups now, a line each; nothing where it does."""

@@ -36,8 +36,8 @@ def browser(one_browser: Browser) -> Iterator[Browser]:
 
 @pytest.fixture
 def picture(browser: Browser, tmp_path: Path) -> Picture:
-    """Takes one of the page; into the folder that OFFSET_SHIM_PICTURES names, where it does."""
-    folder = Path(os.environ.get("OFFSET_SHIM_PICTURES", tmp_path))
+    """Takes one of the page; into the folder that CONSOLE_PICTURES names, where it does."""
+    folder = Path(os.environ.get("CONSOLE_PICTURES", tmp_path))
 
     def take(name: str) -> None:
         file = folder / f"console-{name}.png"

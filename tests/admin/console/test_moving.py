@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaProducer
 
 from shim.demo.parts import Broker
 from tests.admin.console.browser import ENTER, TIMEOUT_S, Browser
@@ -180,6 +181,45 @@ def test_a_group_in_detail(
     assert browser.overflow() <= 0
     browser.until("[...document.querySelectorAll('.uplot')].every((each) => each.clientWidth < 400)")
     picture("group-dark-400")
+
+
+def test_who_still_speaks_as_0_8(
+    place: Administered, billing: str, make_topic: TopicFactory, browser: Browser, picture: Picture
+) -> None:
+    topic, at = make_topic(), place.shim.bootstrap
+    kept = KafkaProducer(bootstrap_servers=at, client_id="checkout")
+    old = KafkaProducer(
+        bootstrap_servers=at, client_id="nightly-export", api_version=(0, 8, 2), enable_idempotence=False
+    )
+    try:
+        for producer in (kept, old):
+            producer.send(topic, b"x").get(TIMEOUT_S)
+        browser.open(f"http://{place.address}/")
+        browser.tab_to('nav [data-view="clients"]')
+        browser.press(ENTER)
+        browser.until("document.querySelectorAll('tbody tr').length >= 3")
+        first = "document.querySelector('tbody tr').innerText"
+        browser.until(f"{first}.includes('Produce v0')")
+        shown = browser.run(f"return {first}")
+        for text in ("nightly-export", "not told", "Kafka 0.8.2", "now"):
+            assert text in shown
+        assert "Metadata" not in shown, "what Kafka 4 speaks, too, is not among what it does not"
+        whole = browser.run("return document.querySelector('main').innerText")
+        for text in ("confluent-kafka-python", "kafka-python", "1 kind of client uses versions that Kafka 4 does not"):
+            assert text in whole
+        picture("clients-1280")
+        browser.prefer("dark")
+        browser.resize(400)
+        assert browser.overflow() <= 0
+        picture("clients-dark-400")
+    finally:
+        for producer in (kept, old):
+            producer.close()
+    browser.until("document.querySelector('tbody td[data-label=Open]').textContent === '0'")
+    browser.type("#which", "not with")
+    browser.until("document.querySelectorAll('tbody tr').length === 1")
+    browser.type("#search", "billing")
+    browser.until("!document.querySelector('.nothing').hidden")
 
 
 def test_what_reads_burrow_reads_the_shim(place: Administered, billing: str) -> None:

@@ -13,17 +13,18 @@ from tests.admin.console.browser import ENTER, Browser
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import STEPS, Moved
 from tests.admin.live.running import admin_of
+from tests.admin.live.watching import CLIENTS
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
 HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
-PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/migration")
+PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migration")
 
 
 class Large(Grouped):
     """Each group has so many partitions."""
 
-    async def details(self, group: str) -> Details:
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         offsets = [
             OffsetAt("orders", number, 10**12, 10**12 + number, 1_700_000_000_000) for number in range(PARTITIONS)
         ]
@@ -45,7 +46,9 @@ def moved() -> Moved:
 
 @pytest.fixture(scope="module")
 def admin(moved: Moved) -> Iterator[str]:
-    with admin_of(moved, Large(moved)) as address:
+    old, java = CLIENTS
+    many = [old._replace(client_id=f"etl-{number:03}") for number in range(100)]
+    with admin_of(moved, Large(moved), clients=[*many, old._replace(client_id=HOSTILE), java]) as address:
         yield f"http://{address}/"
 
 
@@ -110,6 +113,30 @@ def test_names_that_others_chose_are_only_names(admin: str, browser: Browser) ->
     browser.click(".card h3 a")
     browser.until("document.querySelectorAll('tbody tr').length >= 100")
     assert browser.run("return document.querySelector('h1').textContent") == HOSTILE
+
+
+def test_clients_are_shown_in_parts_and_found(admin: str, browser: Browser) -> None:
+    rows = "[...document.querySelectorAll('tbody tr')].map((row) => row.innerText)"
+    browser.open(f"{admin}#/clients")
+    browser.until("document.querySelectorAll('tbody tr').length === 50")
+    assert browser.run("return document.querySelector('.pager').textContent").startswith("Previous1\u201350 of 102")
+    browser.tab_to(".pager button:last-child")
+    browser.press(ENTER)
+    browser.until("document.querySelector('.pager').textContent.includes('51\u2013100')")
+    browser.type("#search", "USER:A")
+    browser.until("document.querySelectorAll('tbody tr').length === 1")
+    (java,) = browser.run(f"return {rows}")
+    for text in ("apache-kafka-java", "4.3.1", "2.1 or newer", "Fetch v15", "billing, 10.0.0.4, User:alice"):
+        assert text in java
+    browser.run("document.querySelector('#search').value = ''")
+    browser.type("#search", "<img")
+    browser.until("document.querySelectorAll('tbody tr').length === 1")
+    assert HOSTILE in browser.run("return document.querySelector('tbody .name').textContent")
+    assert browser.run("return document.images.length") == 1
+    browser.run("document.querySelector('#search').value = ''")
+    browser.type("#search", "e")
+    browser.type("#which", "before")
+    browser.until("document.querySelector('.pager').textContent.includes('of 101')")
 
 
 def test_the_theme_is_kept(admin: str, browser: Browser) -> None:

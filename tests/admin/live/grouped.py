@@ -43,7 +43,7 @@ class Grouped:
     hangs: bool = False
     breaks: bool = False
 
-    async def details(self, group: str) -> Details:
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         offsets = await self.moved.offsets(group)
         ends = [OffsetAt(*at, offset, None, None) for at, offset in sorted(offsets.items())]
         return Details("consumer", self.members, ends, self.last_commit)

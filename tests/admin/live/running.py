@@ -15,6 +15,7 @@ from typing import Final
 from click.testing import CliRunner
 
 from shim.admin.live.access import Access
+from shim.admin.live.overviewing import ClientsOf
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
@@ -27,15 +28,22 @@ TIME_LIMIT_SECONDS: Final = 30
 
 
 @contextmanager
-def admin_of(moved: Moved | None, grouped: Grouped | None = None, access: Access | None = None) -> Iterator[str]:
+def admin_of(
+    moved: Moved | None,
+    grouped: Grouped | None = None,
+    access: Access | None = None,
+    *,
+    clients: Sequence[ClientsOf] = (),
+) -> Iterator[str]:
     """Gives its address. ``moved``: None for a shim that only starts."""
-    groups = grouped or Grouped(moved or Moved())
+    watching = Watching(moved, grouped or Grouped(moved or Moved()))
+    watching.seen = clients
     found: Future[int] = Future()
     stop = asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serve_admin(HostPort("127.0.0.1", 0), Watching(moved, groups), access) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), watching, access) as port:
             found.set_result(port)
             await stop.wait()
 

@@ -19,7 +19,7 @@ from tests.admin.live.running import admin_of, offset_shim
 from tests.admin.live.watching import Watching
 
 TOKEN: Final = "a-token-of-some-length"
-LOOKS: Final = ("/v1/groups", "/v1/groups/summary", "/v1/overview", "/v3/kafka", "/nowhere")
+LOOKS: Final = ("/v1/groups", "/v1/groups/summary", "/v1/overview", "/v1/clients", "/v3/kafka", "/nowhere")
 CHANGES: Final = ("reset", "delete", "start", "advance", "rollback")
 OPEN: Final = ("/", "/v1/access", "/v1/openapi.json", "/console/app.js")
 

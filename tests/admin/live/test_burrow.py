@@ -73,7 +73,7 @@ def test_a_group_without_offsets() -> None:
 
 
 class Lagging(Grouped):
-    async def details(self, group: str) -> Details:
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         self.moved.of(group)
         return details(at(0, 2, int(time.time() * 1000)), at(1, 30, LONG_AGO))
 

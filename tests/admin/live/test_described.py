@@ -32,6 +32,7 @@ ASKED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("GET", "/metrics"): ("", None),
     ("GET", "/v1/openapi.json"): ("", None),
     ("GET", "/v1/overview"): ("", None),
+    ("GET", "/v1/clients"): ("", None),
     ("GET", "/v1/groups"): ("", None),
     ("GET", "/v1/groups/summary"): ("?limit=1", None),
     ("GET", "/v1/groups/describe"): ("?group=g", None),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from shim.admin.live.grouping import Groups
-from shim.admin.live.overviewing import BrokerAt, ListenerAt, Overview
+from shim.admin.live.overviewing import BrokerAt, ClientsOf, ListenerAt, Overview, VersionUsed
 from shim.admin.live.watching import NotReady
 from shim.metrics import Series
 from tests.admin.live.grouped import Grouped
@@ -24,6 +24,18 @@ OVERVIEW: Final = Overview(
     zookeeper=None,
 )
 
+_HOST: Final = "10.0.0.4"
+CLIENTS: Final = [
+    ClientsOf(
+        *(None, None, "old-etl", _HOST, "", 2, 7, 1_700_000_000_000, "0.8.2"),
+        [VersionUsed("Produce", 0, True), VersionUsed("Metadata", 0, False)],
+    ),
+    ClientsOf(
+        *("apache-kafka-java", "4.3.1", "billing", _HOST, "User:alice", 3, 3, 1_700_000_000_000, None),
+        [VersionUsed("Fetch", 15, False)],
+    ),
+]
+
 
 class Watching:
     """``migration``: None while it starts."""
@@ -35,6 +47,7 @@ class Watching:
         self._groups = groups or Grouped(migration or Moved())
         self.series = series
         self.lacks: list[str] = []
+        self.seen: Sequence[ClientsOf] = CLIENTS
 
     @property
     def migration(self) -> Moved:
@@ -50,6 +63,11 @@ class Watching:
 
     def overview(self) -> Overview:
         return OVERVIEW
+
+    def clients(self) -> Sequence[ClientsOf]:
+        if self._migration is None:
+            raise NotReady("the shim starts")
+        return self.seen
 
     def missing(self) -> Sequence[str]:
         return self.lacks
