@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.docs.desk import Desk
+from tests.docs.stories import STARTED_AGAIN
+from tests.migration.ensemble_view import until
 
 TIMEOUT_S = 240  # seconds: a guard against hanging, on a machine that does much else at the same time
 COMMAND = (sys.executable, "-m", "shim.main", "demo")
@@ -42,9 +49,9 @@ def _processes_of(folder: Path) -> list[Sequence[str]]:
     return found
 
 
-def test_it_ends_with_a_report_in_which_every_check_holds(environment: dict[str, str]) -> None:
+def test_it_ends_with_a_report_in_which_every_check_holds(environment: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, "--json"], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [*COMMAND, "--json", "--keep"], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -66,6 +73,28 @@ def test_it_ends_with_a_report_in_which_every_check_holds(environment: dict[str,
         assert group["at_broker"] == group["committed"]
     assert "shim killed with SIGKILL" in done.stderr
     assert "Traceback" not in done.stderr
+    (folder,) = re.findall(r"kept: (\S+)", done.stderr)
+    _its_broker_is_started_again(Path(folder), Desk(tmp_path / "desk", {"FOLDER": folder}))
+    shutil.rmtree(folder)
+
+
+def _its_broker_is_started_again(folder: Path, desk: Desk) -> None:
+    """As the README says."""
+    properties = (folder / "broker" / "server.properties").read_text()
+    (address,) = re.findall(r"^listeners=PLAINTEXT://([\d.:]+)", properties, re.MULTILINE)
+    with desk.running(STARTED_AGAIN.command, None, status=128 + signal.SIGTERM):
+        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+
+        def has_the_groups_of_the_demo() -> bool:
+            try:
+                listed = admin.list_consumer_groups(request_timeout=1.0).result()
+            except KafkaException:
+                return False
+            return {"demo-kafka-python", "demo-aiokafka", "demo-confluent-kafka"} <= {
+                it.group_id for it in listed.valid
+            }
+
+        until(has_the_groups_of_the_demo, "the broker does not have the groups of the demo")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
