@@ -7,7 +7,8 @@ all places in their order, and back; one that the cluster knew goes from there t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from heapq import merge
 from typing import Final
 
 from protocol.errors import ErrorCode
@@ -40,6 +41,7 @@ from shim.upstream.errors import UpstreamError
 
 _STEPS: Final = tuple(STORAGES)
 _STATUSES_AT_ONCE: Final = 100
+_NAMES_AT_ONCE: Final = 1_000
 
 
 class Migration:
@@ -126,7 +128,7 @@ class Migration:
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """Of these groups, or of all of which it is known in whose hands they are. Raises UpstreamError, NotKnown."""
         found = []
-        for number, group in enumerate(self._known() if groups is None else groups):
+        for number, group in enumerate(await self._known() if groups is None else groups):
             if number % _STATUSES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # those of groups that are served wait for nobody: clients have their turn
             try:
@@ -136,15 +138,24 @@ class Migration:
                     raise
         return found
 
-    def served(self) -> Sequence[str]:
+    async def served(self) -> Sequence[str]:
         """Of all of which it is known in whose hands they are, those in the shim's."""
-        return [group for group in self._known() if self._placements.of(group) in SERVED]
+        found = []
+        for number, group in enumerate(await self._known()):
+            if number % _NAMES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if self._placements.of(group) in SERVED:
+                found.append(group)
+        return found
 
-    def _known(self) -> Sequence[str]:
-        known = set[str]()
-        for coordinator in filter(None, map(self._runtime.coordinator, range(self._runtime.num_partitions))):
-            known.update(coordinator.hands(), coordinator.group_ids())
-        return sorted(known)
+    async def _known(self) -> Iterable[str]:
+        """In their order. Clients have their turn between any two partitions."""
+        by_partition = []
+        for number in range(self._runtime.num_partitions):
+            if (coordinator := self._runtime.coordinator(number)) is not None:
+                by_partition.append(sorted({*coordinator.hands(), *coordinator.group_ids()}))
+                await asyncio.sleep(0)
+        return merge(*by_partition)
 
     async def _status(self, group: str) -> GroupStatus:
         coordinator = self._changing.coordinator(group)

@@ -16,7 +16,7 @@ from shim.admin.live.guarding import JSON
 from shim.admin.live.overviewing import ClientsOf
 from shim.admin.live.sampling import Sampler
 from shim.admin.live.sending import send_all
-from shim.admin.live.summary import page_of, summary_of
+from shim.admin.live.summary import page_of, summary_of, summary_row
 from shim.admin.live.watching import Watched
 
 POLICY = {
@@ -68,7 +68,10 @@ class ConsolePaths:
         page = page_of(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
             statuses = await self._sampler.statuses()
-        head, rows = summary_of(statuses, self._sampler.lag, self._sampler.recent, page)
+        lag, recent = self._sampler.lag, self._sampler.recent
+        # All of them are looked at and put in order; clients have their turn meanwhile.
+        head, chosen = await asyncio.to_thread(summary_of, statuses, lag, page)
+        rows = [summary_row(each, lag, recent) for each in chosen]
         return await send_all(request, JSON, list_in_pieces(head, "groups", rows))
 
     async def recent_lag(self, request: web.Request) -> web.StreamResponse:

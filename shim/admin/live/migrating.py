@@ -36,7 +36,7 @@ class Migration(Protocol):
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """None: all that the shim has heard of. Raises :class:`NotKnown`."""
 
-    def served(self) -> Sequence[str]:
+    async def served(self) -> Sequence[str]:
         """Of the groups that the shim has heard of, those that it serves itself; nobody else is asked."""
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:

@@ -102,7 +102,7 @@ class Sampler:
             return self._statuses
 
     async def _look(self) -> None:
-        names = list(self._watched.migration.served())
+        names = list(await self._watched.migration.served())
         if self._is_asked():
             names += [each.group for each in await self._fresh() if _is_passed_through(each)]
         names = list(dict.fromkeys(names))[:MOST_SERIES]  # one may have changed hands in between

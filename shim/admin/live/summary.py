@@ -69,8 +69,9 @@ def page_of(query: str) -> Page:
     )
 
 
-def summary_of(statuses: Sequence[GroupStatus], lag: Lag, recent: Recent, page: Page) -> tuple[Row, list[Row]]:
-    """What is told of all groups, and the rows of the page."""
+def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[Row, Sequence[GroupStatus]]:
+    """What is told of all groups, and those of the page. With many groups it takes long: ``lag`` may be called in
+    another thread."""
     meant = [each for each in statuses if _is_meant(each, page)]
     key = _SORTS[page.sort]
     meant.sort(key=lambda each: each.group)
@@ -85,16 +86,16 @@ def summary_of(statuses: Sequence[GroupStatus], lag: Lag, recent: Recent, page: 
         "lag": sum(lags) if lags else None,
         "alarms": sum(bool(each.alarm) for each in statuses),
     }
-    rows = [
-        {
-            **status_row(each),
-            "step": step_of(each),
-            "lag": lag(each.group),
-            "recent": _thinned(recent(each.group)),
-        }
-        for each in meant[page.offset : page.offset + page.limit]
-    ]
-    return head, rows
+    return head, meant[page.offset : page.offset + page.limit]
+
+
+def summary_row(status: GroupStatus, lag: Lag, recent: Recent) -> Row:
+    return {
+        **status_row(status),
+        "step": step_of(status),
+        "lag": lag(status.group),
+        "recent": _thinned(recent(status.group)),
+    }
 
 
 def step_of(status: GroupStatus) -> str:

@@ -89,7 +89,7 @@ class Moved:
         self.looks.append(None if groups is None else len(groups))
         return [self.of(name) for name in (self.groups.keys() - self.unheard if groups is None else groups)]
 
-    def served(self) -> Sequence[str]:
+    async def served(self) -> Sequence[str]:
         return sorted(name for name in self.groups.keys() - self.unheard if self.place(name) != PASSED_THROUGH)
 
     async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
