@@ -10,10 +10,11 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
+from threading import Event
 
 import click
 
-from shim.admin import config_command, configuration_options, groups_commands, log_commands, migrate_commands
+from shim.admin import Refused, config_command, configuration_options, groups_commands, log_commands, migrate_commands
 from shim.config import SettingError, load_configuration
 from shim.logs import LogOutput
 
@@ -43,17 +44,19 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
 
     Each option may stand in the file of --config or in the environment as well: `offset-shim config --describe`.
     --bootstrap-servers, --listen and --data-dir have to be given, in whichever way. Exit status: 0 after SIGTERM or
-    Ctrl-C; 1 it cannot start, or cannot go on; 2 an option that there is not.
+    Ctrl-C; 1 it cannot start, or cannot go on; 2 an option or a setting that is wrong, or missing.
 
     Whoever reaches the port of --admin may see, move, reset and delete groups, unless admin.token.file is set.
 
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
     """
+    hung_up = Event()  # until the event loop hears it
+    signal.signal(signal.SIGHUP, lambda *_: hung_up.set())
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
-    from shim.serve import OPTIONS, CannotStart, DiskHangs, Given, given_to_serve, serve
+    from shim.given import OPTIONS, Given, given_to_serve
+    from shim.serve import CannotStart, DiskHangs, serve
 
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until somebody hears it: what it would have read is read now
     said = {
         name: (option, value)
         for name, option in OPTIONS.items()
@@ -66,12 +69,12 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     try:
         given = read()
     except SettingError as error:
-        raise click.ClickException(str(error)) from error
+        raise Refused(str(error)) from error
     logs = LogOutput(given.settings, given.secrets)
     logs.begin()
     _prefer_throughput()
     try:
-        _run(serve(given, click.echo, reread=read, logs=logs))
+        _run(serve(given, click.echo, reread=read, logs=logs, hung_up=hung_up.is_set))
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)

@@ -20,7 +20,7 @@ TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
     *("config", "logs", "metrics", "packaging", "tls", "upstream"),
-    *("test_config.py", "test_listener_config.py", "pipeline"),
+    *("test_config.py", "test_counted.py", "test_listener_config.py", "pipeline"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 

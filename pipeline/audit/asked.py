@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from pipeline.audit.admin_port import AdminPort
 from pipeline.audit.brokers import Address
 
 
@@ -21,7 +22,7 @@ class Asked(NamedTuple):
     ``mirror``: see :class:`pipeline.audit.verdicts.Rules`. ``to``, ``formats``: what is written, and where."""
 
     addresses: Addresses
-    admin: Address | None
+    admin: AdminPort | None
     groups: str
     mirror: bool
     second_look_seconds: float

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from pipeline.console import json_option, print_json, print_table, shown, spark_options
+from pipeline.console import count_shown, json_option, print_json, print_table, shown, spark_options
 
 _DIFFER: Final = 1
 _TABLE_GROUPS: Final = 40
@@ -24,6 +25,11 @@ class CouldNot(click.ClickException):
 @click.option("--upstream", required=True, metavar="H:P[,H:P]", help="The brokers behind it.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")
 @click.option("--admin", metavar="H:P", help="The shim's admin port: what a group's step does not keep is not judged.")
+@click.option(
+    "--admin-token-file", "token_file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    envvar="OFFSET_SHIM_ADMIN_TOKEN_FILE", show_envvar=True,
+    help="File with the token of --admin, where it wants one: what `admin.token.file` of serve names.",
+)  # fmt: skip
 @click.option("--groups", default="*", metavar="PATTERN", help="Only these: *, ? and [...], as in a shell.")
 @click.option("--no-mirror", is_flag=True, help="The shim runs with offsets.mirror.upstream=false.")
 @click.option(
@@ -78,20 +84,22 @@ def _asked(
     upstream: str,
     zookeeper: str | None,
     admin: str | None,
+    token_file: Path | None,
     groups: str,
     no_mirror: bool,
     second_look: float,
     to: str | None,
     format_: str,
 ) -> Any:
-    from pipeline.audit.addresses import address, connect_string, servers
+    from pipeline.audit.addresses import connect_string, servers
+    from pipeline.audit.admin_port import admin_port
     from pipeline.audit.asked import Addresses, Asked
     from pipeline.audit.outputs import FORMATS
 
     addresses = Addresses(
         servers("--shim", shim), servers("--upstream", upstream), zookeeper and connect_string("--zookeeper", zookeeper)
     )
-    at_admin = None if admin is None else address("--admin", admin)
+    at_admin = None if admin is None else admin_port(admin, token_file)
     formats = FORMATS if format_ == "all" else (format_,)
     return Asked(addresses, at_admin, groups, not no_mirror, second_look, to, formats)
 
@@ -110,7 +118,7 @@ def print_found(found: Any, to: str | None) -> None:
         ]
         print_table(headings, rows)
         if totals.differing_groups > len(rows):
-            click.echo(f"… and {totals.differing_groups - len(rows):,} more groups that differ")
+            click.echo(f"… and {count_shown(totals.differing_groups - len(rows), 'more group')} with differences")
         click.echo()
     pairs = [(pair, totals.verdicts[pair.column]) for pair in PAIRS]
     compared = [(pair, counts) for pair, counts in pairs if any(counts.values())]
@@ -119,8 +127,9 @@ def print_found(found: Any, to: str | None) -> None:
         print_table(("", *(each.value.upper() for each in Verdict)), rows)
         click.echo()
     click.echo(
-        f"{totals.groups:,} groups, {totals.partitions:,} partitions: {totals.differences:,} differ, "
-        f"{totals.moving:,} were moving, {totals.outside:,} are out of their log; lag {totals.lag:,}"
+        f"{count_shown(totals.groups, 'group')}, {count_shown(totals.partitions, 'partition')}: "
+        f"{totals.differences:,} differing, {totals.moving:,} moving, {totals.outside:,} out of their log; "
+        f"lag {totals.lag:,}"
     )
     if to is not None:
         click.echo(f"written to {shown(to)}")

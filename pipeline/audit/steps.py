@@ -6,34 +6,38 @@ import http.client
 import json
 from typing import Any, Final
 
+from pipeline.audit.admin_port import AdminPort
 from pipeline.audit.brokers import Address
 from pipeline.audit.words import CannotRead
+from pipeline.console import count_shown
 
 _CONNECT_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 75.0  # the shim gives up what only looks after a minute
 _LONGEST_LINE: Final = 1 << 20
 
 
-def steps_of_groups(admin: Address) -> dict[str, str]:
+def steps_of_groups(admin: AdminPort) -> dict[str, str]:
     """Of every group that the shim has heard of, such as ``kafka+dual``. Raises :class:`CannotRead`."""
-    connection = http.client.HTTPConnection(*admin, timeout=_CONNECT_SECONDS)
+    connection = http.client.HTTPConnection(*admin.address, timeout=_CONNECT_SECONDS)
     try:
         connection.connect()
         connection.sock.settimeout(_SILENT_SECONDS)
         # An address, as a name need not be one that the shim knows for its own.
         host, port = connection.sock.getpeername()[:2]
         headers = {"Content-Type": "application/json", "Host": str(Address(host, port))}
+        if admin.token:
+            headers["Authorization"] = f"Bearer {admin.token}"
         connection.request("POST", "/v1/migrate/status", b'{"all":true}', headers)
         with connection.getresponse() as answer:
             if answer.status != http.client.OK:
                 raise CannotRead(_why(answer))
             return _read(answer)
     except CannotRead as error:
-        raise CannotRead(f"the shim's admin port at {admin}: {error}") from None
+        raise CannotRead(f"the shim's admin port at {admin.address}: {error}") from None
     except OSError as error:
-        raise CannotRead(f"no shim's admin port answers at {admin}: {error.strerror or error}") from error
+        raise CannotRead(f"no shim's admin port answers at {admin.address}: {error.strerror or error}") from error
     except (http.client.HTTPException, ValueError, LookupError, TypeError) as error:
-        raise CannotRead(f"what answers at {admin} is no shim's admin port") from error
+        raise CannotRead(f"what answers at {admin.address} is no shim's admin port") from error
     finally:
         connection.close()
 
@@ -50,7 +54,7 @@ def _read(answer: http.client.HTTPResponse) -> dict[str, str]:
         if "error" in row:
             raise CannotRead(f"group {row['group']}: {row['error']}")
         steps[row["group"]] = f"{row['offsets_storage']}{'+dual' * row['dual_commit_enabled']}"
-    raise CannotRead(f"it told of {len(steps)} of {begun['groups']} groups, and was cut off")
+    raise CannotRead(f"it told of {len(steps)} of {count_shown(begun['groups'], 'group')}, and was cut off")
 
 
 def _why(answer: http.client.HTTPResponse) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import NamedTuple
 
 INT32_MAX = 2**31 - 1
@@ -37,6 +38,39 @@ def parse_servers(text: str) -> tuple[HostPort, ...]:
     if not servers:
         raise SettingError("no server given, expected host:port[,host:port]")
     return servers
+
+
+class ConnectString(NamedTuple):
+    """``chroot``: ``/a/b``; empty where there is none."""
+
+    servers: tuple[HostPort, ...]
+    chroot: str
+
+
+def parse_connect_string(text: str) -> ConnectString:
+    """Read ``host:port[,host:port]…[/chroot]``, as ZooKeeper's clients do. Raises :class:`SettingError`."""
+    servers, slash, chroot = text.strip().partition("/")
+    names = chroot.removesuffix("/").split("/") if chroot else []
+    if any(name in ("", ".", "..") or "\0" in name for name in names):
+        raise SettingError(f"{text!r}: {slash + chroot!r} is no path of a znode")
+    return ConnectString(parse_servers(servers), "".join(f"/{name}" for name in names))
+
+
+def check_admin_reach(address: HostPort, *, guarded: bool, stands_for: str = "") -> None:
+    """Whether the admin port may be opened there: not where other machines reach it, unless it is ``guarded``, by a
+    token or by who says so. ``stands_for``: the address that a name has; of a name alone nobody can tell.
+
+    Raises :class:`SettingError`.
+    """
+    try:
+        is_own = ipaddress.ip_address(stands_for or address.host).is_loopback
+    except ValueError:  # a name
+        return
+    if not guarded and not is_own:
+        raise SettingError(
+            f"whoever reaches {address} could move, reset and delete groups: set admin.token.file, give --admin a "
+            "loopback address, or say admin.insecure=true"
+        )
 
 
 def parse_counts(text: str) -> tuple[tuple[str, int], ...]:

@@ -13,6 +13,7 @@ from shim.coordinator import GroupCoordinator
 from shim.runtime import Runtime
 from shim.upstream.kept_log_ends import LogEnds
 from shim.upstream.log_ends import Partition as TopicPartition
+from shim.upstream.log_ends import lag_of
 
 _PATIENCE_SECONDS: Final = 3.0
 """Whoever looks at many groups waits for the brokers so long; what they said before is shown then."""
@@ -21,8 +22,8 @@ _AT_ONCE: Final = 100
 
 
 class Lag(NamedTuple):
-    """Of one partition. ``end``: its high watermark, as its leader has said lately; None where none has. ``lag``: in
-    offsets, and never below 0, though the commit may be newer than what the leader has said; None without an end."""
+    """Of one partition. ``end``: its high watermark, as its leader has said lately; None where none has. ``lag``: as
+    :func:`shim.upstream.log_ends.lag_of` counts it."""
 
     committed: int
     end: int | None
@@ -95,7 +96,7 @@ def _committed(coordinator: GroupCoordinator, group: str) -> dict[TopicPartition
         (topic.name, each.partition_index): each.committed_offset
         for topic in answer.topics
         for each in topic.partitions
-        if not each.error_code
+        if not each.error_code and each.committed_offset >= 0
     }
 
 
@@ -103,5 +104,5 @@ def _beside(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition,
     found = {}
     for at, committed in offsets.items():
         end = ends.get(at)
-        found[at] = Lag(committed, end, None if end is None else max(0, end - committed))
+        found[at] = Lag(committed, end, lag_of(committed, end))
     return found

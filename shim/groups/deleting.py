@@ -6,6 +6,7 @@ import logging
 
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
+from shim.counted import counted
 from shim.groups.changing import Changing, refusal
 from shim.groups.looking import Looking
 from shim.groups.words import Deleted, NotCertain, Refused
@@ -46,7 +47,7 @@ class Deleting:
             with self._changing.passing(group):
                 await self._delete_there(group)
         # The message is the event: none is left out for others, however many are deleted in a minute.
-        log.info("%s", f"group {group} was deleted with {deleted.offsets} offsets from {host}: {cause}")
+        log.info("%s", f"group {group} was deleted with {counted(deleted.offsets, 'offset')} from {host}: {cause}")
         return deleted
 
     async def _delete_here(self, group: str) -> None:

@@ -18,7 +18,7 @@ from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
-from shim.upstream.log_ends import Asked, log_ends
+from shim.upstream.log_ends import Asked, lag_of, log_ends
 from shim.upstream.log_ends import Partition as LogOf
 
 log = logging.getLogger(__name__)
@@ -117,9 +117,10 @@ def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | Upstream
     total = 0
     for at, offset in offsets.items():
         end = ends[at]
-        if isinstance(end, UpstreamError):
+        lag = lag_of(offset, None if isinstance(end, UpstreamError) else end)
+        if lag is None:
             return None
-        total += max(end - offset, 0)
+        total += lag
     return total
 
 

@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.own.conditional_commit import REFUSED
 from shim.coordinator import Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.offset_table import CommittedOffset
+from shim.counted import counted
 from shim.groups.changing import Changing, refusal
 from shim.groups.history import History, Then
 from shim.groups.looking import Looking
@@ -91,7 +92,7 @@ class Resetting:
                 raise Refused(f"group {group} is passed through, no offset can be taken away there: {_some(none)}")
             await self._reset_there(group, changes)
         # The message is the event: none is left out for others, however many there are in a minute.
-        log.info("%s", f"group {group}: {len(changes)} offsets were set from {host}: {cause}")
+        log.info("%s", f"group {group}: {counted(len(changes), 'offset')} set from {host}: {cause}")
 
     # -- what there is
 
@@ -215,7 +216,9 @@ class Resetting:
         if refused and len(refused) == len(changes):
             raise refusal(group, ErrorCode.for_code(refused[0].code))
         if refused:
-            raise NotCertain(f"the cluster has set {len(changes) - len(refused)} offsets, and refused: {refused[0]}")
+            raise NotCertain(
+                f"the cluster has set {counted(len(changes) - len(refused), 'offset')}, and refused: {refused[0]}"
+            )
 
     async def _set_there(self, group: str, to_set: dict[TopicPartition, CommittedOffset]) -> list[RefusedPartition]:
         try:

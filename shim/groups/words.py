@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from shim.migration.words import NotKnown, Refused
+from shim.upstream.log_ends import NO_OFFSET, lag_of
 
 Partition = tuple[str, int]
 """Topic and partition."""
-
-NO_OFFSET: Final = -1
-"""In a plan: none is committed."""
 
 
 class NotCertain(Exception):
@@ -93,7 +91,7 @@ class OffsetAt(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        return None if self.log_end_offset is None else max(self.log_end_offset - self.offset, 0)
+        return lag_of(self.offset, self.log_end_offset)
 
 
 class Moved(NamedTuple):

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from shim.counted import counted
 from shim.log.checkpoint import replace_file
 from shim.log.errors import LogError
 from shim.log.files import Files
@@ -148,8 +149,8 @@ def open_partitions(files: Files, data_dir: Path, topic: str, num_partitions: in
             _refuse_records(files, data_dir / f"{topic}-{partition}", data_dir / f"{topic}-0")
     if (created and count != num_partitions) or count > num_partitions:
         raise LogError(
-            f"data directory {data_dir} holds {count} partitions of {topic}, and {num_partitions} are asked for: "
-            "offsets.topic.num.partitions is fixed once the data directory exists"
+            f"data directory {data_dir} holds {counted(count, 'partition')} of {topic}, and {num_partitions} are asked "
+            "for: offsets.topic.num.partitions is fixed once the data directory exists"
         )
     if created:
         missing = [folder for partition, folder in enumerate(folders) if partition not in found]

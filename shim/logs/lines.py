@@ -18,19 +18,23 @@ _OF_EVERY_RECORD: Final = frozenset(
 
 
 class TextLines(logging.Formatter):
-    """``2026-01-31 12:00:00,123Z LEVEL message``, times in UTC as ``log dump`` shows them, then a traceback."""
+    """``2026-01-31 12:00:00,123Z LEVEL message``, times in UTC as ``log dump`` shows them, then a traceback; all of it
+    in one line, what would end it escaped (``\\n``)."""
 
     def __init__(self, conceal: Conceal) -> None:
-        super().__init__("%(asctime)sZ %(levelname)s %(message)s")
+        super().__init__()
         self.converter = time.gmtime
         self._conceal = conceal
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # as the library calls it
-        record.message = in_one_line(record.message)
-        return super().formatMessage(record)
-
     def format(self, record: logging.LogRecord) -> str:
-        return self._conceal(super().format(record))
+        parts = [record.getMessage()]
+        if record.exc_info and record.exc_info[0] is not None:
+            parts.append(self.formatException(record.exc_info))
+        if record.stack_info:
+            parts.append(record.stack_info)
+        # What is secret is known as it is, and not as it looks once it is escaped.
+        said = in_one_line(self._conceal("\n".join(parts)))
+        return f"{self.formatTime(record)}Z {record.levelname} {said}"
 
 
 class JsonLines(logging.Formatter):

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from shim.coordinator import GroupCoordinator, StateDump
+from shim.counted import counted
 from shim.log import OFFSETS_TOPIC, OffsetsLog, RecoveryNeeded
 from shim.log.active import LastBatch
 from shim.log.partition import PartitionLog
@@ -247,7 +248,7 @@ class Snapshots:
                     check_time()
                 self._write(self.ends_of(number), _looking_up(check_time, dump.pieces()))
             except _GivenUp:
-                log.info("%d partitions are left without a new snapshot", len(of_use) - taken)
+                log.info("%s left without a new snapshot", counted(len(of_use) - taken, "partition"))
                 return
             except Exception:
                 log.exception("no snapshot of partition %d was taken", number)

@@ -25,11 +25,8 @@ async def admin_port(address: HostPort | None, settings: Settings, health: Healt
     try:
         token = TokenFile(Path(settings.admin_token_file)) if settings.admin_token_file else None
         access = Access(token, for_all=settings.admin_token_for == TokenFor.ALL)
-        serving.check_address(address, access, insecure=insecure)
     except CannotUse as error:
         raise CannotStart(f"admin.token.file: {error}") from error
-    except serving.CannotListen as error:
-        raise CannotStart(str(error)) from error
 
     async with AsyncExitStack() as stack:
         try:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
+from shim.given import Given
 from shim.runtime import OffsetsOfTopics
 from shim.serve.errors import CannotStart
-from shim.serve.given import Given
 from shim.serve.health import Health
 from shim.serve.parts import Parts
 from shim.serve.pushing import push_to

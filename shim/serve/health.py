@@ -8,6 +8,7 @@ from typing import Final
 from protocol.errors import ErrorCode
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady
+from shim.counted import counted
 from shim.groups.groups import Groups
 from shim.metrics import Series
 from shim.migration.migration import Migration
@@ -73,7 +74,7 @@ class Health:
             return [_NOT_OPEN]
         runtime, cluster = self._parts
         lines = [
-            f"{count} of {runtime.num_partitions} partitions are {_WORDS[state]}"
+            f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {_WORDS[state]}"
             for state, count in runtime.unavailable.items()
         ]
         if runtime.disk_hangs:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Self
 from shim.api import OFFERED, Services
 from shim.config import Settings
 from shim.following import Lags, Topics, TransactionFollower
+from shim.given import Given
 from shim.groups.groups import Groups
 from shim.listener_config import Listener
 from shim.log import OFFSETS_TOPIC, OffsetsLog
@@ -29,7 +30,6 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.runtime import Clock, OffsetsRetention, Runtime
 from shim.security.authorizer import Authorizer
-from shim.serve.given import Given
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measured, Measuring

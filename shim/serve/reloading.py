@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from shim.config import BY_NAME, HIDDEN, SettingError, Settings, is_per_listener, named, value_shown
+from shim.given import Given
 from shim.listener_config import Listener
 from shim.logs import LogOutput
-from shim.serve.given import Given
 
 log = logging.getLogger("shim")
 

@@ -11,12 +11,13 @@ from functools import partial
 from typing import Final
 
 from shim.config import SettingError
+from shim.counted import counted
+from shim.given import Given
 from shim.logs import LogOutput
 from shim.net import Limits
 from shim.serve import chores
 from shim.serve.admin_port import admin_port
 from shim.serve.errors import CannotStart
-from shim.serve.given import Given
 from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, hangs, open_or_stop
 from shim.serve.parts import Parts
@@ -39,22 +40,27 @@ async def serve(
     *,
     reread: Callable[[], Given] | None = None,
     logs: LogOutput | None = None,
+    hung_up: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
     found. On SIGHUP ``reread`` is asked what would be given now, and the parts take what they can of it, ``logs``
-    among them; certificates are looked at.
+    among them; certificates are looked at. ``hung_up``: whether there was one before this is called.
 
     Raises :class:`CannotStart`.
     """
+    loop = asyncio.get_running_loop()
+    stop = _told_to_stop()
+    reloading = Reloading(given, reread, logs)
+    loop.add_signal_handler(signal.SIGHUP, reloading.reload)
+    if hung_up():
+        reloading.reload()
     health = Health()
     async with AsyncExitStack() as admin_opened:
         await admin_opened.enter_async_context(admin_port(given.admin, given.settings, health))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
         contexts = tls_contexts(given.listening, given.settings)
-        reloading = Reloading(given, reread, logs)
-        stop = _told_to_stop()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, contexts))
+        loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, contexts))
         limits = _limits(given)
         offsets_log = await open_or_stop(given.data_dir, given.settings, stop)
         if offsets_log is None:
@@ -68,7 +74,7 @@ async def serve(
             if await first_of(asyncio.ensure_future(start.complete()), stop, tasks.values()):
                 health.started(parts.migration, parts.groups)
                 ready(_ready_line(given, parts))
-                await first_of(asyncio.get_running_loop().create_future(), stop, tasks.values())
+                await first_of(loop.create_future(), stop, tasks.values())
             await admin_opened.aclose()  # nobody moves groups any more
             await _drain(parts, tasks[chores.LOG], reloading.settings.shutdown_drain_timeout_ms / 1000)
     log.info("stopped")
@@ -127,5 +133,5 @@ def _limits(given: Given) -> Limits:
 
 
 def _ready_line(given: Given, parts: Parts) -> str:
-    ports = f"{len(parts.cluster.brokers)} broker port{'' if len(parts.cluster.brokers) == 1 else 's'}"
+    ports = counted(len(parts.cluster.brokers), "broker port")
     return f"offset-shim ready on {given.listening[0].listen}, {ports}, data in {given.data_dir}"

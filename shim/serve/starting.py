@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 
 from shim.config import HostPort
+from shim.given import Given
 from shim.net import CannotListen
 from shim.serve.errors import CannotStart
-from shim.serve.given import Given
 from shim.serve.log_on_disk import claim, load, note_chroot
 from shim.serve.parts import Parts
 from shim.serve.zookeeper import begin_session, look_for_groups, registered, warn_of_zookeeper

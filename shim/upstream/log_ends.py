@@ -23,6 +23,9 @@ NO_RECORD: Final = -1
 Partition = tuple[str, int]
 """Topic and partition."""
 
+NO_OFFSET: Final = -1
+"""As a committed offset: there is none. Clients may commit it, and any other negative number means the same."""
+
 _FROM_A_CONSUMER: Final = -1
 _TOPICS_A_REQUEST: Final = 500
 _PARTITIONS_A_REQUEST: Final = 5_000
@@ -55,6 +58,17 @@ class Asked(Protocol):
 
     async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
         """The newest version of these that the broker has."""
+
+
+def lag_of(committed: int, end: int | None) -> int | None:
+    """How many offsets a group is behind in a partition, as Kafka's own tool counts it: those that retention has
+    deleted since, too. Never below 0, though a commit may be newer than what the leader has said of the log's ``end``.
+
+    None where nobody can tell: no offset is committed, or the end is not known.
+    """
+    if committed < 0 or end is None or end < 0:
+        return None
+    return max(end - committed, 0)
 
 
 async def log_ends(

@@ -187,7 +187,7 @@ def test_where_a_group_was_is_in_doubt_where_the_history_cannot_be_read(data_dir
     result = log("dump", "--data-dir", data_dir, "--group", "billing", "--at", at(99))
     assert result.status == 1
     assert len(result.stdout.splitlines()) == 2
-    assert f"{HISTORY_TOPIC}: 1 records cannot be read" in result.stderr
+    assert f"{HISTORY_TOPIC}: 1 record that cannot be read" in result.stderr
 
 
 def append(data_dir: Path, key: bytes, value: bytes | None, number: int = 0) -> Result:

@@ -53,6 +53,42 @@ def test_a_wrong_setting_ends_it_with_2(file: Path) -> None:
     assert offset_shim("config", "--changed", "--describe").status == 2
 
 
+NEEDED = ("bootstrap.servers=b:1", "listen=127.0.0.1:1", "data.dir=/nowhere")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "listen=9092",
+        "listen=0.0.0.0:9092",
+        "bootstrap.servers=kafka",
+        "bootstrap.servers=",
+        "advertised.host=0.0.0.0",
+        "admin.listen=9644",
+        "admin.listen=0.0.0.0:9644",
+        "zookeeper.connect=z",
+        "zookeeper.connect=z:1/a//b",
+        "registrar.enable=true",
+        "listeners=nonsense",
+        "data.dir=/etc/passwd",
+    ],
+)
+def test_what_serve_refuses_is_refused_in_the_same_line(wrong: str) -> None:
+    given = [each for setting in (*NEEDED, wrong) for each in ("--set", setting)]
+    by_serve = offset_shim("serve", *given)
+    by_config = offset_shim("config", *given)
+    assert (by_config.status, by_config.stdout, by_config.stderr) == (2, "", by_serve.stderr)
+    assert by_serve.status == 2
+    assert by_config.stderr.startswith("Error: ")
+    assert by_config.stderr.count("\n") == 1
+
+
+def test_what_is_missing_yet_is_no_error() -> None:
+    assert offset_shim("config").status == 0
+    one_by_one = [offset_shim("config", "--set", setting) for setting in (*NEEDED, "admin.listen=localhost:9644")]
+    assert [each.status for each in one_by_one] == [0] * 4
+
+
 def test_the_reference() -> None:
     text = offset_shim("config", "--describe").stdout
     documents = offset_shim("config", "--describe", "--json").json

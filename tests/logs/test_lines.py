@@ -79,7 +79,22 @@ def test_a_traceback_is_one_line_of_json_and_keeps_its_lines() -> None:
         event.exc_info = sys.exc_info()
     assert as_json(event)["exception"].splitlines()[0] == "Traceback (most recent call last):"
     assert as_json(event)["exception"].endswith("ValueError: in\nlines")
-    assert "Traceback" in TextLines(str).format(event)
+
+
+def test_a_traceback_is_one_line_of_text() -> None:
+    """What clients said may be in it: it forges no event, and does nothing to a terminal."""
+    event = record("it broke off")
+    forged = "2026-01-31 12:00:00,123Z INFO all is well"
+    try:
+        raise ValueError(f"a name\n{forged}\x1b[2J\u2028 and more")
+    except ValueError:
+        event.exc_info = sys.exc_info()
+    event.stack_info = "Stack (most recent call last):\n  here"
+    line = TextLines(str).format(event)
+    assert line.isprintable()
+    assert " WARNING it broke off\\nTraceback (most recent call last):\\n  File " in line
+    assert f"ValueError: a name\\n{forged}\\x1b[2J\\u2028 and more\\nStack" in line
+    assert event.exc_text is None, "who else is told of it has its lines"
 
 
 @given(st.text())
@@ -89,6 +104,14 @@ def test_whatever_a_client_is_called_the_message_is_one_line(name: str) -> None:
         assert line.isprintable()
     assert as_json(record("client %s", name))["message"] == f"client {name}"
     assert in_one_line(name).isprintable()
+
+
+def test_a_secret_that_would_be_escaped_is_concealed() -> None:
+    stream = io.StringIO()
+    output = LogOutput(Settings(), ["never\tto be\x7fshown"], stream)
+    output.handle(record("with never\tto be\x7fshown"))
+    output.close()
+    assert stream.getvalue().endswith("WARNING with ***\n")
 
 
 @pytest.mark.parametrize("look", ["text", "json"])

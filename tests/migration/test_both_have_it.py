@@ -87,8 +87,7 @@ def test_not_from_zookeeper_while_somebody_goes_by_the_clusters(
             refused = at.migrate("start", group, "--from", "zookeeper")
             assert (refused.status, its.place()) == (1, ("upstream", False))
             assert (
-                "has 1 members in the cluster: they go on from its offsets there"
-                in refused.json["not_done"][0]["error"]
+                "has 1 member in the cluster: they go on from its offsets there" in refused.json["not_done"][0]["error"]
             )
         finally:
             member.stop()

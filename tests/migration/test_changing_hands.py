@@ -268,7 +268,7 @@ def test_a_group_with_a_member_past_the_shim_stays_where_it_is(
                     until(lambda: other.assigned > 0)
                     refused = at.migrate("rollback", group)
                     assert refused.status == 1
-                    assert "has 1 members in the cluster, past the shim" in refused.stdout + refused.stderr
+                    assert "has 1 member in the cluster, past the shim" in refused.stdout + refused.stderr
                 finally:
                     other.stop()
             finally:

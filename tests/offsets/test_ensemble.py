@@ -7,10 +7,9 @@ import time
 import pytest
 from kazoo.client import KazooClient
 
-from shim.config import HostPort, SettingError
+from shim.config import ConnectString, HostPort, SettingError, parse_connect_string
 from shim.demo.parts import ZooKeeper
 from shim.offsets.zookeeper.ensemble import JUTE_MAXBUFFER, Ensemble
-from shim.offsets.zookeeper.kazoo_client import ConnectString, parse_connect_string
 from shim.offsets.zookeeper.znodes import (
     Acl,
     Check,

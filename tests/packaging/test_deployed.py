@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shim.config import load_configuration, parse_host_port
-from shim.serve import given_to_serve
+from shim.given import given_to_serve
 from tests.packaging.files import DEPLOY, ROOT, dockerfile, image_environment, unit_lines, yaml_documents
 
 UNIT = DEPLOY / "systemd" / "offset-shim.service"

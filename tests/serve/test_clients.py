@@ -54,7 +54,7 @@ def test_a_client_that_says_what_it_is(shim: Shim, admin: AdminPort) -> None:
     found = of_id(admin, client_id)
     assert found["software"] == "confluent-kafka-python"
     assert found["software_version"]
-    assert found["open_connections"] >= 1
+    assert found["connections"] >= 1  # the client may have left its bootstrap connection by now
     assert (found["client_host"], found["principal"]) == ("127.0.0.1", "")
     assert (found["speaks_as"], found["dropped"]) == (None, False)
     assert "ApiVersions" not in {each["api"] for each in found["lowest_versions"]}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from shim.config import BY_NAME, HostPort, SettingError, Settings, load_configuration
+from shim.given import OPTIONS, check_given, given_to_serve
 from shim.listener_config import Listener
-from shim.serve import OPTIONS, given_to_serve
 from shim.serve.reloading import Reloading
 from tests.config.test_every_setting import NOT_ALONE, right_value
 
@@ -59,13 +59,29 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, changed: str, mess
     assert str(refused.value).startswith(f"{file}:2: {message}")
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "10.0.0.5"])
+def test_an_admin_address_that_others_reach_needs_a_token(host: str) -> None:
+    admin = f"admin.listen={host}:9644"
+    with pytest.raises(
+        SettingError, match=r"set admin\.token\.file, give --admin a loopback address, or say admin\.ins"
+    ):
+        check_given(load_configuration(None, (admin,)))
+    for guard in ("admin.insecure=true", "admin.token.file=/nowhere"):
+        check_given(load_configuration(None, (admin, guard)))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"])
+def test_an_admin_address_of_this_machine_needs_none(host: str) -> None:
+    check_given(load_configuration(None, (f"admin.listen={host}:9644",)))
+
+
 def test_what_is_missing_is_one_line() -> None:
     """In a process of its own: the options of the command line are the ones that are named."""
     environ = {**os.environ, "OFFSET_SHIM_LISTEN": "127.0.0.1:1"}
     run = subprocess.run(
         [sys.executable, "-m", "shim.main", "serve"], capture_output=True, text=True, env=environ, timeout=30
     )
-    assert run.returncode == 1
+    assert run.returncode == 2
     assert run.stderr == (
         "Error: missing: --bootstrap-servers (or the setting bootstrap.servers) and "
         "--data-dir (or the setting data.dir)\n"

@@ -13,7 +13,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages import offset_commit
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, free_port_range
 from tests.serve.test_connections import commit, committed
 from tests.serve.test_start import ONE_PARTITION
 from tests.shim_process import Shim
@@ -150,6 +150,44 @@ def test_a_file_that_is_gone(reloaded: Reloaded, tmp_path: Path) -> None:
         assert f"{REFUSED}: {reloaded._file}: No such file or directory" in reloaded.hang_up()
     finally:
         (tmp_path / "away").rename(reloaded._file)
+
+
+# The shim's process is told when it first imports a module: then the file has another setting, and SIGHUP comes.
+AT_AN_IMPORT = """
+import os, signal, sys
+from pathlib import Path
+
+class HangsUp:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            Path({file!r}).write_text('"offset.metadata.max.bytes" = 4')
+            os.kill(os.getpid(), signal.SIGHUP)
+
+sys.meta_path.insert(0, HangsUp())
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "shim.serve",  # nothing is read yet
+        "uvloop",  # all is read, and there is no event loop
+        "shim.admin.live.serving",  # the event loop has nothing to do yet
+    ],
+)
+def test_in_the_first_moments(broker: Broker, topic_t: str, group: str, tmp_path: Path, module: str) -> None:
+    file = tmp_path / "shim.toml"
+    file.write_text("")
+    args = ["--config", str(file), "--admin", f"127.0.0.1:{free_port_range(1)}", *ONE_PARTITION]
+    patch = AT_AN_IMPORT.format(module=module, file=str(file))
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args, patch=patch) as shim:
+        with WireClient(shim.port) as client:
+            assert with_metadata(client, group, "12345") == ErrorCode.OFFSET_METADATA_TOO_LARGE
+            assert with_metadata(client, group, "1234") == ErrorCode.NONE
+        assert shim.log().count(READ) == 1
+        assert Reloaded(shim, file).with_settings({}).endswith(f"{READ}: offset.metadata.max.bytes=4096 (was 4)\n")
+        assert shim.stop() == 0
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from shim.admin.commands.console import configuration_options, in_one_line, json_option, print_json, print_table
 from shim.config import DEFAULT, as_markdown, as_text, described, load_configuration, value_shown
+from shim.given import check_given
 
 
 @click.command("config")
@@ -29,7 +30,8 @@ def config_command(
     """Print the settings that `serve` would have, and where each is from.
 
     The file of --config, then environment variables (OFFSET_SHIM_ and the name in upper case, dots as underscores),
-    then --set: the later wins. Passwords are shown as ***. A wrong setting ends it with status 2.
+    then --set: the later wins. Passwords are shown as ***. What `serve` would refuse ends it as it ends `serve`, with
+    a line that says what and where, and status 2; what `serve` needs and was not given is no error here.
 
     \b
     offset-shim config --config /etc/offset-shim/offset-shim.toml --changed
@@ -50,6 +52,7 @@ def config_command(
 
 def _print_effective(config: Path | None, assignments: tuple[str, ...], *, json_wanted: bool, changed: bool) -> None:
     configuration = load_configuration(config, assignments, os.environ)
+    check_given(configuration)
     rows = [row for row in configuration.effective() if not changed or row.source != DEFAULT]
     if json_wanted:
         print_json([row._asdict() for row in rows])

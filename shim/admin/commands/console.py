@@ -70,16 +70,6 @@ def in_one_line(command: Callable[Asked, Given]) -> Callable[Asked, Given]:
     return told
 
 
-def may_go_on(question: str, *, yes: bool) -> None:
-    """Asks on a terminal. Raises Refused for a no, and, without ``--yes``, where nobody can be asked."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Refused(f"{question} Nobody can be asked, as standard input is no terminal: give --yes")
-    if not click.confirm(question, err=True):
-        raise Refused("nothing was done")
-
-
 def agree(question: str, names: Sequence[str] = (), *, yes: bool) -> None:
     """Asks on a terminal, with what it is about a line each, and nowhere else. Raises Refused for a no."""
     if yes or not sys.stdin.isatty():
@@ -109,13 +99,6 @@ def bytes_shown(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
-
-
-def count_shown(count: int, what: str) -> str:
-    """``1 batch``, ``2 batches``."""
-    if count == 1:
-        return f"1 {what}"
-    return f"{count:,} {what}es" if what.endswith("ch") else f"{count:,} {what}s"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | int]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from shim.admin.commands.console import (
-    count_shown,
     in_one_line,
     json_option,
     print_json,
@@ -21,6 +20,7 @@ from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
+from shim.counted import counted
 
 
 @click.group("groups")
@@ -106,7 +106,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"lag: {lag_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {shown(row['alarm'])}")
-    click.echo(f"state: {shown(row['state'])}, {row['type']}, {count_shown(row['members'], 'member')}")
+    click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
     if row["last_commit"] is not None:

@@ -9,7 +9,6 @@ import click
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     agree,
-    count_shown,
     dry_run_option,
     in_one_line,
     json_option,
@@ -27,6 +26,7 @@ from shim.admin.commands.running_shim import (
 )
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
+from shim.counted import counted
 
 
 @click.command("delete")
@@ -55,7 +55,7 @@ def delete_command(
     if not groups:
         raise click.UsageError("Which groups? Name them.")
     names = tuple(dict.fromkeys(groups))
-    agree(f"Delete {count_shown(len(names), 'group')} with all offsets?", names, yes=yes or dry_run)
+    agree(f"Delete {counted(len(names), 'group')} with all offsets?", names, yes=yes or dry_run)
     more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
     tell(
         done_of(shim_at(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),

@@ -12,7 +12,6 @@ from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     Refused,
     agree,
-    count_shown,
     dry_run_option,
     in_one_line,
     json_option,
@@ -25,6 +24,7 @@ from shim.admin.commands.reset_options import scope_options, target_of, target_o
 from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, shim_at
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
+from shim.counted import counted
 
 
 @click.command("reset")
@@ -88,13 +88,13 @@ def reset_command(
         raise Refused(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
-        agree(f"Set {count_shown(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
+        agree(f"Set {counted(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
         shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
     if json_wanted:
         print_json({**plan, "dry_run": False, "cause": said})
     else:
-        click.echo(f"{count_shown(len(changing), 'offset')} set", err=True)
+        click.echo(f"{counted(len(changing), 'offset')} set", err=True)
 
 
 def _show(rows: Sequence[Row], changing: Sequence[Row]) -> None:

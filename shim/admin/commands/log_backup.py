@@ -10,7 +10,6 @@ from shim.admin.at_rest.backing_up import back_up
 from shim.admin.commands.console import (
     Ongoing,
     bytes_shown,
-    count_shown,
     data_dir_option,
     in_one_line,
     json_option,
@@ -19,6 +18,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.log_verify import tell_empty
 from shim.admin.named_files import NamedFiles
+from shim.counted import counted
 
 
 @click.command("backup")
@@ -54,4 +54,4 @@ def backup_command(data_dir: Path, target: Path, json_wanted: bool) -> None:
         print_table(("PARTITION", "LINKED", "COPIED", "BYTES", "RECORDS", "END OFFSET"), told)
     tell_empty(examination)
     total = bytes_shown(sum(one.size for one in done))
-    click.echo(f"{count_shown(len(done), 'partition')}, {total}; read back: sound; in {target}")
+    click.echo(f"{counted(len(done), 'partition')}, {total}; read back: sound; in {target}")

@@ -13,7 +13,6 @@ from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     bytes_shown,
-    count_shown,
     data_dir_option,
     in_one_line,
     json_option,
@@ -21,6 +20,7 @@ from shim.admin.commands.console import (
     print_table,
 )
 from shim.admin.named_files import NamedFiles
+from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 
 
@@ -55,7 +55,7 @@ def compact_command(data_dir: Path, delete_retention_ms: int, json_wanted: bool)
     else:
         print_table(("PARTITION", "RECORDS", "THEN", "READ", "WRITTEN", "SEGMENTS"), rows)
         written = bytes_shown(sum(stats.bytes_written for stats in rounds))
-        click.echo(f"{count_shown(len(rounds), 'round')}, {written} written")
+        click.echo(f"{counted(len(rounds), 'round')}, {written} written")
         for partition, reason in not_compacted.items():
             click.echo(f"{partition} was not compacted: {reason}", err=True)
     if not_compacted:

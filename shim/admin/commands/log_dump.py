@@ -20,6 +20,7 @@ from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_optio
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.admin.commands.times import time_option
 from shim.admin.named_files import NamedFiles
+from shim.counted import counted
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
@@ -104,7 +105,10 @@ def dump_command(
             err=True,
         )
     if unread:
-        click.echo(f"{HISTORY_TOPIC}: {unread} records cannot be read, perhaps of later commits than these", err=True)
+        click.echo(
+            f"{HISTORY_TOPIC}: {counted(unread, 'record')} that cannot be read, perhaps of later commits than these",
+            err=True,
+        )
     if damaged or unread:
         sys.exit(SOMETHING_WRONG)
 

@@ -19,7 +19,6 @@ from shim.admin.commands.console import (
     Ongoing,
     Refused,
     configuration_options,
-    count_shown,
     data_dir_option,
     dry_run_option,
     in_one_line,
@@ -41,6 +40,7 @@ from shim.admin.transfer.group_offsets import GroupOffsets, read_offsets
 from shim.admin.transfer.live_brokers import LiveBrokers
 from shim.admin.transfer.live_export import WOULD_WRITE, WRITTEN, Exported, export_to_cluster
 from shim.config import load_configuration, parse_servers
+from shim.counted import counted
 from shim.log.files import Files
 from shim.offsets.cluster.groups import ClusterGroups
 
@@ -183,23 +183,23 @@ def _tell(exported: Sequence[Exported], in_danger: Expiring | None, *, dry_run: 
             click.echo(f"problem: {shown(problem)}", err=True)
     for warning in _warnings(in_danger or Expiring(0, 0)):
         click.echo(f"warning: {warning}", err=True)
-    total = count_shown(sum(len(each.offsets) for each in exported), "offset")
+    total = counted(sum(len(each.offsets) for each in exported), "offset")
     verdict = "nothing was written" if dry_run else "read back: all there"
     if problems:
-        verdict = count_shown(problems, "problem")
-    click.echo(f"{count_shown(len(exported), 'group')}, {total}; {verdict}")
+        verdict = counted(problems, "problem")
+    click.echo(f"{counted(len(exported), 'group')}, {total}; {verdict}")
 
 
 def _warnings(in_danger: Expiring) -> Iterator[str]:
     if in_danger.old:
         yield (
-            f"{count_shown(in_danger.old, 'offset')} committed more than {BROKERS_RETENTION_MINUTES // _DAY_MINUTES} "
+            f"{counted(in_danger.old, 'offset')} committed more than {BROKERS_RETENTION_MINUTES // _DAY_MINUTES} "
             "days ago: a broker drops them soon after its start, unless their consumers are back by then. Raise its "
             f"offsets.retention.minutes first ({BROKERS_RETENTION_MINUTES} by default), or export with "
             "--commit-timestamp now"
         )
     if in_danger.expired:
         yield (
-            f"{count_shown(in_danger.expired, 'offset')} with an expire timestamp that has passed: a broker drops them "
+            f"{counted(in_danger.expired, 'offset')} with an expire timestamp that has passed: a broker drops them "
             "soon after its start"
         )

@@ -17,7 +17,6 @@ from shim.admin.commands.console import (
     Ongoing,
     Refused,
     configuration_options,
-    count_shown,
     data_dir_option,
     dry_run_option,
     in_one_line,
@@ -34,6 +33,7 @@ from shim.admin.transfer.group_offsets import GroupOffsets
 from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for, verify_import
 from shim.admin.transfer.live_import import read_cluster
 from shim.config import Settings, load_configuration, parse_servers
+from shim.counted import counted
 from shim.log.data_dir import LOCK_NAME, cluster_id_of
 from shim.log.files import Files
 
@@ -177,19 +177,19 @@ def _counts_as_json(counts: Counts) -> dict[str, Any]:
 
 def _notes(counts: Counts) -> Iterable[str]:
     yield (
-        f"read {count_shown(counts.records, 'record')} in {count_shown(counts.segments, 'segment')} of "
-        f"{count_shown(counts.partitions, 'partition')}"
+        f"read {counted(counts.records, 'record')} in {counted(counts.segments, 'segment')} of "
+        f"{counted(counts.partitions, 'partition')}"
     )
     if counts.expired:
-        yield f"{count_shown(counts.expired, 'offset')} with an expire timestamp that has passed, which stays with them"
+        yield f"{counted(counts.expired, 'offset')} with an expire timestamp that has passed, which stays with them"
     if counts.aborted:
-        yield f"left out {count_shown(counts.aborted, 'offset')} of transactions that were aborted"
+        yield f"left out {counted(counts.aborted, 'offset')} of transactions that were aborted"
     if counts.open:
-        yield f"left out {count_shown(counts.open, 'offset')} of transactions that had not ended"
+        yield f"left out {counted(counts.open, 'offset')} of transactions that had not ended"
     if counts.misplaced:
-        yield f"left out {count_shown(counts.misplaced, 'record')} of groups that belong in another partition"
+        yield f"left out {counted(counts.misplaced, 'record')} of groups that belong in another partition"
     for kind, count in sorted(counts.unknown_keys.items()):
-        yield f"left out {count_shown(count, 'record')} of key type {kind}, which hold no offsets"
+        yield f"left out {counted(count, 'record')} of key type {kind}, which hold no offsets"
     for path in counts.swaps:
         yield f"read {path} in the place of the segments that it was made of, as a broker does at its start"
     for tail in counts.ignored_tails:
@@ -243,23 +243,23 @@ def _tell(
         click.echo(note, err=True)
     if in_danger.old:
         click.echo(
-            f"warning: {count_shown(in_danger.old, 'offset')} committed more than 7 days ago: the shim deletes them "
+            f"warning: {counted(in_danger.old, 'offset')} committed more than 7 days ago: the shim deletes them "
             "ten minutes after its start, unless their consumers are back by then. Set offsets.retention.minutes "
             "higher (10080 by default), or import with --commit-timestamp now",
             err=True,
         )
     if in_danger.expired:
         click.echo(
-            f"warning: {count_shown(in_danger.expired, 'offset')} with an expire timestamp that has passed: the shim "
+            f"warning: {counted(in_danger.expired, 'offset')} with an expire timestamp that has passed: the shim "
             "deletes them ten minutes after its start, unless their consumers are back by then",
             err=True,
         )
     print_groups(planned)
-    total = f"{count_shown(len(planned), 'group')}, {count_shown(sum(len(each.offsets) for each in planned), 'offset')}"
+    total = f"{counted(len(planned), 'group')}, {counted(sum(len(each.offsets) for each in planned), 'offset')}"
     if dry_run:
         click.echo(f"{total}; nothing was written")
         return
     for difference in differences:
         click.echo(f"differs: {shown(difference)}", err=True)
-    verdict = f"{count_shown(len(differences), 'difference')} when read back" if differences else "read back: all there"
+    verdict = f"{counted(len(differences), 'difference')} when read back" if differences else "read back: all there"
     click.echo(f"{total}; {verdict}")

@@ -20,12 +20,11 @@ from shim.admin.at_rest.repairing import repair
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
-    count_shown,
+    agree,
     data_dir_option,
     dry_run_option,
     in_one_line,
     json_option,
-    may_go_on,
     print_json,
     print_table,
     yes_option,
@@ -33,6 +32,7 @@ from shim.admin.commands.console import (
 from shim.admin.commands.log_verify import damage_as_json
 from shim.admin.commands.records_shown import decoded_key
 from shim.admin.named_files import NamedFiles
+from shim.counted import counted
 
 
 @click.command("repair")
@@ -53,8 +53,8 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
     A copy of everything that is taken away stays in the partition's folder (*.cut-*). Listed are the keys that may be
     older than what was acknowledged: their consumers would read again what they have read. Have a backup first.
 
-    Asks before it changes anything, unless --yes is given; without a terminal it refuses. Exit status 1 when the
-    directory is not sound afterwards.
+    Asks on a terminal before it changes anything, unless --yes is given; elsewhere nothing is asked. Exit status
+    1 when the directory is not sound afterwards.
 
     \b
     offset-shim log repair --data-dir /var/lib/offset-shim --dry-run
@@ -69,7 +69,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
         copies: list[Path] = []
         after: Examination | None = None
         if damaged and not dry_run:
-            may_go_on(f"Repair {count_shown(len(before.all_damages), 'damage')}?", yes=yes)
+            agree(f"Repair {counted(len(before.all_damages), 'damage')}?", yes=yes)
             copies = repair(files, held, before, plans, time.time_ns() // 1_000_000)
             after = examine(files, read_data_dir(files, held.path), "verify", Ongoing)
     still = [] if after is None else after.all_damages
@@ -87,7 +87,7 @@ def repair_command(data_dir: Path, skip: bool, yes: bool, dry_run: bool, json_wa
             click.echo(f"kept: {copy}")
         for damage in still:
             click.echo(f"damage left: {damage.path} at byte {damage.position}: {damage.reason}", err=True)
-        click.echo("repaired" if not still else f"{count_shown(len(still), 'damage')} left")
+        click.echo("repaired" if not still else f"{counted(len(still), 'damage')} left")
     if still:
         sys.exit(SOMETHING_WRONG)
 

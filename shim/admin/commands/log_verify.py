@@ -15,13 +15,13 @@ from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     bytes_shown,
-    count_shown,
     data_dir_option,
     in_one_line,
     json_option,
     print_json,
 )
 from shim.admin.named_files import NamedFiles
+from shim.counted import counted
 
 
 @click.command("verify")
@@ -60,11 +60,11 @@ def tell(examination: Examination) -> None:
             continue
         state = "another partition's files" if examined.misplaced else "sound"
         if examined.damages:
-            state = count_shown(len(examined.damages), "damage")
+            state = counted(len(examined.damages), "damage")
         parts = [
-            count_shown(examined.segments, "segment"),
-            count_shown(examined.batches, "batch"),
-            count_shown(examined.records, "record"),
+            counted(examined.segments, "segment"),
+            counted(examined.batches, "batch"),
+            counted(examined.records, "record"),
             f"end offset {examined.end_offset}",
             bytes_shown(examined.size),
         ]
@@ -72,13 +72,13 @@ def tell(examination: Examination) -> None:
         _tell_each(examined.damages, examined.notes)
     tell_empty(examination)
     damaged = len(examination.all_damages)
-    click.echo(f"{count_shown(len(examination.partitions), 'partition')}, {count_shown(damaged, 'damage')}")
+    click.echo(f"{counted(len(examination.partitions), 'partition')}, {counted(damaged, 'damage')}")
 
 
 def tell_empty(examination: Examination) -> None:
     """How many have no line of their own."""
     if empty := sum(examined.is_empty for examined in examination.partitions):
-        click.echo(count_shown(empty, "empty partition"))
+        click.echo(counted(empty, "empty partition"))
 
 
 def _tell_each(damages: list[Damage], notes: list[str]) -> None:

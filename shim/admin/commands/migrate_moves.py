@@ -6,7 +6,7 @@ from typing import Final, TypedDict, Unpack
 
 import click
 
-from shim.admin.commands.console import Refused, agree, count_shown, in_one_line, json_option, yes_option
+from shim.admin.commands.console import Refused, agree, in_one_line, json_option, yes_option
 from shim.admin.commands.migration_shown import show_statuses
 from shim.admin.commands.running_shim import (
     Chosen,
@@ -26,6 +26,7 @@ from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
 from shim.admin.live.migrating import STEPS, Source
 from shim.config import HostPort
+from shim.counted import counted
 
 _OPTIONS: Final = (
     *(groups_argument, pattern_option, all_option, cause_option("`migrate status`")),
@@ -144,7 +145,7 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     groups = _to_move(shim, move, choice, at)
     done = Done([], [], None)
     if groups:
-        question = _QUESTIONS[move].format(count_shown(len(groups), "group"))
+        question = _QUESTIONS[move].format(counted(len(groups), "group"))
         agree(question, groups, yes=given["yes"] or len(groups) == 1)
         cause = given["cause"] or f"migrate {move}"
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})

@@ -13,8 +13,11 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_MS_DIGITS: Final = 13
+_FEWEST_DIGITS: Final = 13
 """A number with fewer is of 2001 or earlier in milliseconds, and more likely seconds, or a date: 20260301."""
+_MOST_DIGITS: Final = 15
+"""Up to the year 9999; one with more is more likely in micro- or nanoseconds."""
+_MOST_SHOWN: Final = 40
 
 
 def time_option(name: str, parameter: str, *, text: str) -> Callable[[Command], Command]:
@@ -26,7 +29,7 @@ def parse_time(text: str) -> int:
 
     Raises BadParameter.
     """
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?[0-9]+", text):
         return _in_ms(text)
     try:
         at = datetime.fromisoformat(text)
@@ -37,10 +40,15 @@ def parse_time(text: str) -> int:
 
 
 def _in_ms(text: str) -> int:
-    if 1 < len(text) < _MS_DIGITS:
+    if 1 < len(text) < _FEWEST_DIGITS:
         raise click.BadParameter(
             f"{text!r}: a number is in milliseconds, and this one of 2001 or earlier: is it seconds, or a date? "
             "In ISO 8601 that is 2026-03-01T14:05"
+        )
+    if len(text) > _MOST_DIGITS:
+        raise click.BadParameter(
+            f"{text[:_MOST_SHOWN]!r}: a number is in milliseconds, and this one is beyond the year 9999: is it micro- "
+            "or nanoseconds?"
         )
     return int(text)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shim.admin.live.guarding import TurnedAway
 
@@ -15,6 +16,9 @@ log = logging.getLogger(__name__)
 
 _SHORTEST: Final = 16
 _LONGEST: Final = 4096
+LOOK_SECONDS: Final = 3.0
+"""How long a request waits for the file of the token."""
+
 _SCHEME: Final = "bearer"
 
 
@@ -47,30 +51,59 @@ def token_in(file: Path) -> str:
 
 class TokenFile:
     """The token that is in a file now. A file that has changed is read at the next request; where it is of no use, the
-    token before stays."""
+    token before stays. For the event loop, which never waits for the file: a disk may be far away, and a file a pipe.
+    """
 
     def __init__(self, file: Path) -> None:
-        """Raises :class:`CannotUse`."""
+        """Reads it, and waits for that. Raises :class:`CannotUse`."""
         self._file = file
         self._seen = _state(file)
         self._digest = _digest(token_in(file))
+        self._looking: asyncio.Future[_Found | None] | None = None
 
-    def fits(self, token: str) -> bool:
-        """In a time that says nothing of where they differ."""
-        self._look()
+    async def fits(self, token: str) -> bool:
+        """In a time that says nothing of where they differ. Raises TimeoutError where the file cannot be looked at in
+        time."""
+        await self._look()
         return hmac.compare_digest(_digest(token), self._digest)
 
-    def _look(self) -> None:
-        seen = _state(self._file)
-        if seen == self._seen:
+    async def _look(self) -> None:
+        """One look at a time, however many wait for it: one that hangs takes one thread."""
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(asyncio.to_thread(_found_in, self._file, self._seen))
+            self._looking.add_done_callback(self._take)
+        async with asyncio.timeout(LOOK_SECONDS):
+            await asyncio.shield(self._looking)
+
+    def _take(self, looked: asyncio.Future[_Found | None]) -> None:
+        self._looking = None
+        found = None if looked.cancelled() else looked.result()
+        if found is None:
             return
-        self._seen = seen
-        try:
-            self._digest = _digest(token_in(self._file))
-        except CannotUse as error:
-            log.error("admin.token.file: the changed file is of no use, the token before stays: %s", error)
+        self._seen = found.state
+        if isinstance(found.token, CannotUse):
+            log.error("admin.token.file: the changed file is of no use, the token before stays: %s", found.token)
         else:
+            self._digest = _digest(found.token)
             log.info("admin.token.file: read again")
+
+
+class _Found(NamedTuple):
+    """A changed file: as what it was seen, and the token in it, or why there is none."""
+
+    state: tuple[int, ...]
+    token: str | CannotUse
+
+
+def _found_in(file: Path, seen: tuple[int, ...]) -> _Found | None:
+    """None where it is as it was ``seen``."""
+    state = _state(file)
+    if state == seen:
+        return None
+    try:
+        return _Found(state, token_in(file))
+    except CannotUse as error:
+        return _Found(state, error)
 
 
 class Access:
@@ -80,10 +113,10 @@ class Access:
         self._file = file
         self.token_for = TokenFor.NOTHING if file is None else TokenFor.ALL if for_all else TokenFor.CHANGES
 
-    def refused(self, authorization: str, *, changes: bool) -> TurnedAway | None:
+    async def refused(self, authorization: str, *, changes: bool) -> TurnedAway | None:
         """``authorization``: the header, "" for none; ``changes``: whether the request would change something.
 
-        None: it may go on.
+        None: it may go on. Raises TimeoutError where the token cannot be looked at in time.
         """
         if self._file is None or not (changes or self.token_for is TokenFor.ALL):
             return None
@@ -92,7 +125,7 @@ class Access:
             return TurnedAway(
                 401, "the token of admin.token.file is needed: Authorization: Bearer …, --admin-token-file"
             )
-        if not self._file.fits(token.strip()):
+        if not await self._file.fits(token.strip()):
             return TurnedAway(401, "this is not the token of admin.token.file")
         return None
 

@@ -13,6 +13,7 @@ from shim.admin.live.as_json import Row, encoded
 from shim.admin.live.guarding import JSON
 from shim.admin.live.migrating import NotKnown
 from shim.config import HostPort
+from shim.counted import counted
 from shim.upstream import reason_of
 
 _CONNECT_SECONDS: Final = 10.0
@@ -89,7 +90,7 @@ class RunningShim:
                 why = reason_of(error)
             except (http.client.HTTPException, ValueError):
                 why = "what it sent cannot be read"
-        raise BrokenOff(f"the shim at {self._address} told of {done} of {groups} groups: {why}")
+        raise BrokenOff(f"the shim at {self._address} told of {done} of {counted(groups, 'group')}: {why}")
 
     def _sent(
         self, method: str, path: str, body: bytes | None = None, *, changes: bool = False

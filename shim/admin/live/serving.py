@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from aiohttp import web
@@ -26,7 +26,7 @@ from shim.admin.live.routes import Route, routes
 from shim.admin.live.sampling import Pace, Sampler
 from shim.admin.live.vital_signs import VitalSigns
 from shim.admin.live.watching import NotReady, Watched
-from shim.config import HostPort
+from shim.config import HostPort, SettingError, check_admin_reach
 from shim.upstream import reason_of
 
 log = logging.getLogger(__name__)
@@ -95,8 +95,9 @@ async def serve_admin(
             raise CannotListen(f"cannot listen on {address}: {reason_of(error)}") from error
         try:
             port: int = listening.sockets[0].getsockname()[1]
-            if not all(_is_loopback(each.getsockname()[0]) for each in listening.sockets):
-                _refuse_others(address, access, insecure=insecure)
+            hosts = [each.getsockname()[0] for each in listening.sockets]
+            _refuse_others(address, hosts, guarded=insecure or access.token_for is not TokenFor.NOTHING)
+            if not all(map(_is_loopback, hosts)):
                 _warn_of_others(address, access)
             log.info("admin interface on %s", address._replace(port=port))
             sampling = loop.create_task(sampler.run(), name="lags")
@@ -113,21 +114,13 @@ async def serve_admin(
         await runner.cleanup()
 
 
-def check_address(address: HostPort, access: Access, *, insecure: bool) -> None:
-    """Before anything is opened: whether :func:`serve_admin` would be refused an address that is written as one.
-    Raises :class:`CannotListen`."""
-    with suppress(ValueError):  # a name: what it stands for is seen when it is listened at
-        if not _is_loopback(address.host):
-            _refuse_others(address, access, insecure=insecure)
-
-
-def _refuse_others(address: HostPort, access: Access, *, insecure: bool) -> None:
-    """Of a port that other machines reach."""
-    if access.token_for is TokenFor.NOTHING and not insecure:
-        raise CannotListen(
-            f"whoever reaches {address} could move, reset and delete groups: set admin.token.file, give --admin a "
-            "loopback address, or say admin.insecure=true"
-        )
+def _refuse_others(address: HostPort, hosts: Iterable[str], *, guarded: bool) -> None:
+    """``hosts``: what a name has turned out to stand for."""
+    try:
+        for host in hosts:
+            check_admin_reach(address, guarded=guarded, stands_for=host)
+    except SettingError as error:
+        raise CannotListen(str(error)) from error
 
 
 def _warn_of_others(address: HostPort, access: Access) -> None:
@@ -152,7 +145,7 @@ def _application(table: Sequence[Route], own_host: str, access: Access, sampler:
         changes = route.changes or (route is _NOWHERE and request.method != "GET")
         away = turned_away(request.method, request.headers, request.content_type, own_host, linked=route.open)
         if away is None and not route.open:
-            away = access.refused(request.headers.get("Authorization", ""), changes=changes)
+            away = await access.refused(request.headers.get("Authorization", ""), changes=changes)
         if away is not None:
             if route.changes:
                 log.warning("%s from %s refused: %s", request.path, request.remote, away.reason)

@@ -17,6 +17,7 @@ from aiohttp import web
 from shim.admin.live.as_json import Row, encoded, failed_row, refused_row
 from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.sending import Sending
+from shim.counted import counted
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ async def in_lines(
         beating.cancel()
     if done < len(groups):
         why = "the shim stops" if stopping.is_set() else "whoever asked has gone"
-        log.info("%s: %s, %d of %d groups were not begun", request.path, why, len(groups) - done, len(groups))
+        log.info("%s: %s, of %s not begun: %d", request.path, why, counted(len(groups), "group"), len(groups) - done)
     else:
         await lines.send(_line({"done": done}))
     return await lines.end()

@@ -19,6 +19,7 @@ from protocol.errors import ErrorCode
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
+from shim.counted import counted
 from shim.logged_once import LoggedOnce
 from shim.migration.deciding import decide
 from shim.migration.dual.lookup import Lookup
@@ -198,7 +199,7 @@ class Placements:
             return f"members of it (it is {described.group_state})"
         await self._cluster_groups.transactions_ended(group_id, self.producers_in_transaction())
         offsets = (await self._cluster_groups.offsets_of([group_id]))[group_id]
-        return f"offsets of it, for {len(offsets)} partitions" if offsets else ""
+        return f"offsets of it, for {counted(len(offsets), 'partition')}" if offsets else ""
 
     async def decide(self, group_id: str, operation: Callable[[GroupCoordinator, int, Any], Outcome]) -> Any:
         """What the group's coordinator answers, once that is durable; or the ErrorCode for which there is none."""

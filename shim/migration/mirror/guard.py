@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, NotServed
+from shim.counted import counted
 from shim.log.checkpoint import TopicPartition
 from shim.logged_once import LoggedOnce
 from shim.migration.mirror.alarms import Alarms
@@ -144,7 +145,7 @@ class Guard:
         # Members that came with the group when it was taken over have their ids here, and may still expire there.
         strangers = [each for each in described.members if each.member_id not in here]
         if strangers and coordinator.hands_of(group) is Hands.SERVED:
-            count = f"{len(strangers)} member{'s' if strangers[1:] else ''}"
+            count = counted(len(strangers), "member")
             self._members.saw(group, f"it has {count} in the cluster, past the shim: {named(strangers)}")
         else:
             self._members.over(group)

@@ -15,6 +15,7 @@ from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMemb
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from protocol.own.state_log import Hands, Step
+from shim.counted import counted
 from shim.migration.compared import differences_to_cluster, differing, refused, without
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
@@ -78,7 +79,7 @@ class HandOver:
             # Whoever has come meanwhile, not through the shim, would go on at the cluster.
             now_there = {each.member_id for each in (await self._cluster_groups.described(group)).members}
             if strangers := now_there - gathered.keys():
-                raise Refused(f"group {group}: {len(strangers)} members have come to it in the cluster meanwhile")
+                raise Refused(f"group {group}: {counted(len(strangers), 'member')} came to it in the cluster meanwhile")
             await self._cluster_groups.transactions_ended(group)
             offsets = await self._changing.cluster_offsets(group)
             members = self._members(group, described, gathered)
@@ -86,7 +87,9 @@ class HandOver:
             if not await self._followed(group):
                 raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
             if wrong := differing(await self._changing.cluster_offsets(group), offsets):
-                raise Refused(f"group {group}: {len(wrong)} offsets change in the cluster meanwhile, as of {wrong[0]}")
+                raise Refused(
+                    f"group {group}: {counted(len(wrong), 'offset')} changed in the cluster meanwhile, as of {wrong[0]}"
+                )
             await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
             log.info("group %s is served from now on: %d offsets adopted (%s)", group, len(offsets), cause)
             await self._leave(group, described.members)
@@ -99,7 +102,9 @@ class HandOver:
             described = await self._cluster_groups.described(group)
             if described.group_state not in NOBODY:
                 count = len(described.members)
-                raise Refused(f"group {group} has {count} members in the cluster: they go on from its offsets there")
+                raise Refused(
+                    f"group {group} has {counted(count, 'member')} in the cluster: they go on from its offsets there"
+                )
             await self._cluster_groups.transactions_ended(group)
             await self._adopt(group, {}, None)
             if not await self._followed(group):
@@ -119,7 +124,7 @@ class HandOver:
             group, lambda coordinator, now, asker: coordinator.adopt(now, group, records, members, asker)
         )
         if wrong := differing(await self._changing.own_offsets(group), offsets):
-            raise Refused(f"group {group}: {len(wrong)} offsets are not what they are in the cluster, as of {wrong[0]}")
+            raise Refused(f"group {group}: {counted(len(wrong), 'offset')} not as in the cluster, as of {wrong[0]}")
 
     async def _leave(self, group: str, members: Sequence[DescribedGroupMember]) -> None:
         """They are not at the cluster's coordinator any more, which would find that out when their sessions end."""
@@ -154,10 +159,8 @@ class HandOver:
         async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
             in_cluster = await self._cluster_groups.described(group)
             if in_cluster.group_state not in NOBODY:
-                count = len(in_cluster.members)
-                raise Refused(
-                    f"group {group} has {count} members in the cluster, past the shim: they would go on there"
-                )
+                members = counted(len(in_cluster.members), "member")
+                raise Refused(f"group {group} has {members} in the cluster, past the shim: they would go on there")
             own = await self._changing.at_rest(lambda: self._own_description(group), await self._own_description(group))
             await self._changing.gathered(group, placement, own.members)
             await self._changing.quiet(group, placement)
@@ -202,9 +205,8 @@ class HandOver:
             )
         found = await self._changing.cluster_offsets(group)
         if wrong := differing(found, without(offsets, nowhere)):
-            raise Refused(
-                f"group {group}: the cluster has {len(wrong)} offsets that it was not given, as of {wrong[0]}"
-            )
+            extra = counted(len(wrong), "offset")
+            raise Refused(f"group {group}: the cluster has {extra} that it was not given, as of {wrong[0]}")
 
     async def _own_description(self, group: str) -> DescribedGroup:
         return self._changing.coordinator(group).own_description(group)

@@ -10,11 +10,11 @@ from typing import Final
 
 from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
+from shim.config import parse_connect_string
 from shim.offsets.zookeeper.kazoo_client import (
     MOST_UNDER_WAY,
     Client,
     in_our_words,
-    parse_connect_string,
     transaction,
     znode,
 )

@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from kazoo import exceptions
 from kazoo.client import KazooClient
@@ -16,7 +16,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
-from shim.config import HostPort, SettingError, parse_servers
+from shim.config import HostPort
 from shim.offsets.zookeeper.znodes import (
     Acl,
     Create,
@@ -44,22 +44,6 @@ _log = logging.getLogger(__name__)
 _log.setLevel(logging.ERROR)
 
 _AGAIN_SECONDS: Final = 2.0  # the longest pause between two tries to connect
-
-
-class ConnectString(NamedTuple):
-    """``chroot``: ``/a/b``; empty where there is none."""
-
-    servers: tuple[HostPort, ...]
-    chroot: str
-
-
-def parse_connect_string(text: str) -> ConnectString:
-    """Read ``host:port[,host:port]…[/chroot]``. Raises :class:`SettingError`."""
-    servers, slash, chroot = text.strip().partition("/")
-    names = chroot.removesuffix("/").split("/") if chroot else []
-    if any(name in ("", ".", "..") or "\0" in name for name in names):
-        raise SettingError(f"{text!r}: {slash + chroot!r} is no path of a znode")
-    return ConnectString(parse_servers(servers), "".join(f"/{name}" for name in names))
 
 
 class _HasFileno(Protocol):

@@ -8,6 +8,7 @@ import io
 import json
 import socket
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -594,18 +595,71 @@ async def test_one_request_a_connection(port: int) -> None:
     assert (await raw(port, request * 5)).count(b"HTTP/1.1 200 OK") == 1
 
 
-async def test_connections_are_few(port: int) -> None:
+START = b"POST /v1/migrate/start HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+async def test_connections_are_few(moved: Moved, port: int) -> None:
+    """Those that are worked at: one more is closed, and there is room again once they are done."""
     most = connections.MOST_CONNECTIONS
-    request = "GET /v1/groups HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    # All in the same moment.
-    held = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(most + 10)))
-    async with asyncio.timeout(TIME_LIMIT_SECONDS / 4):
-        assert await asyncio.gather(*(reader.read() for reader, _ in held[most:])) == [b""] * 10
-    assert not any(reader.at_eof() for reader, _ in held[:most])
-    for _, writer in held:
+    names = [f"g{number}" for number in range(most)]
+    moved.add(*names)
+    go_on = asyncio.Event()
+    moved.held = dict.fromkeys(names, go_on)
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        held = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in names))
+        for name, (_, writer) in zip(names, held, strict=True):
+            body = json.dumps({"groups": [name]}).encode()
+            writer.write(START + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await moved.until(lambda: moved.at_once == most)
+        more = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(10)))
+        assert await asyncio.gather(*(reader.read() for reader, _ in more)) == [b""] * 10
+        go_on.set()
+        for reader, writer in held:
+            assert b'{"done":1}' in (await reader.read()).replace(b" ", b"")
+            writer.close()
+        for _, writer in more:
+            writer.close()
+    assert read(await raw(port, LIST))[0] == 200
+
+
+LIST = "GET /v1/groups HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /v1/groups HTTP/1.1\r\nHo",
+        START + b"Content-Length: 9\r\n\r\n{",
+        START + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+        b"GET /v1/groups HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+    ],
+    ids=["nothing", "half a head", "half a body", "half a body in chunks", "half a body that nobody reads"],
+)
+async def test_who_keeps_the_shim_waiting_keeps_nobody_out(
+    moved: Moved, port: int, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The oldest of them makes room."""
+    moved.add("at-work")
+    moved.held["at-work"] = asyncio.Event()
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        at_work, working = await asyncio.open_connection("127.0.0.1", port)
+        body = b'{"groups": ["at-work"]}'
+        working.write(START + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await moved.until(lambda: moved.at_once == 1)
+        silent = []
+        for _ in range(2 * connections.MOST_CONNECTIONS):
+            silent.append(await asyncio.open_connection("127.0.0.1", port))
+            silent[-1][1].write(said)
+        for _ in range(3):
+            assert read(await raw(port, LIST))[0] == 200
+        with suppress(ConnectionResetError):
+            await silent[0][0].read()
+        moved.held["at-work"].set()
+        assert b'"done"' in await at_work.read(), "what is worked at stays"
+    for _, writer in (*silent, (at_work, working)):
         writer.close()
-        await writer.wait_closed()
-    assert read(await raw(port, request))[0] == 200
+    assert [each for each in caplog.records if each.levelname in ("ERROR", "CRITICAL")] == []
 
 
 # --- the port --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def test_a_table_of_the_groups_that_differ_and_one_of_the_verdicts(capsys: pytes
     assert lines[2].startswith("etl\\x1b[2J ")
     (verdicts,) = [line.split() for line in lines if line.startswith("zookeeper / log")]
     assert verdicts[3:] == ["0", "1", "0", "1", "0", "0", "0"]
-    assert lines[-2] == ("40 groups, 2,000 partitions: 2 differ, 2 were moving, 1 are out of their log; lag 123,456")
+    assert lines[-2] == ("40 groups, 2,000 partitions: 2 differing, 2 moving, 1 out of their log; lag 123,456")
     assert lines[-1] == "written to /lake/audit"
 
 

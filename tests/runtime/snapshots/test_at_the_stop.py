@@ -97,7 +97,7 @@ async def test_the_time_at_the_stop_is_bounded(
         shim.log.release(1_000)
         await commits(shim, range(8))
     assert snapshot_offsets(tmp_path) == []
-    assert "1 partitions are left without a new snapshot" in caplog.text
+    assert "1 partition left without a new snapshot" in caplog.text
 
 
 class JumpingTime:
@@ -142,7 +142,7 @@ async def test_at_the_stop_one_that_takes_too_long_is_given_up(
         shim.log.files.calls.clear()
         if over == "in the writing":
             shim.log.files.faults["pwrite"] = slow_write
-    assert "2 partitions are left without a new snapshot" in caplog.text
+    assert "2 partitions left without a new snapshot" in caplog.text
     assert not unfinished(tmp_path)
     assert snapshot_offsets(tmp_path, number=0) == snapshot_offsets(tmp_path, number=1) == []
     writes = [path for method, path in shim.log.files.calls if method == "pwrite" and "snapshot" in path.name]

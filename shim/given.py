@@ -1,0 +1,134 @@
+"""What ``serve`` was given: where it listens, what it stands in front of, and where its data is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shim.config import (
+    BY_NAME,
+    DEFAULT,
+    Configuration,
+    HostPort,
+    SettingError,
+    Settings,
+    check_admin_reach,
+    parse_connect_string,
+    parse_host_port,
+    parse_servers,
+)
+from shim.listener_config import Listener, listeners_of
+
+OPTIONS: Final = {
+    "bootstrap.servers": "--bootstrap-servers",
+    "listen": "--listen",
+    "data.dir": "--data-dir",
+    "advertised.host": "--advertised-host",
+    "admin.listen": "--admin",
+    "zookeeper.connect": "--zookeeper",
+    "registrar.enable": "--registrar",
+}
+"""The settings that are options of ``serve`` as well."""
+
+_REQUIRED: Final = ("bootstrap.servers", "listen", "data.dir")
+
+
+class Given(NamedTuple):
+    """``listening``: never empty. ``zookeeper``: a connect string."""
+
+    settings: Settings
+    bootstrap: tuple[HostPort, ...]
+    listening: tuple[Listener, ...]
+    data_dir: Path
+    admin: HostPort | None
+    zookeeper: str | None
+    registrar: bool
+    secrets: frozenset[str]
+    """What is not to be printed, of listeners, too."""
+
+
+def given_to_serve(configuration: Configuration) -> Given:
+    """Raises :class:`SettingError` for what is missing or cannot be read, with where it was given."""
+    missing = [name for name in _REQUIRED if not _is_given(configuration, name)]
+    if missing:
+        needed = " and ".join(f"{OPTIONS[name]} (or the setting {name})" for name in missing)
+        raise SettingError(f"missing: {needed}")
+    check_given(configuration)
+    settings = configuration.settings
+    return Given(
+        settings,
+        parse_servers(settings.bootstrap_servers),
+        _listening(configuration),
+        Path(settings.data_dir),
+        parse_host_port(settings.admin_listen) if settings.admin_listen else None,
+        settings.zookeeper_connect or None,
+        settings.registrar_enable,
+        configuration.secrets,
+    )
+
+
+def check_given(configuration: Configuration) -> None:
+    """What was given, judged as ``serve`` judges it; what is missing yet is let pass.
+
+    Raises :class:`SettingError` for what cannot be read or does not go together, with where it was given.
+    """
+    settings = configuration.settings
+    for setting, parse in _READ.items():
+        text = getattr(settings, BY_NAME[setting].name)
+        if text or (setting in _REQUIRED and _is_given(configuration, setting)):
+            with _naming(configuration, setting):
+                parse(text)
+    if settings.admin_listen:
+        with _naming(configuration, "admin.listen"):
+            guarded = bool(settings.admin_token_file or settings.admin_insecure)
+            check_admin_reach(parse_host_port(settings.admin_listen), guarded=guarded)
+    if _is_given(configuration, "listen"):  # the listeners hang on it
+        _listening(configuration)
+    if settings.registrar_enable and not settings.zookeeper_connect:
+        raise SettingError(f"{_called(configuration, 'registrar.enable')} needs to know where: --zookeeper")
+
+
+def _is_given(configuration: Configuration, setting: str) -> bool:
+    return configuration.source_of(setting) != DEFAULT
+
+
+def _listening(configuration: Configuration) -> tuple[Listener, ...]:
+    settings = configuration.settings
+    return listeners_of(configuration, parse_host_port(settings.listen), settings.advertised_host or None)
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not text:
+        raise SettingError("no folder is named")
+    if path.exists() and not path.is_dir():
+        raise SettingError(f"{text!r} is a file")
+    return path
+
+
+_READ: Final[Mapping[str, Callable[[str], object]]] = {
+    "bootstrap.servers": parse_servers,
+    "listen": parse_host_port,
+    "data.dir": _folder,
+    "admin.listen": parse_host_port,
+    "zookeeper.connect": parse_connect_string,
+}
+
+
+@contextmanager
+def _naming(configuration: Configuration, setting: str) -> Iterator[None]:
+    """Whoever gave a wrong value is told where."""
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(f"{_called(configuration, setting)}: {error}") from error
+
+
+def _called(configuration: Configuration, setting: str) -> str:
+    """By the option alone where it was one."""
+    source = configuration.source_of(setting)
+    if source == OPTIONS[setting]:
+        return source
+    return setting if source == "--set" else f"{source}: {setting}"
