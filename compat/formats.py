@@ -81,6 +81,7 @@ def cost(records: bytes | None) -> int:
     """What converting them takes, in bytes of small messages, uncompressed, on their way up. Of a few KiB that are
     compressed nobody knows before what they become: they count for the most that gzip makes of them. Many bytes take
     long anyway, and are not looked into; but for few batches on their way down, which say how many records they have.
+    Of these the last one may be cut off, and is left out then.
     """
     if records is None:
         return 0
@@ -89,11 +90,13 @@ def cost(records: bytes | None) -> int:
         if pos + _RECORD_COUNT_AT + _SIZE_FIELD > end:
             break
         is_batch = records[pos + MAGIC_POSITION] == MAGIC
+        size = PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
+        if is_batch and pos + size > end:
+            return total
         if records[pos + (_BATCH_ATTRIBUTES_AT if is_batch else _ATTRIBUTES_AT)] & _CODEC:
             return end if end > _LOOKED_INTO else _COMPRESSED * end
         if not is_batch and end > _LOOKED_INTO:
             return end
-        size = PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
         total += size // _FAST_BYTES + _RECORD_COST * _COUNT(records, pos + _RECORD_COUNT_AT)[0] if is_batch else size
         pos += size
     return max(0, total) + max(0, end - pos)

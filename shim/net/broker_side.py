@@ -19,8 +19,8 @@ from shim.net.responses import BadResponse, ResponseReader
 from shim.tls import TlsContext
 from shim.upstream import BrokerLink
 
-# Where the correlation ids are in a frame, size included.
-_REQUEST_ID, _RESPONSE_ID = slice(8, 12), slice(4, 8)
+# Where the correlation id is in a request's frame, size included.
+_REQUEST_ID = slice(8, 12)
 
 # Reasons for not reading from the broker.
 _CLIENT_FULL, _NOT_ITS_TURN = 1, 2
@@ -100,11 +100,18 @@ class BrokerSide:
         self._open()
         self._responses.expect_stream(correlation_id)
 
-    def expect_whole(self, correlation_id: int, collect: Callable[[bytes], None], *, prompt: bool = False) -> None:
-        """A request begins whose response's frame is for ``collect``. ``prompt``: the shim itself waits for it, and the
-        broker has no reason to be long."""
+    def expect_whole(
+        self,
+        correlation_id: int,
+        collect: Callable[[bytes], None],
+        *,
+        prompt: bool = False,
+        handed_over_as: bytes = b"",
+    ) -> None:
+        """A request begins whose response's frame is for ``collect``, with ``handed_over_as``, if any, in the place of
+        the correlation id. ``prompt``: the shim itself waits for it, and the broker has no reason to be long."""
         self._open()
-        self._responses.expect_whole(correlation_id, collect, prompt=prompt)
+        self._responses.expect_whole(correlation_id, collect, prompt=prompt, handed_over_as=handed_over_as)
         self._watch()
 
     def expect_token(self, collect: Callable[[bytes], None]) -> None:
@@ -132,11 +139,8 @@ class BrokerSide:
         theirs = frame[_REQUEST_ID]
         own = new_id(theirs)
         begins, ends = _REQUEST_ID.start, _REQUEST_ID.stop
-
-        def answered(answer: bytes) -> None:
-            collect(answer[: _RESPONSE_ID.start] + theirs + answer[_RESPONSE_ID.stop :])
-
-        self.expect_whole(int.from_bytes(own, "big", signed=True), answered, prompt=prompt)
+        correlation_id = int.from_bytes(own, "big", signed=True)
+        self.expect_whole(correlation_id, collect, prompt=prompt, handed_over_as=theirs)
         self.forward(frame[:begins] + own + frame[ends:])
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:

@@ -23,10 +23,10 @@ class Expected:
     """One response that the broker owes: streamed into a slot, or collected and handed to ``collect``.
 
     Without a correlation id it is a SASL token, which has no header. ``prompt``: the broker has no reason to be long
-    about it.
+    about it. ``handed_over_as``: what is collected has these bytes for its correlation id, if there are any.
     """
 
-    __slots__ = ("collect", "correlation_id", "prompt", "slot")
+    __slots__ = ("collect", "correlation_id", "handed_over_as", "prompt", "slot")
 
     def __init__(
         self,
@@ -34,8 +34,10 @@ class Expected:
         slot: Slot | None,
         collect: Callable[[bytes], None] | None,
         prompt: bool = False,
+        handed_over_as: bytes = b"",
     ) -> None:
         self.correlation_id = correlation_id
+        self.handed_over_as = handed_over_as
         self.slot = slot
         self.collect = collect
         self.prompt = prompt
@@ -69,8 +71,15 @@ class ResponseReader:
     def expect_stream(self, correlation_id: int) -> None:
         self._expected.append(Expected(correlation_id, self._queue.reserve(stream=True), None))
 
-    def expect_whole(self, correlation_id: int, collect: Callable[[bytes], None], *, prompt: bool = False) -> None:
-        self._expected.append(Expected(correlation_id, None, collect, prompt))
+    def expect_whole(
+        self,
+        correlation_id: int,
+        collect: Callable[[bytes], None],
+        *,
+        prompt: bool = False,
+        handed_over_as: bytes = b"",
+    ) -> None:
+        self._expected.append(Expected(correlation_id, None, collect, prompt, handed_over_as))
 
     def expect_token(self, collect: Callable[[bytes], None]) -> None:
         self._expected.append(Expected(None, None, collect, prompt=True))
@@ -106,6 +115,10 @@ class ResponseReader:
             if expected.collect is not None:
                 if run < position:
                     self._queue.write(data[run:position])
+                if not self._collected and expected.handed_over_as:
+                    # All of the head is there. Put in here, the id takes no further copy of what may be many MB.
+                    self._collected += (bytes(data[position : position + _SIZE.size]), expected.handed_over_as)
+                    position += _HEAD.size
                 self._collected.append(bytes(data[position:stop]))
                 run = stop
             position = stop

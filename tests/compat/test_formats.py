@@ -530,6 +530,18 @@ def test_what_large_and_small_records_cost_on_their_way_down() -> None:
     assert cost(encode_message_set([Record(None, bytes(1024), (), NOW, i) for i in range(20)], 1)) > AT_ONCE
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_is_cut_off_costs_nothing_on_its_way_down(codec: Compression) -> None:
+    """As a broker fetches as many bytes as were asked for, that is the rule; it is left out."""
+    whole = encode_records([Record(None, bytes(100), (), NOW, i) for i in range(100)])
+    cut = encode_records([Record(None, bytes(range(256)) * 80, (), NOW, i) for i in range(2000)], compression=codec)
+    for end in (61, 100, len(cut) - 1):
+        assert down(whole + cut[:end], 1) == down(whole, 1)
+        assert cost(whole + cut[:end]) == cost(whole)
+        assert cost(cut[:end]) == 0
+    assert cost(whole + cut) > AT_ONCE
+
+
 def test_small_messages_take_no_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the way up they are objects a few at a time; on the way down they count for what objects take."""
     records = [Record(None, None, (), -1, i) for i in range(40_000)]

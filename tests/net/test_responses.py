@@ -125,6 +125,22 @@ def test_a_response_too_short_for_its_header_is_refused() -> None:
         wire.reader.feed(struct.pack(">ii", 3, 0))
 
 
+@pytest.mark.parametrize("step", [1, 3, 5, 11, 100])
+@pytest.mark.parametrize("size", [0, 1, 50])
+def test_a_response_may_be_handed_over_under_another_correlation_id(size: int, step: int) -> None:
+    wire = Wire()
+    first, second = wire.queue.reserve(), wire.queue.reserve()
+    wire.reader.expect_whole(7, lambda got: wire.queue.fill(first, got), handed_over_as=struct.pack(">i", -3))
+    wire.reader.expect_whole(8, lambda got: wire.queue.fill(second, got))
+    wire.reader.expect_stream(9)
+    sent = response(7, size) + response(8, size) + response(9, size)
+    for position in range(0, len(sent), step):
+        wire.receive(sent[position : position + step])
+    whole = response(7, size)
+    assert wire.written == whole[:4] + struct.pack(">i", -3) + whole[8:] + sent[len(whole) :]
+    assert wire.reader.owed == 0
+
+
 @pytest.mark.parametrize("step", [1, 3, 5, 100])
 def test_tokens_without_a_header_come_between_responses(step: int) -> None:
     wire = Wire()
