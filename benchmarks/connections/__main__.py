@@ -1,9 +1,8 @@
-"""`python -m benchmarks.connections [--json] [--idle N] [--busy N] [--seconds S] [--nice N]`."""
+"""`python -m benchmarks.connections [--json] [--idle N] [--busy N] [--seconds S]`."""
 
 from __future__ import annotations
 
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -103,12 +102,6 @@ def idle_kib(shim: Shim, count: int) -> list[tuple[str, float]]:
     return found
 
 
-def renice(pid: int, niceness: int) -> None:
-    """All its threads, and so those that they will start."""
-    for thread in psutil.Process(pid).threads():
-        os.setpriority(os.PRIO_PROCESS, thread.id, niceness)
-
-
 def prepare(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
@@ -132,10 +125,7 @@ def prepare(broker: Broker) -> None:
 @click.option("--idle", default=2_000, show_default=True, type=click.IntRange(1), help="Connections.")
 @click.option("--busy", default=200, show_default=True, type=click.IntRange(1), help="Connections that fetch.")
 @click.option("--seconds", default=10.0, show_default=True, help="Of each measurement of commits.")
-@click.option(
-    "--nice", type=click.IntRange(-20, 19), help="Of the shim, measured so besides: its systemd unit has -10."
-)
-def main(to_json: bool, idle: int, busy: int, seconds: float, nice: int | None) -> None:
+def main(to_json: bool, idle: int, busy: int, seconds: float) -> None:
     """Memory of idle connections, and how long commits take while many others fetch as fast as they can.
 
     The same is done beside it at the broker itself, with its own coordinator, which writes to the page cache alone. All
@@ -149,13 +139,7 @@ def main(to_json: bool, idle: int, busy: int, seconds: float, nice: int | None) 
             prepare(broker)
             memory = idle_kib(shim, idle)
             lines = []
-            sides: list[tuple[str, int, int | None]]
-            sides = [("shim", shim.broker_port(broker.node_id), None), ("Kafka", broker.port, None)]
-            if nice is not None:
-                sides.insert(1, (f"shim, nice {nice}", shim.broker_port(broker.node_id), nice))
-            for name, port, niceness in sides:
-                if niceness is not None:
-                    renice(shim.pid, niceness)
+            for name, port in (("shim", shim.broker_port(broker.node_id)), ("Kafka", broker.port)):
                 commits(port, 1.0)
                 quiet = commits(port, seconds)
                 rates: list[float] = []
