@@ -52,6 +52,9 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
         "tests/benchmarks/test_connections.py::test_memory_and_waits_are_measured_at_both_sides",
         ("benchmarks.connections",),
     ),
+    "python -m benchmarks.overhead": Elsewhere(
+        "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_three", ("benchmarks.overhead",)
+    ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak", "twenty")),
     "python -m tests.old_clients.matrix": Elsewhere(
         "tests/old_clients/test_matrix.py::test_what_was_recorded_last_is_in_the_table", ()
