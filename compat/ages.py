@@ -32,7 +32,8 @@ FIRST_IN_KAFKA_4: Final[Mapping[int, int]] = {
     ApiKey.OFFSET_COMMIT: 2,
     ApiKey.OFFSET_FETCH: 1,
 }
-"""By API key, the first version that brokers since 4.0 answer, of those APIs that once began lower (KIP-896)."""
+"""By API key, the first version that brokers of Kafka 4 answer, of those APIs that once began lower (KIP-896). Of
+JoinGroup 4.0 alone did not answer v0 and v1."""
 
 
 def is_dropped(api_key: int, version: int) -> bool:

@@ -103,7 +103,11 @@ def _folder(text: str) -> Path:
     path = Path(text)
     if not text:
         raise SettingError("no folder is named")
-    if path.exists() and not path.is_dir():
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise SettingError(f"{text[:200]!r}: {error.strerror}") from error
+    if is_file:
         raise SettingError(f"{text!r} is a file")
     return path
 

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from threading import Event
 
 import click
 
@@ -51,8 +50,8 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     \b
     offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir /var/lib/offset-shim
     """
-    hung_up = Event()  # until the event loop hears it
-    signal.signal(signal.SIGHUP, lambda *_: hung_up.set())
+    hung_up: list[int] = []  # until the event loop hears it; no lock, as handlers interrupt one another
+    signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import OPTIONS, Given, given_to_serve
     from shim.serve import CannotStart, DiskHangs, serve
@@ -73,8 +72,14 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     logs = LogOutput(given.settings, given.secrets)
     logs.begin()
     _prefer_throughput()
+
+    async def serve_and_end() -> None:
+        await serve(given, click.echo, reread=read, logs=logs, hung_up=lambda: bool(hung_up))
+        # What comes from here on would find no handler, and make an end in good order look like another.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
+
     try:
-        _run(serve(given, click.echo, reread=read, logs=logs, hung_up=hung_up.is_set))
+        _run(serve_and_end())
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)

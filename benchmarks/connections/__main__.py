@@ -1,8 +1,9 @@
-"""`python -m benchmarks.connections [--json] [--idle N] [--busy N] [--seconds S]`."""
+"""`python -m benchmarks.connections [--json] [--idle N] [--busy N] [--seconds S] [--realtime]`."""
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -35,6 +36,7 @@ TOPIC_BYTES = 64_000_000
 RECORD_BYTES = 1_000
 FETCH_BYTES = 1 << 20
 WARM_UP = 200
+REALTIME = "shim, real time"
 
 
 class Waits(NamedTuple):
@@ -102,6 +104,12 @@ def idle_kib(shim: Shim, count: int) -> list[tuple[str, float]]:
     return found
 
 
+def in_real_time(pid: int) -> None:
+    """All its threads, and so those that they will start, as `chrt --rr 1` has them."""
+    for thread in psutil.Process(pid).threads():
+        os.sched_setscheduler(thread.id, os.SCHED_RR, os.sched_param(1))
+
+
 def prepare(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
@@ -125,7 +133,8 @@ def prepare(broker: Broker) -> None:
 @click.option("--idle", default=2_000, show_default=True, type=click.IntRange(1), help="Connections.")
 @click.option("--busy", default=200, show_default=True, type=click.IntRange(1), help="Connections that fetch.")
 @click.option("--seconds", default=10.0, show_default=True, help="Of each measurement of commits.")
-def main(to_json: bool, idle: int, busy: int, seconds: float) -> None:
+@click.option("--realtime", is_flag=True, help="Besides with the shim as `chrt --rr 1` has it; takes CAP_SYS_NICE.")
+def main(to_json: bool, idle: int, busy: int, seconds: float, realtime: bool) -> None:
     """Memory of idle connections, and how long commits take while many others fetch as fast as they can.
 
     The same is done beside it at the broker itself, with its own coordinator, which writes to the page cache alone. All
@@ -139,7 +148,12 @@ def main(to_json: bool, idle: int, busy: int, seconds: float) -> None:
             prepare(broker)
             memory = idle_kib(shim, idle)
             lines = []
-            for name, port in (("shim", shim.broker_port(broker.node_id)), ("Kafka", broker.port)):
+            to_shim = shim.broker_port(broker.node_id)
+            for name, port in (("shim", to_shim), (REALTIME, to_shim), ("Kafka", broker.port)):
+                if name == REALTIME:
+                    if not realtime:
+                        continue
+                    in_real_time(shim.pid)
                 commits(port, 1.0)
                 quiet = commits(port, seconds)
                 rates: list[float] = []

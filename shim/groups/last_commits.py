@@ -35,13 +35,15 @@ class LastCommits:
         self._known: dict[str, _Known] = {}  # the one that was looked at longest ago is the first
 
     async def of(self, group: str) -> Moved | None:
-        """The newest; None where there is none, or it was not found in time. Raises Refused."""
+        """The newest, also where retention has taken it since; None where there is none, or it was not found in time.
+        Raises Refused."""
         end, now = self._history.end(group), asyncio.get_running_loop().time()
-        known = self._known.pop(group, None)
+        known = self._known.get(group)
         if known is not None and (known.end > end or (known.again_at is not None and known.again_at <= now)):
             known = None
         if known is None or known.end < end:
             known = await self._looked(group, known, end, now)
+        self._known.pop(group, None)
         self._known[group] = known
         if len(self._known) > MOST_KEPT:
             del self._known[next(iter(self._known))]
@@ -52,5 +54,6 @@ class LastCommits:
             async with asyncio.timeout(_READ_SECONDS):
                 found = await self._history.last_commit(group, 0 if known is None else known.end)
         except TimeoutError:
-            return _Known(None, end, now + _AGAIN_SECONDS)
+            # The next look reads on from where the last one ended; only all of it is not tried again at once.
+            return known or _Known(None, end, now + _AGAIN_SECONDS)
         return _Known(found, end) if found is not None or known is None else known._replace(end=end)

@@ -14,8 +14,15 @@ _SOFTWARE_SINCE: Final = 3
 """The first version of ApiVersions that has the client's software in it (KIP-511)."""
 
 
+_LONGEST_ID: Final = 200
+"""Bytes of a client id that are looked at."""
+
+MOST_BYTES: Final = _HEAD.size + _LONGEST_ID
+"""Of a connection's beginning, that are enough in any case."""
+
+
 class FirstRequest(NamedTuple):
-    """``kind``: ``api_key << 16 | api_version``. ``client_id``: "" where there is none, or not all of it is there."""
+    """``kind``: ``api_key << 16 | api_version``. ``client_id``: "" where there is none."""
 
     kind: int
     client_id: str
@@ -26,10 +33,11 @@ class FirstRequest(NamedTuple):
 
 
 def first_request(data: bytes | memoryview) -> FirstRequest | None:
-    """The request that ``data`` begins with; None where that is too little to tell."""
+    """The request that ``data`` begins with; None where that is too little to tell, and more will come."""
     if len(data) < _HEAD.size:
         return None
     _, api_key, api_version, _, size = _HEAD.unpack_from(data)
-    end = _HEAD.size + max(size, 0)
-    name = bytes(data[_HEAD.size : end]) if end <= len(data) else b""
-    return FirstRequest(api_key << 16 | api_version, name.decode("utf-8", "replace"))
+    end = _HEAD.size + min(max(size, 0), _LONGEST_ID)
+    if len(data) < end:
+        return None
+    return FirstRequest(api_key << 16 | api_version, bytes(data[_HEAD.size : end]).decode("utf-8", "replace"))

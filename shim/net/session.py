@@ -16,7 +16,7 @@ from shim.metrics import AnswerCounts, ClientKind, Said
 from shim.metrics.clients import software_of
 from shim.net.broker_side import BrokerSide
 from shim.net.budget import SMALL
-from shim.net.first_request import first_request
+from shim.net.first_request import MOST_BYTES, first_request
 from shim.net.intake import Intake, Stop
 from shim.net.order import Slot
 from shim.net.outgoing import Outgoing
@@ -56,10 +56,10 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_broker", "_client", "_client_id", "_closed", "_context", "_counted", "_draining",
-        "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests", "_room",
-        "_sasl", "_services", "_sessions", "_silence", "_tasks", "_traffic", "_transport", "client_host", "node_id",
-        "principal", "rights",
+        "_active", "_address", "_beginning", "_broker", "_client", "_client_id", "_closed", "_context", "_counted",
+        "_draining", "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests",
+        "_room", "_sasl", "_services", "_sessions", "_silence", "_tasks", "_traffic", "_transport", "client_host",
+        "node_id", "principal", "rights",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +86,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._traffic = sessions.traffic
         self._client: ClientKind | None = None
         self._client_id: str | None = None
+        self._beginning = b""
         self._counted = self._traffic.clients.arriving
         self._outgoing = Outgoing(sessions.departures, self._traffic)
         authenticates = settings.brokers_authenticate
@@ -377,11 +378,15 @@ class ClientSession(asyncio.BufferedProtocol):
                 transport.abort()
 
     def _begins(self, data: bytes | memoryview) -> None:
-        """With the connection's first bytes. Who asks for ApiVersions in a version that has room for it is about to say
-        what software it is."""
-        first = first_request(data)
-        self._client_id = "" if first is None else first.client_id
-        if first is not None and first.kind in ROUTES and not first.may_name_software:
+        """With the connection's first bytes, which may come one by one. Who asks for ApiVersions in a version that has
+        room for it is about to say what software it is."""
+        self._beginning += bytes(data[: MOST_BYTES - len(self._beginning)])
+        first = first_request(self._beginning)
+        if first is None:
+            return
+        self._beginning = b""
+        self._client_id = first.client_id
+        if first.kind in ROUTES and not first.may_name_software:
             self._is_client(Said("", "", first.client_id))
 
     def _is_client(self, said: Said) -> None:

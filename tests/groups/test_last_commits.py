@@ -116,6 +116,22 @@ async def test_a_look_that_takes_too_long_is_not_made_at_each_poll(
     assert history.reads == [0, 1, 0, 0]
 
 
+async def test_what_is_known_outlasts_a_look_that_takes_too_long(
+    log: OffsetsLog, history: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history is read by one thread: somebody else may keep it busy."""
+    commits = LastCommits(history)
+    commit(log, "g", 1)
+    assert await offset(commits, "g") == 1
+    commit(log, "other", 2)
+    monkeypatch.setattr(last_commits, "_READ_SECONDS", 0.0)
+    assert await offset(commits, "g") == 1
+    monkeypatch.setattr(last_commits, "_READ_SECONDS", 30.0)
+    commit(log, "g", 3)
+    assert await offset(commits, "g") == 3
+    assert history.reads == [0, 1, 1], "it is read on from where the last look ended"
+
+
 async def test_groups_beyond_those_that_are_kept(
     log: OffsetsLog, history: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

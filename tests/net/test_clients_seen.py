@@ -57,3 +57,19 @@ async def test_one_that_says_what_it_is(late: bool) -> None:
         (kind,) = kinds(shim)
         assert kind.said == ("librdkafka", "2.1.0", "")
         assert (kind.open, kind.connections, kind.principal) == (1, 1, "User:alice")
+
+
+@pytest.mark.parametrize("cut", [1, 4, 13])
+async def test_one_whose_first_bytes_come_in_pieces(cut: int) -> None:
+    """As of Java clients before 2.0 over TLS, which send the size by itself."""
+    async with bench() as shim:
+        client = await shim.client()
+        frame = fetch(1)
+        client.writer.write(frame[:cut])
+        await until(lambda: bool(shim.made) and bool(shim.made[0]._beginning))
+        assert kinds(shim) == []
+        client.writer.write(frame[cut:])
+        await client.receive(1)
+        (kind,) = kinds(shim)
+        assert (kind.open, kind.connections) == (1, 1)
+        assert shim.made[0]._beginning == b""

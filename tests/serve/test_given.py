@@ -41,6 +41,7 @@ def test_from_the_file_the_environment_and_options(tmp_path: Path) -> None:
         ("bootstrap.servers=,", "bootstrap.servers: no server given"),
         ("admin.listen=9644", "admin.listen: '9644' is not host:port"),
         ("data.dir=/etc/passwd", "data.dir: '/etc/passwd' is a file"),
+        (f"data.dir=/{'x' * 300}", "data.dir: '/xxx"),
         ("registrar.enable=true", "registrar.enable needs to know where: --zookeeper"),
         ("zookeeper.connect=z", "zookeeper.connect: "),
     ],

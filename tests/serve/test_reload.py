@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -188,6 +191,26 @@ def test_in_the_first_moments(broker: Broker, topic_t: str, group: str, tmp_path
         assert shim.log().count(READ) == 1
         assert Reloaded(shim, file).with_settings({}).endswith(f"{READ}: offset.metadata.max.bytes=4096 (was 4)\n")
         assert shim.stop() == 0
+
+
+def test_in_the_last_moments(broker: Broker, tmp_path: Path) -> None:
+    """Again and again, until it has gone: the end in good order stays one."""
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=ONE_PARTITION) as shim:
+        its, gone = os.pidfd_open(shim.pid), threading.Event()  # a number may be somebody else's by the end
+
+        def hang_up() -> None:
+            while not gone.wait(0.002):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(its, signal.SIGHUP)
+
+        with ThreadPoolExecutor(1) as thread:
+            hanging_up = thread.submit(hang_up)
+            try:
+                assert shim.stop() == 0
+            finally:
+                gone.set()
+            hanging_up.result()
+        os.close(its)
 
 
 def until(condition: Callable[[], bool]) -> None:
