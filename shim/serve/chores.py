@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,7 @@ from shim.serve.parts import Parts
 from shim.serve.pushing import push_to
 from shim.serve.starting import Start
 from shim.serve.tasks import keep_up
-from shim.serve.tls_files import follow_files
-from shim.tls import TlsContext
+from shim.serve.tls_files import CertificateFiles
 from shim.upstream import AuthenticationFailed, Cluster
 
 _Chore = Callable[[], Coroutine[Any, Any, None]]
@@ -26,11 +25,11 @@ LOG = "log"
 
 
 def begin(
-    parts: Parts, start: Start, given: Given, contexts: Mapping[str, TlsContext], health: Health
+    parts: Parts, start: Start, given: Given, certificates: CertificateFiles | None, health: Health
 ) -> dict[str, asyncio.Task[None]]:
     """All of them, by name. One that ends is the end of the shim."""
     loop = asyncio.get_running_loop()
-    kept_up = _kept_up(parts, start, given, contexts, health)
+    kept_up = _kept_up(parts, start, given, certificates, health)
     return {
         **{name: loop.create_task(chore(), name=name) for name, chore in _vital(parts, start).items()},
         **{name: loop.create_task(keep_up(name, chore), name=name) for name, chore in kept_up.items()},
@@ -46,7 +45,7 @@ def _vital(parts: Parts, start: Start) -> dict[str, _Chore]:
 
 
 def _kept_up(
-    parts: Parts, start: Start, given: Given, contexts: Mapping[str, TlsContext], health: Health
+    parts: Parts, start: Start, given: Given, certificates: CertificateFiles | None, health: Health
 ) -> dict[str, _Chore]:
     """These are begun again where they break off."""
     chores: dict[str, _Chore] = {
@@ -57,8 +56,8 @@ def _kept_up(
         "the mirror": parts.mirror.run,
         "the guard": parts.guard.run,
     }
-    if contexts:
-        chores["the look at certificates"] = partial(follow_files, contexts)
+    if certificates is not None:
+        chores["the look at certificates"] = certificates.follow
     if parts.registrar is not None:
         chores["the registrar"] = parts.registrar.run
     if parts.zookeeper is not None:

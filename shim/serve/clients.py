@@ -27,7 +27,7 @@ def _told(kind: ClientKind) -> ClientsOf:
     return ClientsOf(
         kind.said.software or None,
         kind.said.version or None,
-        kind.client_id,
+        kind.client_id if kind.said.software else kind.said.client_id,
         kind.host.removeprefix("/"),
         kind.principal,
         kind.open,

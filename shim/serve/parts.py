@@ -94,7 +94,7 @@ class Parts:
         self.lookup = Lookup(None if dual_commit is None else dual_commit.store)
         passed_by = self.transactions.passed_by
         patient = ClusterGroups(asked, _LOOK_PATIENCE_SECONDS)
-        placements = Placements(runtime, patient, settings, passed_by, self.lookup)
+        self.placements = placements = Placements(runtime, patient, settings, passed_by, self.lookup)
         self.migration = Migration(
             runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
         )
@@ -132,14 +132,11 @@ class Parts:
             limits,
             departures,
         )
-        self.reloadable: Sequence[TakesSettings] = (
-            runtime,
-            self.retention,
-            cluster,
-            self.topics,
-            self.authorizer,
-            placements,
-        )
+
+    @property
+    def reloadable(self) -> Sequence[TakesSettings]:
+        """All that go by settings which may change."""
+        return [part for part in vars(self).values() if isinstance(part, TakesSettings)]
 
     def _registrar(self, given: Given) -> Registrar:
         assert given.zookeeper is not None  # or it would not have been given

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from shim.apart import apart
 from shim.config import BY_NAME, HIDDEN, SettingError, Settings, is_per_listener, named, value_shown
 from shim.given import Given
 from shim.listener_config import Listener
@@ -15,6 +17,7 @@ from shim.logs import LogOutput
 log = logging.getLogger("shim")
 
 
+@runtime_checkable
 class TakesSettings(Protocol):
     """A part that goes by other settings from now on, where they are reloadable."""
 
@@ -36,7 +39,8 @@ class Reloading:
         reread: Callable[[], Given] | None,
         logs: LogOutput | None = None,
     ) -> None:
-        """``reread`` gives what ``serve`` would be given now, or raises :class:`SettingError`."""
+        """``reread`` gives what ``serve`` would be given now, or raises :class:`SettingError`; it is called beside the
+        event loop, as it reads a file."""
         self.settings = given.settings
         self.listening = given.listening
         self._reread = reread
@@ -44,6 +48,8 @@ class Reloading:
         self._parts: list[TakesSettings] = [] if logs is None else [logs]
         self._listeners: TakesListeners | None = None
         self._has_changed = False
+        self._wanted = asyncio.Event()
+        self._going_on: asyncio.Future[None] | None = None
         # What was last said to take a restart: not to be said again by each reload.
         self._for_later: Mapping[str, object] = {}
 
@@ -54,12 +60,26 @@ class Reloading:
         if self._has_changed:
             self._tell_parts()
 
-    def reload(self) -> None:
+    def begin(self) -> None:
+        """:meth:`reload`, now, or once more behind the one that goes on."""
+        self._wanted.set()
+        if self._going_on is None:
+            self._going_on = asyncio.ensure_future(self._go_on())
+
+    async def _go_on(self) -> None:
+        try:
+            while self._wanted.is_set():
+                self._wanted.clear()
+                await self.reload()
+        finally:
+            self._going_on = None
+
+    async def reload(self) -> None:
         """Read and take what is new. An error is logged in a line, and everything stays as it was."""
         if self._reread is None:
             return
         try:
-            given = self._reread()
+            given = await apart(self._reread)
             if self._logs is not None:
                 self._logs.conceal_also(given.secrets)
             settings = _taken(self.settings, given.settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
@@ -24,9 +24,8 @@ from shim.serve.parts import Parts
 from shim.serve.reloading import Reloading
 from shim.serve.starting import Start
 from shim.serve.tasks import first_of
-from shim.serve.tls_files import look_at_files, tls_contexts
+from shim.serve.tls_files import CertificateFiles, tls_contexts
 from shim.serve.zookeeper import registered_listener
-from shim.tls import TlsContext
 
 log = logging.getLogger("shim")
 
@@ -51,16 +50,17 @@ async def serve(
     loop = asyncio.get_running_loop()
     stop = _told_to_stop()
     reloading = Reloading(given, reread, logs)
-    loop.add_signal_handler(signal.SIGHUP, reloading.reload)
+    loop.add_signal_handler(signal.SIGHUP, reloading.begin)
     if hung_up():
-        reloading.reload()
+        reloading.begin()
     health = Health()
     async with AsyncExitStack() as admin_opened:
         await admin_opened.enter_async_context(admin_port(given.admin, given.settings, health))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
         contexts = tls_contexts(given.listening, given.settings)
-        loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, contexts))
+        certificates = CertificateFiles(contexts.values()) if contexts else None
+        loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, certificates))
         limits = _limits(given)
         offsets_log = await open_or_stop(given.data_dir, given.settings, stop)
         if offsets_log is None:
@@ -70,27 +70,33 @@ async def serve(
         health.opened(parts.runtime, parts.cluster, parts.whole, parts.measuring)
         reloading.tell(parts.reloadable, parts.listeners)
         start = Start(parts, given)
-        async with _going_on(parts, start, partial(chores.begin, parts, start, given, contexts, health)) as tasks:
+        begin = partial(chores.begin, parts, start, given, certificates, health)
+        async with _going_on(parts, start, begin, admin_opened.aclose) as tasks:
             if await first_of(asyncio.ensure_future(start.complete()), stop, tasks.values()):
                 health.started(parts.migration, parts.groups)
                 ready(_ready_line(given, parts))
                 await first_of(loop.create_future(), stop, tasks.values())
-            await admin_opened.aclose()  # nobody moves groups any more
+            await admin_opened.aclose()
             await _drain(parts, tasks[chores.LOG], reloading.settings.shutdown_drain_timeout_ms / 1000)
     log.info("stopped")
 
 
 @asynccontextmanager
 async def _going_on(
-    parts: Parts, start: Start, begin: Callable[[], dict[str, asyncio.Task[None]]]
+    parts: Parts,
+    start: Start,
+    begin: Callable[[], dict[str, asyncio.Task[None]]],
+    close_admin: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[Mapping[str, asyncio.Task[None]]]:
-    """Clients come in, and the chores go on; at the end everything is closed, whatever has happened."""
+    """Clients come in, and the chores go on; at the end everything is closed, whatever has happened, and before it the
+    port at which groups are moved."""
     tasks: dict[str, asyncio.Task[None]] = {}
     try:
         await start.open()
         tasks = begin()
         yield tasks
     finally:
+        await close_admin()
         parts.runtime.stop()
         await parts.transactions.stop()
         parts.listeners.close()
@@ -120,9 +126,10 @@ def _told_to_stop() -> asyncio.Event:
     return stop
 
 
-def _look_again(reloading: Reloading, contexts: Mapping[str, TlsContext]) -> None:
-    look_at_files(contexts.values(), anyway=True)
-    reloading.reload()
+def _look_again(reloading: Reloading, certificates: CertificateFiles | None) -> None:
+    if certificates is not None:
+        certificates.read_again()
+    reloading.begin()
 
 
 def _limits(given: Given) -> Limits:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
+from shim.apart import apart
 from shim.config import Settings
 from shim.listener_config import Listener
 from shim.serve.errors import CannotStart
@@ -49,12 +51,27 @@ def _what_does_not_pass(listening: Sequence[Listener], settings: Settings) -> It
         yield "brokers see the shim's address for all clients: ACLs for a host mean the shim. Kerberos does not pass"
 
 
-async def follow_files(contexts: Mapping[str, TlsContext]) -> None:
-    while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        look_at_files(contexts.values())
+class CertificateFiles:
+    """Looked at again and again, beside the event loop: a file may be a pipe, or far away."""
 
+    def __init__(self, contexts: Collection[TlsContext]) -> None:
+        self._contexts = contexts
+        self._wanted = asyncio.Event()
 
-def look_at_files(contexts: Iterable[TlsContext], *, anyway: bool = False) -> None:
-    for context in contexts:
-        context.look(anyway=anyway)
+    def read_again(self) -> None:
+        """Soon, whether they have changed or not."""
+        self._wanted.set()
+
+    async def follow(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._wanted.wait()
+            anyway = self._wanted.is_set()
+            self._wanted.clear()
+            await apart(self._look, anyway)
+
+    def _look(self, anyway: bool) -> None:
+        for context in self._contexts:
+            context.look(anyway=anyway)

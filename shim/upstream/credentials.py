@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from shim.apart import apart
 from shim.config import Settings
 from shim.upstream.errors import AuthenticationFailed
 from shim.upstream.scram import ScramClient, ScramError
@@ -43,7 +43,7 @@ async def _oauthbearer(settings: Settings, exchange: Exchange) -> None:
     """RFC 7628."""
     path = Path(unquote(urlsplit(settings.upstream_sasl_oauthbearer_token_endpoint_url).path))
     try:
-        token = (await asyncio.to_thread(path.read_text, "ascii")).strip()
+        token = (await apart(path.read_text, "ascii")).strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not ASCII"
         raise AuthenticationFailed(f"{path}: {reason}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Callable
@@ -29,6 +30,20 @@ def test_groups_of_a_running_shim(broker: Broker, tmp_path: Path, fresh_name: Ca
         assert in_a_process("groups", "list", "--admin", address).status == 2
     assert f"admin interface on {address}" in shim.log()
     assert "Traceback" not in shim.log()
+
+
+def test_a_token_file_that_does_not_answer_holds_nobody_up_at_the_end(broker: Broker, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    token, of_client = tmp_path / "token", tmp_path / "of-client"
+    for file in (token, of_client):
+        file.write_text("a-token-of-some-length")
+    args = ["--admin", address, "--set", f"admin.token.file={token}", *ONE_PARTITION]
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=args) as shim:
+        token.unlink()
+        os.mkfifo(token)
+        asked = in_a_process("migrate", "start", "g", "--admin", address, "--admin-token-file", str(of_client))
+        assert asked.status == 2, asked
+        assert shim.stop() == 0
 
 
 def test_an_admin_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:

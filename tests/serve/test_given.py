@@ -107,7 +107,7 @@ class Part:
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name not in NOT_ALONE and name not in OPTIONS])
-def test_parts_are_told_of_what_is_reloadable_and_of_nothing_else(name: str) -> None:
+async def test_parts_are_told_of_what_is_reloadable_and_of_nothing_else(name: str) -> None:
     before = given_to_serve(load_configuration(None, NEEDED))
     value = right_value(name)
     text = str(value).lower() if isinstance(value, bool) else value
@@ -117,7 +117,7 @@ def test_parts_are_told_of_what_is_reloadable_and_of_nothing_else(name: str) -> 
     reloading = Reloading(before, lambda: after)
     part = Part()
     reloading.tell([part], part)
-    reloading.reload()
+    await reloading.reload()
     field = BY_NAME[name]
     if not field.metadata["reloadable"]:
         assert part.settings is None

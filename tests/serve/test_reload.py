@@ -193,6 +193,24 @@ def test_in_the_first_moments(broker: Broker, topic_t: str, group: str, tmp_path
         assert shim.stop() == 0
 
 
+def test_a_file_that_does_not_answer_keeps_nobody_waiting(
+    broker: Broker, topic_t: str, group: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "shim.toml"
+    file.write_text("")
+    with Shim(broker.bootstrap_servers, tmp_path / "data", args=["--config", str(file), *ONE_PARTITION]) as shim:
+        file.unlink()
+        os.mkfifo(file)
+        for _ in range(3):
+            os.kill(shim.pid, signal.SIGHUP)
+        with WireClient(shim.port) as client:
+            assert with_metadata(client, group, "12345") == ErrorCode.NONE
+            file.write_text('"offset.metadata.max.bytes" = 4')  # whoever reads it has been waiting for that
+            until(lambda: READ in shim.log())
+            assert with_metadata(client, group, "12345") == ErrorCode.OFFSET_METADATA_TOO_LARGE
+        assert shim.stop() == 0, "those that came meanwhile wait for another answer"
+
+
 def test_in_the_last_moments(broker: Broker, tmp_path: Path) -> None:
     """Again and again, until it has gone: the end in good order stays one."""
     with Shim(broker.bootstrap_servers, tmp_path / "data", args=ONE_PARTITION) as shim:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.admin.live.guarding import TurnedAway
+from shim.apart import apart
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class TokenFile:
     async def _look(self) -> None:
         """One look at a time, however many wait for it: one that hangs takes one thread."""
         if self._looking is None:
-            self._looking = asyncio.ensure_future(asyncio.to_thread(_found_in, self._file, self._seen))
+            self._looking = asyncio.ensure_future(apart(_found_in, self._file, self._seen))
             self._looking.add_done_callback(self._take)
         async with asyncio.timeout(LOOK_SECONDS):
             await asyncio.shield(self._looking)

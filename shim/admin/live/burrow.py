@@ -9,6 +9,10 @@ Burrow judges by a window of commits that it keeps. Here it is a simpler rule, b
 - ``OK``: any other, and one whose lag or time of commit nobody can tell.
 
 A group is ``ERR`` where a partition is at STOP, otherwise WARN where one is, otherwise OK.
+
+Where nobody can tell the lag of a partition, as while no broker answers, its ``complete`` is 0, and the group's is the
+share of the others, whose lags alone are in ``totallag`` and ``maxlag``. Burrow means by it how much of its window is
+there to judge by.
 """
 
 from __future__ import annotations
@@ -57,16 +61,17 @@ def is_growing(recent: Sequence[Sample]) -> bool:
 def group_row(cluster: str, group: str, partitions: Sequence[Judged], *, whole: bool) -> Row:
     """``whole``: all partitions are listed, otherwise those that are not OK."""
     worst = max((each.status for each in partitions), key=_WORSE.index, default=_OK)
-    most = max(partitions, key=lambda each: each.at.lag or 0, default=None)
+    known = [each for each in partitions if each.at.lag is not None]
+    most = max(known, key=lambda each: each.at.lag or 0, default=None)
     return {
         "cluster": cluster,
         "group": group,
         "status": _ERR if worst == _STOP else worst,
-        "complete": 1.0,
+        "complete": len(known) / len(partitions) if partitions else 1.0,
         "partitions": [_partition_row(each) for each in partitions if whole or each.status != _OK],
         "partition_count": len(partitions),
         "maxlag": None if most is None else _partition_row(most),
-        "totallag": sum(each.at.lag or 0 for each in partitions),
+        "totallag": sum(each.at.lag or 0 for each in known),
     }
 
 
@@ -100,5 +105,5 @@ def _partition_row(judged: Judged) -> Row:
         "start": commit,
         "end": commit,
         "current_lag": at.lag or 0,
-        "complete": 1.0,
+        "complete": 1.0 if at.lag is not None else 0.0,
     }

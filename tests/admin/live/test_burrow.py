@@ -67,6 +67,14 @@ def test_one_group() -> None:
     assert group_row("c", "g", judged(details(at(0, 2)), GROWING, NOW), whole=True)["status"] == "WARN"
 
 
+def test_what_nobody_can_tell_is_not_told_as_0() -> None:
+    row = group_row("c", "g", judged(details(at(0, 2), at(1, None)), [], NOW), whole=True)
+    assert (row["complete"], row["totallag"], row["maxlag"]["partition"]) == (0.5, 2, 0)
+    assert [each["complete"] for each in row["partitions"]] == [1.0, 0.0]
+    unknown = group_row("c", "g", judged(details(at(0, None)), [], NOW), whole=True)
+    assert (unknown["complete"], unknown["totallag"], unknown["maxlag"]) == (0.0, 0, None)
+
+
 def test_a_group_without_offsets() -> None:
     row = group_row("c", "g", [], whole=True)
     assert (row["status"], row["maxlag"], row["totallag"], row["partitions"]) == ("OK", None, 0, [])
