@@ -13,7 +13,7 @@ from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
-from shim.groups.words import Details, Member, Moved, NotKnown, OffsetAt, Partition, Refused
+from shim.groups.words import NO_OFFSET, Details, Member, Moved, NotKnown, OffsetAt, Partition, Refused
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.runtime import Runtime
@@ -38,11 +38,13 @@ class Looking:
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         """``with_last_commit``: that alone needs the history on the disk."""
         described = await self.described(group)
-        offsets = (await self.offsets([group]))[group]
+        members = [_member(each, described) for each in described.members]
+        assigned = {at for member in members for at in member.partitions or ()}
+        offsets = {**dict.fromkeys(assigned, NO_OFFSET), **(await self.offsets([group]))[group]}
         times = self._coordinator(group).commit_times(group) if self._is_served(group) else {}
         return Details(
             described.protocol_type,
-            [_member(each, described) for each in described.members],
+            members,
             await self._behind(offsets, times),
             await self._last_commit(group) if with_last_commit else None,
         )
@@ -70,7 +72,8 @@ class Looking:
         }
 
     async def lags(self, groups: Sequence[str]) -> dict[str, int | None]:
-        """Of each group all partitions' together; None where not all of them can be told."""
+        """Of each group that of all committed partitions together; None where not all of them can be told, and where
+        nothing is committed."""
         offsets = await self.offsets(groups)
         ends = await log_ends(self._brokers, {at for its in offsets.values() for at in its})
         return {group: _total(its, ends) for group, its in offsets.items()}
@@ -114,6 +117,8 @@ class Looking:
 
 
 def _total(offsets: Mapping[Partition, int], ends: Mapping[LogOf, int | UpstreamError]) -> int | None:
+    if not offsets:
+        return None
     total = 0
     for at, offset in offsets.items():
         end = ends[at]

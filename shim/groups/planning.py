@@ -43,7 +43,7 @@ def _clipped(offset: int, at: Partition, known: Known) -> _To:
     if offset < start:
         return _To(start, f"{offset} is before the log's start")
     if offset > end:
-        return _To(end, f"{offset} is behind the log's end")
+        return _To(end, f"{offset} is beyond the log's end")
     return _To(offset)
 
 

@@ -79,8 +79,9 @@ class Member(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """``log_end_offset`` is None where the brokers do not tell, and ``why`` says so. ``committed_ms``: ms since the
-    epoch, None where nobody knows."""
+    """Of a partition that is committed, or assigned to a member: then ``offset`` may be :data:`NO_OFFSET`.
+    ``log_end_offset`` is None where the brokers do not tell, and ``why`` says so. ``committed_ms``: ms since the epoch,
+    None where nobody knows."""
 
     topic: str
     partition: int

@@ -32,9 +32,10 @@ from shim.migration.words import (
     Planned,
     Refused,
     Source,
+    Storage,
     Verified,
 )
-from shim.offsets.cluster.groups import CONSUMER_GROUP, ClusterGroups
+from shim.offsets.cluster.groups import CONSUMER_GROUP, DEAD, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
@@ -126,13 +127,16 @@ class Migration:
         return f"group {group} is served by the shim already{at}"
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
-        """Of these groups, or of all of which it is known in whose hands they are. Raises UpstreamError, NotKnown."""
+        """Of these groups, or of all of which it is known in whose hands they are, and that are not gone. Raises
+        UpstreamError, NotKnown."""
         found = []
         for number, group in enumerate(await self._known() if groups is None else groups):
             if number % _STATUSES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # those of groups that are served wait for nobody: clients have their turn
             try:
-                found.append(await self._status(group))
+                status = await self._status(group)
+                if groups is not None or not _is_gone(status):
+                    found.append(status)
             except NotKnown:
                 if groups is not None:  # otherwise it has gone meanwhile
                     raise
@@ -297,3 +301,10 @@ class Migration:
 
 def _not_heard_of(group: str) -> str:
     return f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"
+
+
+def _is_gone(status: GroupStatus) -> bool:
+    """Without members and offsets where it is, and nowhere else: as brokers list no such group, though in whose hands
+    it was stays known."""
+    at = Storage(status.storage, status.dual_commit)
+    return status.state == DEAD and at in (STORAGES[Step.KAFKA], PASSED_THROUGH) and not status.alarm

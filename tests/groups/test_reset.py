@@ -171,6 +171,31 @@ def test_lag(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
     )
 
 
+def test_who_has_never_committed_has_no_lag_of_0(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    with member(place.shim.bootstrap, group, topic):
+        described = place.done("describe", group)
+        assert [(at["partition"], at["offset"], at["log_end_offset"], at["lag"]) for at in described["offsets"]] == [
+            (0, None, 10, None),
+            (1, None, 10, None),
+        ]
+        shown = [line.split() for line in place.groups("describe", group).stdout.splitlines()]
+        assert [topic, "0", "-", "10", "-", "-"] in shown
+        (listed,) = place.done("list", "--lag", "--pattern", group)["groups"]
+        assert listed["lag"] is None
+
+
+def test_a_group_that_is_gone_is_not_listed(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    topic, group = hours.topic, fresh_name()
+    told = place.groups("reset", group, "--to-earliest", "--topic", topic, "--dry-run")
+    assert told.stderr == f"there is no group {group}: it would be made\n"
+    place.commit(group, topic, 3)
+    assert [row["group"] for row in place.done("list", "--pattern", group)["groups"]] == [group]
+    place.done("delete", group, "--yes")
+    assert group not in [row["group"] for row in place.done("list")["groups"]]
+    assert place.done("describe", group)["state"] == "Dead", "whoever asks for it is told"
+
+
 def test_the_topic_is_deleted(
     place: Place, broker: Broker, make_topic: TopicFactory, fresh_name: Callable[[], str]
 ) -> None:

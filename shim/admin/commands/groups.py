@@ -76,7 +76,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
         print_table(headings, rows)
     else:
-        click.echo("no group", err=True)
+        click.echo("no group that this shim has heard of (`migrate plan` shows those of the cluster)", err=True)
 
 
 @groups_commands.command("describe")
@@ -88,8 +88,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
-    The line `lag` is another: for how long a change waits that ZooKeeper or the cluster is yet to have, as in `migrate
-    status`. The line `last commit` is from the shim's history, which has none of a group that is passed through.
+    What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
+    waits that ZooKeeper or the cluster is yet to have: the LAG of `migrate status`. The line `last commit` is from the
+    shim's history, which has none of a group that is passed through.
 
     \b
     offset-shim groups describe billing
@@ -103,7 +104,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"group: {shown(row['group'])}")
     click.echo(f"offsets.storage: {row['offsets_storage']}")
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
-    click.echo(f"lag: {lag_shown(row)}")
+    click.echo(f"copies behind: {lag_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {shown(row['alarm'])}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
@@ -153,7 +154,8 @@ def _show_offsets(offsets: list[Row]) -> None:
         ("TOPIC", "PARTITION", "OFFSET", "LOG-END-OFFSET", "LAG", "COMMITTED"),
         [
             (
-                *(at["topic"], at["partition"], at["offset"], _or_dash(at["log_end_offset"]), _or_dash(at["lag"])),
+                *(at["topic"], at["partition"]),
+                *map(_or_dash, (at["offset"], at["log_end_offset"], at["lag"])),
                 "-" if at["committed_ms"] is None else time_shown(at["committed_ms"]),
             )
             for at in offsets

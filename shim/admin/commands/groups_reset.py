@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -25,6 +25,8 @@ from shim.admin.commands.running_shim import admin_option, cause_option, group_a
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
 from shim.counted import counted
+
+_DEAD: Final = "Dead"
 
 
 @click.command("reset")
@@ -77,6 +79,8 @@ def reset_command(
     changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
     if not json_wanted:
         _show(plan["offsets"], changing)
+        if plan["state"] == _DEAD:
+            click.echo(f"there is no group {shown(group)}: it would be made", err=True)
     if dry_run:
         if json_wanted:
             print_json({**plan, "dry_run": True})

@@ -67,8 +67,9 @@ export function groupView(root, group, pollNow) {
     if (kept !== null) samples.begin(kept.samples);
     begun = true;
     newest = told;
-    const known = told.offsets.filter((at) => at.lag !== null);
-    const lag = known.length < told.offsets.length ? null : known.reduce((total, at) => total + at.lag, 0);
+    const committed = told.offsets.filter((at) => at.offset !== null);
+    const known = committed.filter((at) => at.lag !== null);
+    const lag = committed.length === 0 || known.length < committed.length ? null : known.reduce((total, at) => total + at.lag, 0);
     samples.add(Date.now(), lag);
     setBadge(step, stepOf(told));
     setBadge(state, told.state);

@@ -10,9 +10,9 @@ Burrow judges by a window of commits that it keeps. Here it is a simpler rule, b
 
 A group is ``ERR`` where a partition is at STOP, otherwise WARN where one is, otherwise OK.
 
-Where nobody can tell the lag of a partition, as while no broker answers, its ``complete`` is 0, and the group's is the
-share of the others, whose lags alone are in ``totallag`` and ``maxlag``. Burrow means by it how much of its window is
-there to judge by.
+Where nobody can tell the lag of a partition, as while no broker answers, or before its first commit, its ``complete``
+is 0, and the group's is the share of the others, whose lags alone are in ``totallag`` and ``maxlag``. Burrow means by
+it how much of its window is there to judge by.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from shim.admin.live.as_json import Row
-from shim.admin.live.grouping import Details, OffsetAt
+from shim.admin.live.grouping import NO_OFFSET, Details, OffsetAt
 from shim.admin.live.lag_series import Sample
 
 STOPPED_SECONDS: Final = 600
@@ -61,6 +61,7 @@ def is_growing(recent: Sequence[Sample]) -> bool:
 def group_row(cluster: str, group: str, partitions: Sequence[Judged], *, whole: bool) -> Row:
     """``whole``: all partitions are listed, otherwise those that are not OK."""
     worst = max((each.status for each in partitions), key=_WORSE.index, default=_OK)
+    committed = [each for each in partitions if each.at.offset != NO_OFFSET]
     known = [each for each in partitions if each.at.lag is not None]
     most = max(known, key=lambda each: each.at.lag or 0, default=None)
     return {
@@ -68,8 +69,8 @@ def group_row(cluster: str, group: str, partitions: Sequence[Judged], *, whole: 
         "group": group,
         "status": _ERR if worst == _STOP else worst,
         "complete": len(known) / len(partitions) if partitions else 1.0,
-        "partitions": [_partition_row(each) for each in partitions if whole or each.status != _OK],
-        "partition_count": len(partitions),
+        "partitions": [_partition_row(each) for each in committed if whole or each.status != _OK],
+        "partition_count": len(committed),
         "maxlag": None if most is None else _partition_row(most),
         "totallag": sum(each.at.lag or 0 for each in known),
     }

@@ -28,7 +28,7 @@ def offset_row(at: OffsetAt) -> Row:
     return {
         "topic": at.topic,
         "partition": at.partition,
-        "offset": at.offset,
+        "offset": _or_none(at.offset),
         "log_end_offset": at.log_end_offset,
         "lag": at.lag,
         "committed_ms": at.committed_ms,

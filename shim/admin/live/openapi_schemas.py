@@ -164,7 +164,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 _object(
                     {
                         **_AT,
-                        "offset": _COUNT,
+                        "offset": _MAYBE,
                         "log_end_offset": _MAYBE,
                         "lag": _MAYBE,
                         "committed_ms": _MAYBE,

@@ -57,7 +57,7 @@ class Grouped:
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
         self.planned.append((group, target, scope))
-        changes = [Change("orders", 0, 5, 0), Change("orders", 1, -1, 3, "9 is behind the log's end"), _STAYS]
+        changes = [Change("orders", 0, 5, 0), Change("orders", 1, -1, 3, "9 is beyond the log's end"), _STAYS]
         return Plan(group, "Empty", changes, self.hindrance)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:

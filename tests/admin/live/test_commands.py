@@ -26,6 +26,8 @@ from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
 
+NO_GROUP = "no group that this shim has heard of (`migrate plan` shows those of the cluster)\n"
+
 
 @pytest.fixture
 def moved() -> Moved:
@@ -42,7 +44,7 @@ def admin(moved: Moved) -> Iterator[str]:
 
 
 def test_a_list(moved: Moved, admin: str) -> None:
-    assert offset_shim("groups", "list", "--admin", admin) == (0, "", "no group\n")
+    assert offset_shim("groups", "list", "--admin", admin) == (0, "", NO_GROUP)
     moved.add("web", "etl-1")
     moved.add("etl-2", storage="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
@@ -61,7 +63,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "group: g",
         "offsets.storage: upstream",
         "dual.commit.enabled: false",
-        "lag: -",
+        "copies behind: -",
         "state: Stable, Classic, 2 members",
         "TOPIC   PARTITION               OFFSET  LOG-END-OFFSET  LAG  COMMITTED",
         "bills           0                    0  -               -    -",
@@ -70,7 +72,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
     ]
     moved.tell("g", 12.34, "clients go past\x1b[2J the shim")
     assert offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()[3:5] == [
-        "lag: 12.3 s",
+        "copies behind: 12.3 s",
         "alarm: clients go past\\x1b[2J the shim",
     ]
     described = offset_shim("groups", "describe", "g", "--json", "--admin", admin).json

@@ -52,7 +52,7 @@ def test_a_reset_shows_what_it_sets(grouped: Grouped, admin: str) -> None:
     assert told.stdout.splitlines() == [
         "TOPIC   PARTITION  OFFSET  NEW-OFFSET  NOTE",
         "orders          0  5                0",
-        "orders          1  -                3  9 is behind the log's end",
+        "orders          1  -                3  9 is beyond the log's end",
         "orders          2  4                4  stays",
     ]
     assert told.stderr == "2 offsets set\n"
