@@ -19,7 +19,6 @@ _HISTORY: Final = "tests/pipeline/history/test_live.py::test_what_the_shim_serve
 _CODEC: Final = "tests/benchmarks/test_codec.py::test_command"
 _COMMIT: Final = "tests/benchmarks/test_commit.py::test_both_sides_carry_every_line"
 _PROXY: Final = "tests/benchmarks/test_proxy.py::test_all_three_ways_in_a_network_of_their_own"
-_DIRECT: Final = "tests/benchmarks/test_proxy.py::test_the_shim_and_the_direct_way"
 _DEMO: Final = "tests/demo/test_demo.py::test_it_ends_with_a_report_in_which_every_check_holds"
 _TWENTY: Final = "tests/rebalancing/test_rebalancing.py::test_twenty_members_beside_the_real_coordinator"
 
@@ -45,9 +44,6 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     ),
     "python -m benchmarks.commit": Elsewhere(_COMMIT, ("benchmarks.commit",)),
     "python -m benchmarks.proxy": Elsewhere(_PROXY, ("benchmarks.proxy",)),
-    "python -m benchmarks.proxy --only consume --without-kroxylicious --rounds 3 --megabytes 500": Elsewhere(
-        _DIRECT, ("benchmarks.proxy",)
-    ),
     "python -m benchmarks.connections": Elsewhere(
         "tests/benchmarks/test_connections.py::test_memory_and_waits_are_measured_at_both_sides",
         ("benchmarks.connections",),
@@ -55,10 +51,7 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.overhead": Elsewhere(
         "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_three", ("benchmarks.overhead",)
     ),
-    "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak", "twenty")),
-    "python -m tests.old_clients.matrix": Elsewhere(
-        "tests/old_clients/test_matrix.py::test_what_was_recorded_last_is_in_the_table", ()
-    ),
+    "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 
 _INDEX: Final = "takes hundreds of packages from an index"
@@ -112,6 +105,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "python -m benchmarks.log compaction": _MINUTES,
     'python -m benchmarks.commit --only "commits 8x8" --set offsets.history.retention.minutes=0': _MINUTES,
     "python -m benchmarks.proxy --spare-core": _MINUTES,
+    "python -m benchmarks.proxy --only consume --without-kroxylicious --rounds 3 --megabytes 500": _MINUTES,
+    "python -m tests.old_clients.matrix": "writes the page anew; tests/old_clients/test_matrix.py calls what it does",
     "python -m benchmarks.compat": _MINUTES,
     "python -m benchmarks.pipeline.load": _MINUTES,
     "python -m benchmarks.pipeline.history": _MINUTES,

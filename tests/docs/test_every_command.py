@@ -38,12 +38,52 @@ def test_the_table_has_nothing_that_no_text_has() -> None:
 def test_the_test_that_is_named_runs_it(command: str) -> None:
     row: Elsewhere = ELSEWHERE[command]
     file, _, function = row.test.partition("::")
-    source = (ROOT / file).read_text()
-    assert function in {
-        each.name for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    assert row.words, "what is looked for there"
     assert set(row.words) <= set(re.split(r"[\s'\"]+", command))
-    assert [word for word in (*row.words, *options(command)) if word not in source] == []
+    source = what_it_runs((ROOT / file).read_text(), function)
+    assert [
+        word for word in (*row.words, *options(command)) if not re.search(rf"(?<![\w-]){word}(?![\w-])", source)
+    ] == []
+
+
+def what_it_runs(module: str, function: str) -> str:
+    """The source of the function, and of what it names in its module, and of what that names."""
+    parts = {name: each for each in ast.parse(module).body for name in _names_of(each)}
+    wanted, found = [function], dict[str, str]()
+    while wanted:
+        name = wanted.pop()
+        if name in found or name not in parts:
+            continue
+        found[name] = ast.unparse(parts[name])
+        named = {each.id for each in ast.walk(parts[name]) if isinstance(each, ast.Name)}
+        fixtures = {each.arg for each in ast.walk(parts[name]) if isinstance(each, ast.arg)}
+        wanted += named | fixtures
+    assert function in found, f"there is no {function}"
+    return "\n".join(found.values())
+
+
+def _names_of(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [statement.name]
+        case ast.Assign():
+            return [each.id for each in statement.targets if isinstance(each, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Import() | ast.ImportFrom():
+            return [each.asname or each.name for each in statement.names]
+    return []
+
+
+def test_what_a_test_does_not_run_is_not_found_there() -> None:
+    module = """
+WORD = "load"
+def other(): "audit"
+def command(): "--to"
+def test_it(command): command(WORD)
+"""
+    assert {"load", "--to"} <= set(re.findall(r"[\w-]+", what_it_runs(module, "test_it")))
+    assert "audit" not in what_it_runs(module, "test_it")
 
 
 OURS: Final = {"offset-shim": shim.main.cli, "offset-pipeline": pipeline.main.cli}
