@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from shim.config import (
     BY_NAME,
     DEFAULT,
+    OPTIONS,
     Configuration,
     HostPort,
     SettingError,
@@ -20,17 +21,6 @@ from shim.config import (
     parse_servers,
 )
 from shim.listener_config import Listener, listeners_of
-
-OPTIONS: Final = {
-    "bootstrap.servers": "--bootstrap-servers",
-    "listen": "--listen",
-    "data.dir": "--data-dir",
-    "advertised.host": "--advertised-host",
-    "admin.listen": "--admin",
-    "zookeeper.connect": "--zookeeper",
-    "registrar.enable": "--registrar",
-}
-"""The settings that are options of ``serve`` as well."""
 
 _REQUIRED: Final = ("bootstrap.servers", "listen", "data.dir")
 
@@ -87,7 +77,7 @@ def check_given(configuration: Configuration) -> None:
     if _is_given(configuration, "listen"):  # the listeners hang on it
         _listening(configuration)
     if settings.registrar_enable and not settings.zookeeper_connect:
-        raise SettingError(f"{_called(configuration, 'registrar.enable')} needs to know where: --zookeeper")
+        raise SettingError(f"{configuration.called('registrar.enable')} needs to know where: --zookeeper")
 
 
 def _is_given(configuration: Configuration, setting: str) -> bool:
@@ -127,12 +117,4 @@ def _naming(configuration: Configuration, setting: str) -> Iterator[None]:
     try:
         yield
     except SettingError as error:
-        raise SettingError(f"{_called(configuration, setting)}: {error}") from error
-
-
-def _called(configuration: Configuration, setting: str) -> str:
-    """By the option alone where it was one."""
-    source = configuration.source_of(setting)
-    if source == OPTIONS[setting]:
-        return source
-    return setting if source == "--set" else f"{source}: {setting}"
+        raise SettingError(f"{configuration.called(setting)}: {error}") from error

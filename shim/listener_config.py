@@ -71,7 +71,10 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
     for name, address in addresses.items():
         told = advertised.get(name, address)
         if told.host in WILDCARDS:
-            raise SettingError(f"clients cannot connect to {told.host or 'every address'}: {_remedy(name, default)}")
+            of_two = ("listen", "advertised.host") if name == default else ("listeners", "advertised.listeners")
+            where = configuration.called(of_two[name in advertised])
+            remedy = _remedy(name, default)
+            raise SettingError(f"{where}: clients cannot connect to {told.host or 'every address'}: {remedy}")
         if name not in protocols:
             raise SettingError(f"listener.security.protocol.map: it does not say what is spoken at {name}")
         listener = Listener(name, address, told, protocols[name], configuration.of_listener(name))

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from shim.admin import Refused, config_command, configuration_options, groups_commands, log_commands, migrate_commands
-from shim.config import SettingError, load_configuration
+from shim.config import OPTIONS, SettingError, load_configuration
 from shim.logs import LogOutput
 
 
@@ -24,7 +24,7 @@ def cli() -> None:
     """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster."""
 
 
-@cli.command("serve")
+@cli.command("serve", short_help="Serve clients until SIGTERM.")
 @click.option("--bootstrap-servers", metavar="H:P[,H:P]", help="Brokers of the cluster behind the shim.")
 @click.option("--listen", metavar="H:P", help="Bootstrap port P; the broker with node id i is at P+1+i.")
 @click.option("--data-dir", metavar="DIR", help="Where the log is.")
@@ -53,7 +53,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     hung_up: list[int] = []  # until the event loop hears it; no lock, as handlers interrupt one another
     signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
-    from shim.given import OPTIONS, Given, given_to_serve
+    from shim.given import Given, given_to_serve
     from shim.serve import CannotStart, DiskHangs, serve
 
     said = {
@@ -87,7 +87,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
         raise click.ClickException(str(error)) from error
 
 
-@cli.command("demo")
+@cli.command("demo", short_help="A real broker, the shim and unmodified clients, in one go.")
 @click.option("--keep", is_flag=True, help="Keep the data and the logs, and say where.")
 @click.option("--json", "json_wanted", is_flag=True, help="The report as JSON; progress goes to standard error.")
 def demo_command(keep: bool, json_wanted: bool) -> None:

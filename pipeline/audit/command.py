@@ -20,7 +20,7 @@ class CouldNot(click.ClickException):
     exit_code = 2
 
 
-@click.command("audit")
+@click.command("audit", short_help="Compare offsets in ZooKeeper, the shim and the cluster.")
 @click.option("--shim", required=True, metavar="H:P[,H:P]", help="Where clients bootstrap at the shim.")
 @click.option("--upstream", required=True, metavar="H:P[,H:P]", help="The brokers behind it.")
 @click.option("--zookeeper", metavar="H:P[,H:P][/chroot]", help="Where old consumers have their offsets.")

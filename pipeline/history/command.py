@@ -75,7 +75,7 @@ def _running() -> ModuleType:
     return import_module("pipeline.history.running")
 
 
-@click.group("history")
+@click.group("history", short_help="What the offset log and its history say, by Spark.")
 def history_command() -> None:
     """What the offset log and its history say, by Spark.
 
@@ -139,7 +139,7 @@ def stuck_command(minutes: float, at_ms: int | None, **given: Any) -> None:
     _running().run_stuck(given, minutes, at_ms)
 
 
-@history_command.command("lag")
+@history_command.command("lag", short_help="Where each offset stood over time, and how far behind.")
 @_every(5)
 @_window
 @_ends

@@ -21,7 +21,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _INTERVAL_S: Final = 10.0
 
 
-@click.command("load")
+@click.command("load", short_help="Load topics into a table, exactly once.")
 @click.option("--bootstrap-servers", required=True, metavar="H:P[,H:P]", help="The shim.")
 @click.option("--group", required=True, metavar="G", help="Whose offsets are the record of progress.")
 @click.option("--topics", required=True, metavar="A[,B]", help="What to load.")

@@ -7,7 +7,7 @@ import click
 from pipeline.console import in_one_line, json_option, print_json
 
 
-@click.command("jars")
+@click.command("jars", short_help="Fetch the connector jars, and print where they are.")
 @json_option
 @in_one_line
 def jars_command(json_wanted: bool) -> None:

@@ -24,7 +24,7 @@ from shim.config.configuration import (
     load_configuration,
     load_settings,
 )
-from shim.config.names import BY_NAME, Named, is_per_listener, named
+from shim.config.names import BY_NAME, OPTIONS, Named, is_per_listener, named
 from shim.config.reference import as_markdown, as_text, described, value_shown
 from shim.config.settings import PROTOCOLS, Settings
 
@@ -34,6 +34,7 @@ __all__ = [
     "HIDDEN",
     "INT32_MAX",
     "INT64_MAX",
+    "OPTIONS",
     "PROTOCOLS",
     "Configuration",
     "ConnectString",

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from shim.config.addresses import SettingError
 from shim.config.environment import read_environment
-from shim.config.names import BY_NAME, Named, checked, named
+from shim.config.names import BY_NAME, OPTIONS, Named, checked, named
 from shim.config.settings import Settings
 from shim.config.toml_file import read_toml
 
@@ -55,6 +55,13 @@ class Configuration:
         """Where this setting, which is the same for all listeners, is from: ``default`` where nobody gave it."""
         given = self.given.get(Named(setting))
         return DEFAULT if given is None else given.source
+
+    def called(self, setting: str) -> str:
+        """What to name where its value is wrong: file, line and setting, or the option alone where it was one."""
+        source = self.source_of(setting)
+        if source == OPTIONS.get(setting):
+            return source
+        return setting if source in {"--set", DEFAULT} else f"{source}: {setting}"
 
     @property
     def secrets(self) -> frozenset[str]:

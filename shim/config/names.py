@@ -13,6 +13,19 @@ from shim.config.settings import Settings
 BY_NAME: Final = {f.name.replace("_", "."): f for f in fields(Settings)}
 """Every setting, by the name that users know."""
 
+OPTIONS: Final = {
+    "bootstrap.servers": "--bootstrap-servers",
+    "listen": "--listen",
+    "data.dir": "--data-dir",
+    "advertised.host": "--advertised-host",
+    "admin.listen": "--admin",
+    "zookeeper.connect": "--zookeeper",
+    "registrar.enable": "--registrar",
+}
+"""The settings that are options of ``serve`` as well."""
+
+_BY_OPTION: Final = {option.removeprefix("--"): name for name, option in OPTIONS.items()}
+
 LISTENER_PREFIX: Final = "listener.name."
 
 _PER_LISTENER: Final = ("ssl.", "max.connections", "connections.max.idle.ms", "socket.request.max.bytes")
@@ -87,7 +100,16 @@ def _known(setting: str, given_name: str) -> str:
     """``given_name``: as it was given, which may be longer."""
     if setting in BY_NAME:
         return setting
-    raise SettingError(f"unknown setting {given_name!r}{near(setting, BY_NAME)}")
+    raise SettingError(f"unknown setting {given_name!r}{_meant(given_name) or near(setting, BY_NAME)}")
+
+
+def _meant(name: str) -> str:
+    """The end of a message about an option's name where a setting's should be; "" for any other.
+
+    What is nearest to it may be something else.
+    """
+    option = name.removeprefix("--").replace(".", "-").replace("_", "-")
+    return f", did you mean {_BY_OPTION[option]}?" if option in _BY_OPTION else ""
 
 
 def _as(kind: type, value: object) -> int | float | str | None:

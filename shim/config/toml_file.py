@@ -10,7 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from shim.config.addresses import SettingError
 
-_PLACE: Final = re.compile(r"^(.*) \(at line (\d+), column \d+\)$", re.DOTALL)
+_PLACE: Final = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
+
+_OVERWRITES: Final = "Cannot overwrite a value"
+"""What the parser says of a name that is given twice, and of one that is the beginning of another one."""
 
 
 class Line(NamedTuple):
@@ -31,20 +34,31 @@ def read_toml(path: Path) -> list[Line]:
     except UnicodeDecodeError as error:
         raise SettingError(f"{path}: not UTF-8, at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingError(_told(path, str(error))) from error
+        raise SettingError(_told(path, text, str(error))) from error
     return list(_lines(text))
 
 
-def _told(path: Path, why: str) -> str:
-    # max.connections = 1 and max.connections.per.ip = 2 are a number and a table of the same name to TOML.
-    quotes = '; write names in quotes: "max.connections" = 100' if "overwrite" in why else ""
+def _told(path: Path, text: str, why: str) -> str:
     found = _PLACE.match(why)
-    return f"{path}:{found[2]}: {found[1]}{quotes}" if found else f"{path}: {why}{quotes}"
+    if found is None:
+        return f"{path}: {why}"
+    number = int(found[2]) if found[2] else text.count("\n") + 1
+    if not found[1].startswith(_OVERWRITES):
+        column = f", column {found[3]}" if found[3] else ", at the end of the file"
+        return f"{path}:{number}: {found[1]}{column}"
+    said = [line for line in _lines(text) if line.number <= number]
+    first = {line.name: line.number for line in reversed(said)}
+    for line in said:
+        if line.number == said[-1].number != first[line.name]:
+            return f"{path}:{line.number}: {line.name} is given twice, first in line {first[line.name]}"
+    # max.connections = 1 and max.connections.per.ip = 2 are a number and a table of the same name to TOML.
+    return f'{path}:{number}: {found[1]}; write names in quotes: "max.connections" = 100'
 
 
 def _lines(text: str) -> Iterator[Line]:
-    """Of a text that is TOML. It is read again a statement at a time, as the parser does not say where a value was: a
-    statement is whole as soon as its lines are TOML, under the table's name that stands above them.
+    """Of a text that is TOML, but that a name may be there twice. It is read again a statement at a time, as the parser
+    does not say where a value was: a statement is whole as soon as its lines are TOML, under the table's name that
+    stands above them.
     """
     table = ""
     statement: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.config import SettingError, load_configuration
+from shim.config import OPTIONS, SettingError, load_configuration
 from shim.config.toml_file import read_toml
 
 NAME = "group.max.size"
@@ -79,10 +79,12 @@ def test_every_statement_is_found_where_it_begins(statements: list[str]) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = 1\nb = = 1\n", ":2: Invalid value"),
+        ("a = 1\nb = = 1\n", ":2: Invalid value, column 5"),
+        ("max.connections = 2\nmax.connections.per.ip = 3\n", ":2: Cannot overwrite a value; write names in quotes"),
         ('"max.connections" = 1\nmax.connections = 2\nmax.connections.per.ip = 3\n', "write names in quotes"),
-        ("a = 1\na = 2\n", ":2: Cannot overwrite a value; write names in quotes"),
-        ('a = "', "Unterminated"),
+        ("a = 1\na = 2\n", ":2: a is given twice, first in line 1"),
+        ('[t]\n"a.b" = [\n1\n]\n"a.b" = [\n2\n]\n', ":5: t.a.b is given twice, first in line 2"),
+        ('a = 1\nb = "', ":2: Unterminated string, at the end of the file"),
     ],
 )
 def test_a_file_that_is_no_toml(tmp_path: Path, text: str, message: str) -> None:
@@ -92,8 +94,22 @@ def test_a_file_that_is_no_toml(tmp_path: Path, text: str, message: str) -> None
         load_configuration(file, ())
     told = str(refused.value)
     assert told.startswith(f"{file}:")
-    assert message in told or message == "Unterminated"
+    assert message in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("option", OPTIONS.values())
+def test_an_option_in_place_of_its_setting(tmp_path: Path, option: str) -> None:
+    (setting,) = [name for name, each in OPTIONS.items() if each == option]
+    name = option.removeprefix("--")
+    file = tmp_path / "shim.toml"
+    file.write_text(f'\n{name} = "x"\n')
+    if name == setting:  # listen
+        assert load_configuration(file, ()).settings.listen == "x"
+        return
+    with pytest.raises(SettingError) as refused:
+        load_configuration(file, ())
+    assert str(refused.value) == f"{file}:2: unknown setting {name!r}, did you mean {setting}?"
 
 
 def test_a_file_in_another_encoding(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from shim.config import BY_NAME, HostPort, SettingError, Settings, load_configuration
-from shim.given import OPTIONS, check_given, given_to_serve
+from shim.config import BY_NAME, OPTIONS, HostPort, SettingError, Settings, load_configuration
+from shim.given import check_given, given_to_serve
 from shim.listener_config import Listener
 from shim.serve.reloading import Reloading
 from tests.config.test_every_setting import NOT_ALONE, right_value
@@ -58,6 +58,29 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, changed: str, mess
     with pytest.raises(SettingError) as refused:
         given_to_serve(load_configuration(file, (), {}, given))
     assert str(refused.value).startswith(f"{file}:2: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('listen = "0.0.0.0:1"', ":1: listen: clients cannot connect to 0.0.0.0: give --advertised-host"),
+        (
+            'listen = "h:1"\n\nlisteners = "SSL://:9"',
+            ":3: listeners: clients cannot connect to every address: give SSL",
+        ),
+        (
+            'listeners = "SSL://h:9"\nlisten = "h:1"\nadvertised.listeners = "SSL://:9"',
+            ":3: advertised.listeners: clients cannot connect to every address",
+        ),
+        ('listen = "h:1"\nadvertised.host = "0.0.0.0"', ":2: advertised.host: clients cannot connect to 0.0.0.0"),
+    ],
+)
+def test_an_address_that_clients_cannot_be_told_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "shim.toml"
+    file.write_text(text)
+    with pytest.raises(SettingError) as refused:
+        check_given(load_configuration(file, ()))
+    assert str(refused.value).startswith(f"{file}{message}")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "10.0.0.5"])

@@ -12,7 +12,7 @@ from shim.config import DEFAULT, as_markdown, as_text, described, load_configura
 from shim.given import check_given
 
 
-@click.command("config")
+@click.command("config", short_help="Print the settings in force, and where each is from.")
 @configuration_options
 @json_option
 @click.option("--changed", is_flag=True, help="Only what is not left at its default.")

@@ -23,7 +23,7 @@ from shim.config import HostPort
 from shim.counted import counted
 
 
-@click.group("groups")
+@click.group("groups", short_help="Look at groups of a running shim, reset and delete them.")
 def groups_commands() -> None:
     """Look at the groups of a running shim, reset their offsets, delete them.
 
@@ -41,7 +41,7 @@ def groups_commands() -> None:
     """
 
 
-@groups_commands.command("list")
+@groups_commands.command("list", short_help="All groups, a line each.")
 @pattern_option
 @click.option("--lag", "lag_wanted", is_flag=True, help="Ask the brokers how far each is behind: in records, in all.")
 @admin_option
@@ -79,7 +79,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
         click.echo("no group that this shim has heard of (`migrate plan` shows those of the cluster)", err=True)
 
 
-@groups_commands.command("describe")
+@groups_commands.command("describe", short_help="One group: step, members, offsets and lag.")
 @group_argument
 @admin_option
 @json_option

@@ -29,7 +29,7 @@ from shim.config import HostPort
 from shim.counted import counted
 
 
-@click.command("delete")
+@click.command("delete", short_help="Delete groups with all their offsets.")
 @groups_argument
 @dry_run_option
 @cause_option("the shim's log")

@@ -12,7 +12,7 @@ from shim.admin.live.as_json import Row
 from shim.config import HostPort
 
 
-@click.command("history")
+@click.command("history", short_help="Who moved which offset of a group, and when.")
 @group_argument
 @click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
 @time_option("--since", "since_ms", text="From then on: ISO 8601, in UTC where it names no zone, or milliseconds.")

@@ -29,7 +29,7 @@ from shim.counted import counted
 _DEAD: Final = "Dead"
 
 
-@click.command("reset")
+@click.command("reset", short_help="Set the committed offsets of a group without members.")
 @group_argument
 @target_options
 @scope_options

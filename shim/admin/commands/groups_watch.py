@@ -25,7 +25,7 @@ _HEADINGS: Final = ("GROUP", "STATE", "MEMBERS", "STEP", "LAG")
 _Show = Callable[[Mapping[str, Row]], None]
 
 
-@click.command("watch")
+@click.command("watch", short_help="State, members, step and lag, again and again.")
 @groups_argument
 @click.option(
     "--interval",

@@ -13,7 +13,7 @@ from shim.admin.commands.log_repair import repair_command
 from shim.admin.commands.log_verify import verify_command
 
 
-@click.group("log")
+@click.group("log", short_help="Look into, check and mend a data directory at rest.")
 def log_commands() -> None:
     """Look into a data directory at rest, check it, mend it, move offsets in and out.
 

@@ -21,7 +21,7 @@ from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 
 
-@click.command("backup")
+@click.command("backup", short_help="Copy a data directory, also while a shim uses it.")
 @data_dir_option
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
 @json_option

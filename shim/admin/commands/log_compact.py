@@ -24,7 +24,7 @@ from shim.counted import counted
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 
 
-@click.command("compact")
+@click.command("compact", short_help="Keep only the newest record of each key.")
 @data_dir_option
 @click.option(
     "--delete-retention-ms", type=click.IntRange(0), default=CleanerSettings().delete_retention_ms, show_default=True,

@@ -28,7 +28,7 @@ from shim.log.torn_tail import Known
 from shim.log.transactions import transaction_of
 
 
-@click.command("dump")
+@click.command("dump", short_help="Show the records of a data directory at rest.")
 @data_dir_option
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this one; may be given many times.")
 @click.option("--group", "groups", multiple=True, help="Only records of this group; may be given many times.")

@@ -52,7 +52,7 @@ _NAMED: Final = 5  # groups in a message
 KEPT, NOW = "kept", "now"
 
 
-@click.command("export")
+@click.command("export", short_help="Take committed offsets out of a data directory at rest.")
 @data_dir_option
 @click.option("--to-folder", "folder", type=_FOLDER, metavar="DIR", help="Where to write the partitions' folders.")
 @click.option("--to-bootstrap", "bootstrap", metavar="H:P[,H:P]", help="Brokers of a live cluster.")

@@ -49,7 +49,7 @@ class Source(NamedTuple):
     notes: list[str]
 
 
-@click.command("import")
+@click.command("import", short_help="Bring committed offsets into a data directory at rest.")
 @data_dir_option
 @click.option(
     "--from-folder", "folders", multiple=True, type=_FOLDER, metavar="DIR",

@@ -35,7 +35,7 @@ from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 
 
-@click.command("repair")
+@click.command("repair", short_help="Make a damaged data directory usable again.")
 @data_dir_option
 @click.option("--skip", is_flag=True, help="Take out the damaged batches only, and keep what follows them.")
 @yes_option

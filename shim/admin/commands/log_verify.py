@@ -24,7 +24,7 @@ from shim.admin.named_files import NamedFiles
 from shim.counted import counted
 
 
-@click.command("verify")
+@click.command("verify", short_help="Read everything, and say what is damaged.")
 @data_dir_option
 @json_option
 @in_one_line

@@ -8,7 +8,7 @@ from shim.admin.commands.migrate_looks import plan_command, status_command, veri
 from shim.admin.commands.migrate_moves import advance_command, rollback_command, start_command
 
 
-@click.group("migrate")
+@click.group("migrate", short_help="Move groups between ZooKeeper, the shim and the cluster.")
 def migrate_commands() -> None:
     """Move groups, a step at a time, between ZooKeeper, a running shim and the cluster's own coordinator.
 

@@ -22,7 +22,7 @@ from shim.admin.commands.running_shim import (
 from shim.config import HostPort
 
 
-@click.command("plan")
+@click.command("plan", short_help="Say what `start` would find now, and change nothing.")
 @groups_argument
 @pattern_option
 @all_option
@@ -55,7 +55,7 @@ def plan_command(
         sys.exit(SOMETHING_WRONG)
 
 
-@click.command("status")
+@click.command("status", short_help="Say at which step groups are, since when and why.")
 @groups_argument
 @pattern_option
 @all_option
@@ -81,7 +81,7 @@ def status_command(
     tell(done, show_statuses, json_wanted=json_wanted)
 
 
-@click.command("verify")
+@click.command("verify", short_help="Compare offsets in all their places.")
 @groups_argument
 @pattern_option
 @all_option

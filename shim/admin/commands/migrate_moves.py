@@ -62,7 +62,7 @@ def _at_option(command: Command) -> Command:
     return click.option("--at", type=click.Choice(STEPS), metavar="STEP", help=text)(command)
 
 
-@click.command("start")
+@click.command("start", short_help="Take the first step with groups.")
 @_move_options
 @click.option(
     "--from",
@@ -93,7 +93,7 @@ def start_command(source: str | None, **given: Unpack[_Given]) -> None:
     _move("start", given, {} if source is None else {"from": source})
 
 
-@click.command("advance")
+@click.command("advance", short_help="Take groups one step on.")
 @_move_options
 @_at_option
 @in_one_line
@@ -116,7 +116,7 @@ def advance_command(at: str | None, **given: Unpack[_Given]) -> None:
     _move("advance", given, at=at)
 
 
-@click.command("rollback")
+@click.command("rollback", short_help="Take groups one step back.")
 @_move_options
 @_at_option
 @in_one_line

@@ -7,6 +7,7 @@ import { el, setText } from "./dom.js";
 import { groupView } from "./group.js";
 import { groupsView } from "./groups.js";
 import { migrationView } from "./migration.js";
+import { missingView } from "./missing.js";
 import { overviewView } from "./overview.js";
 
 const POLL_MS = 3000;
@@ -25,7 +26,7 @@ let running = null;
 
 function route() {
   const [, view = "", argument = ""] = location.hash.match(/^#\/([^/?]*)(?:\/(.*))?$/) ?? [];
-  return { view: view in VIEWS ? view : "", argument: decoded(argument) };
+  return { view, argument: decoded(argument) };
 }
 
 function decoded(text) {
@@ -43,7 +44,7 @@ function open() {
   running?.abort();
   const { view, argument } = route();
   const root = el("div", { class: "view", "data-view": view || "overview" });
-  shown = { view: VIEWS[view](root, argument, pollNow), root };
+  shown = { view: (Object.hasOwn(VIEWS, view) ? VIEWS[view] : missingView)(root, argument, pollNow), root };
   main.replaceChildren(root);
   document.title = `${shown.view.title} · offset-shim`;
   for (const link of document.querySelectorAll("nav a")) {

@@ -4,6 +4,7 @@ import { el } from "./dom.js";
 import { clock, count, short, time } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const LEAST_S = 300; // of time in a chart: one sample alone would be given years
 const COLOURS = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5", "--chart-6"];
 
 /** A colour of the style sheet, as it is in the theme of now. */
@@ -32,7 +33,7 @@ export function lineChart(className, { stepped = false, fromZero = true } = {}) 
     return {
       width: Math.max(node.clientWidth, 100),
       height: node.clientHeight || 220,
-      scales: { y: { range: (_, low, high) => range(low, high, fromZero) } },
+      scales: { x: { range: (plot, from, to) => timeRange(plot.data[0], from, to) }, y: { range: (_, low, high) => range(low, high, fromZero) } },
       axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => ticks.map((at) => clock(at * 1000, step)) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(short) }],
       padding: [12, 48, 0, 0],
       cursor: { y: false },
@@ -43,8 +44,8 @@ export function lineChart(className, { stepped = false, fromZero = true } = {}) 
           label: each.label,
           stroke: () => colour(COLOURS[index % COLOURS.length]),
           width: 2,
-          spanGaps: true,
-          points: { show: each.values.length < 3, size: 6 },
+          spanGaps: stepped, // what is not known is no line
+          points: { show: each.values.length < 3, size: 6, filter: (plot, at, all) => (all ? null : alone(plot.data[at])) },
           paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
           value: (_, value) => count(value),
         })),
@@ -92,6 +93,20 @@ export function lineChart(className, { stepped = false, fromZero = true } = {}) 
 function rising(times) {
   let last = -Infinity;
   return times.map((ms) => (last = Math.max(ms / 1000, last + 1e-6)));
+}
+
+/** In seconds: of what there is, up to now where that is not long ago; or the part that somebody has chosen. */
+function timeRange(times, from, to) {
+  const [first, last] = [times[0], times.at(-1)];
+  if (times.length > 1 && (from !== first || to !== last)) return [from, to];
+  const now = Date.now() / 1000;
+  const end = times.length === 0 || now - last < LEAST_S ? Math.max(now, last ?? 0) : last;
+  return [Math.min(first ?? end, end - LEAST_S), end];
+}
+
+/** Where the values are that have none beside them: no line would show them. */
+function alone(values) {
+  return values.flatMap((value, at) => (value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null ? [at] : []));
 }
 
 function range(low, high, fromZero) {

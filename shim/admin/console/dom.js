@@ -78,8 +78,8 @@ export function setBadge(node, text, kind = text) {
 export function pager(go) {
   let offset = 0;
   let size = 1;
-  const earlier = el("button", { type: "button", onclick: () => go(Math.max(0, offset - size)) }, "Previous");
-  const later = el("button", { type: "button", onclick: () => go(offset + size) }, "Next");
+  const earlier = el("button", { type: "button", disabled: true, onclick: () => go(Math.max(0, offset - size)) }, "Previous");
+  const later = el("button", { type: "button", disabled: true, onclick: () => go(offset + size) }, "Next");
   const where = el("span", { role: "status" });
   return {
     node: el("div", { class: "pager" }, earlier, where, later),

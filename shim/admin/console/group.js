@@ -1,10 +1,11 @@
 // One group: where it stands, its partitions and members, and who moved which offset when.
 
-import { get } from "./api.js";
+import { Failed, get } from "./api.js";
 import { lineChart } from "./charts.js";
 import { badge, cell, el, keyed, name, pager, setBadge, setText, table } from "./dom.js";
 import { historyPart } from "./history.js";
 import { Samples } from "./lag.js";
+import { sayMissing } from "./missing.js";
 import { moveButtons } from "./moves.js";
 import { ago, count, plural, short, stepOf, time } from "./words.js";
 
@@ -48,6 +49,14 @@ export function groupView(root, group, pollNow) {
     el("section", {}, el("h2", {}, "Members"), members.node, noMembers),
     history.node,
   );
+  const content = [...root.children];
+  const missing = sayMissing("There is no such group", "#/groups", "All groups");
+  parts.node.hidden = true;
+
+  /** The page of a group, or that there is none: it may come, or go, while the page is open. */
+  function turn(nodes) {
+    if (root.firstElementChild !== nodes[0]) root.replaceChildren(...nodes);
+  }
 
   function showPartitions(told) {
     const owners = new Map(told.member_details.flatMap((each) => (each.partitions ?? []).map((at) => [`${at.partition} ${at.topic}`, each.client_id])));
@@ -62,10 +71,21 @@ export function groupView(root, group, pollNow) {
   }
 
   async function poll(signal) {
+    try {
+      await look(signal);
+    } catch (error) {
+      if (!(error instanceof Failed) || error.status !== 404) throw error;
+      missing.say(error.message);
+      turn([missing.node]);
+    }
+  }
+
+  async function look(signal) {
     const asked = { group };
     const [told, kept] = await Promise.all([get("v1/groups/describe", asked, signal), begun ? null : get("v1/groups/lag/recent", asked, signal)]);
     if (kept !== null) samples.begin(kept.samples);
     begun = true;
+    turn(content);
     newest = told;
     const committed = told.offsets.filter((at) => at.offset !== null);
     const known = committed.filter((at) => at.lag !== null);

@@ -51,7 +51,7 @@ export function overviewView(root) {
     setText(tiles.lag.value, short(groups.lag));
     setText(tiles.alarms.value, count(groups.alarms));
     tiles.alarms.node.classList.toggle("bad", groups.alarms > 0);
-    if (groups.lag !== null) samples.add(Date.now(), groups.lag);
+    samples.add(Date.now(), groups.lag);
     chart.show(`Lag of all groups: ${count(groups.lag)} records now`, samples.times, [{ label: "Records", values: samples.values }]);
     fill(brokers.body, shim.brokers.map((each) => [cell("Node id", "", String(each.node_id)), cell("Address", "", `${each.host}:${each.port}`), cell("Clients' port here", "number", String(each.port_here))]));
     fill(listeners.body, shim.listeners.map((each) => [cell("Listener", "", name(each.name)), cell("Listens on", "", each.listen), cell("Clients are told", "", each.advertised), cell("Protocol", "", each.security_protocol)]));

@@ -97,7 +97,7 @@ class RunningShim:
     ) -> http.client.HTTPResponse:
         """The answer, where it is one of success. ``changes``: see :meth:`change`."""
         connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
-        asked = False  # for a change
+        connected = asked = False  # asked: for a change
         try:
             connection.connect()
             connection.sock.settimeout(_SILENT_SECONDS)
@@ -105,13 +105,15 @@ class RunningShim:
             host, port = connection.sock.getpeername()[:2]
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
             headers |= self._authorization
-            asked = changes
+            connected, asked = True, changes
             connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:
             connection.close()
             if asked:
                 raise self._is_not_known(reason_of(error)) from error
+            if connected and isinstance(error, ConnectionError):
+                raise self._is_no_shim(", or a shim that is ending: the connection was closed") from error
             raise NotDone(
                 f"no shim answers at {self._address}: {reason_of(error)}. Does it run, with --admin {self._address}?"
             ) from error
@@ -144,8 +146,8 @@ class RunningShim:
             f"the shim at {self._address} did not say what became of it: {why}. Look before you do it again"
         )
 
-    def _is_no_shim(self) -> NotDone:
-        return NotDone(f"what answers at {self._address} is not the admin interface of a shim")
+    def _is_no_shim(self, more: str = "") -> NotDone:
+        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}")
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:
