@@ -49,8 +49,9 @@ class Groups:
         """Of each group all partitions' together; None where not all of them can be told."""
         return await _refused(self._looking.lags(groups))
 
-    async def history(self, group: str, window: Window) -> list[Moved]:
-        """What the history has of it, the oldest first; nothing of a group that was never served."""
+    async def history(self, group: str, window: Window) -> list[Moved] | None:
+        """What the history has of it, the oldest first; None where that is nothing at all, whatever the window: it may
+        be that there is no such group."""
         return await self._history.moves(group, window)
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from protocol.errors import DecodeError
@@ -35,8 +36,8 @@ class History:
         self._log = offsets_log
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
 
-    async def moves(self, group: str, window: Window) -> list[Moved]:
-        """In the order of the log."""
+    async def moves(self, group: str, window: Window) -> list[Moved] | None:
+        """In the order of the log; None where there is nothing of the group at all, whatever the window."""
         return await self._read(group, lambda reading: _fitting(_moves(reading.all()), window))
 
     def end(self, group: str) -> int:
@@ -144,12 +145,17 @@ def _moves(records: Iterable[HistoryRecord]) -> Iterator[Moved]:
         before[at] = value.offset
 
 
-def _fitting(moves: Iterable[Moved], window: Window) -> list[Moved]:
+def _fitting(moves: Iterator[Moved], window: Window) -> list[Moved] | None:
+    first = next(moves, None)
+    if first is None:
+        return None
+    topics, partitions = frozenset(window.topics), window.partitions
     fitting = (
         each
-        for each in moves
-        if (window.since_ms is None or each.time_ms >= window.since_ms)
-        and (not window.topics or each.topic in window.topics)
+        for each in chain((first,), moves)
+        if (window.all_commits or each.is_move)
+        and (window.since_ms is None or each.time_ms >= window.since_ms)
+        and (not (topics or partitions) or each.topic in topics or (each.topic, each.partition) in partitions)
     )
     return list(deque(fitting, window.last))
 

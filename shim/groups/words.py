@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 from typing import NamedTuple
 
@@ -111,14 +111,22 @@ class Moved(NamedTuple):
     generation_id: int
     cause: str
 
+    @property
+    def is_move(self) -> bool:
+        """Clients commit again and again where they are. What somebody set for a cause he looks for, moved or not."""
+        return self.offset != self.before or self.cause != ""
+
 
 class Window(NamedTuple):
-    """Which of the moves: ``since_ms`` in milliseconds since the epoch, None for all that there are; ``topics``: empty
-    for all; ``last``: so many of the newest, None for all."""
+    """Which of the moves: ``since_ms`` in milliseconds since the epoch, None for all that there are; ``topics`` and
+    ``partitions``: what is one of either, both empty for all; ``last``: so many of the newest, None for all;
+    ``all_commits``: also those that moved nothing."""
 
     since_ms: int | None = None
     topics: Sequence[str] = ()
     last: int | None = None
+    partitions: Set[Partition] = frozenset()
+    all_commits: bool = False
 
 
 class Details(NamedTuple):

@@ -15,27 +15,43 @@ from shim.config import HostPort
 @click.command("history", short_help="Who moved which offset of a group, and when.")
 @group_argument
 @click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="T:N", help="This partition alone; may be given many times."
+)
 @time_option("--since", "since_ms", text="From then on: ISO 8601, in UTC where it names no zone, or milliseconds.")
 @click.option("--last", type=click.IntRange(1, 10**9), metavar="N", help="The newest N alone.")
+@click.option("--all-commits", is_flag=True, help="Also the commits that moved nothing.")
 @admin_option
 @json_option
 @in_one_line
 def history_command(
-    group: str, topics: tuple[str, ...], since_ms: int | None, last: int | None, admin: HostPort, json_wanted: bool
+    group: str,
+    topics: tuple[str, ...],
+    partitions: tuple[str, ...],
+    since_ms: int | None,
+    last: int | None,
+    all_commits: bool,
+    admin: HostPort,
+    json_wanted: bool,
 ) -> None:
     """Who moved which offset of a group, and when: the oldest first.
 
-    Of every commit the shim keeps who made it, for offsets.history.retention.minutes (7 days). FROM is the offset that
-    was committed before: `-` where the history does not go back so far, `none` where there was none. CAUSE is why, of
-    what was set with `groups reset`. Deleted offsets, and what was committed while the cluster served the group, are
-    not in it.
+    Of every commit the shim keeps who made it, for offsets.history.retention.minutes (7 days). Commits of the offset
+    that was there before are left out, unless --all-commits is given. FROM is that offset: `-` for the first that the
+    history has of a partition, where it cannot tell what was before, or whether anything was; `none` where a reset
+    found none. CAUSE is why, of what was set with `groups reset`. Deleted offsets, and what was committed while the
+    cluster served the group, are not in it. A group that nobody has heard of ends it with 1.
 
     \b
     offset-shim groups history billing --last 20
     offset-shim groups history billing --topic orders --since 2026-03-01T14:05
+    offset-shim groups history billing --partition orders:3 --all-commits
     offset-shim groups history billing --json
     """
     query = [("group", group), *(("topic", topic) for topic in topics)]
+    query += [("partition", each) for each in partitions]
+    if all_commits:
+        query.append(("all", "true"))
     query += [(name, str(value)) for name, value in (("since_ms", since_ms), ("last", last)) if value is not None]
     document = shim_at(admin).get("/v1/groups/history", query)
     if json_wanted:
@@ -52,7 +68,7 @@ def history_command(
             ],
         )
     else:
-        click.echo("the history has nothing of it", err=True)
+        click.echo("the history has no such move of it", err=True)
 
 
 def _from_shown(row: Row) -> int | str:

@@ -2,7 +2,7 @@
 
 import { Failed, get } from "./api.js";
 import { lineChart } from "./charts.js";
-import { cell, el, name, setText, table } from "./dom.js";
+import { cell, el, name, pager, setText, table } from "./dom.js";
 import { count, plural, time } from "./words.js";
 
 const LAST = 1000;
@@ -12,15 +12,22 @@ const REST = 20; // the shim reads it from its disk: what takes long is asked fo
 const COLUMNS = [{ label: "Time" }, { label: "Topic" }, { label: "Partition", class: "number" }, { label: "From", class: "number" }, { label: "To", class: "number" }, { label: "By" }];
 
 export function historyPart(group) {
-  const select = el("select", { id: "history-partition", onchange: () => show() });
+  const select = el("select", { id: "history-partition", onchange: () => showFrom(0) });
   const chart = lineChart("tall", { stepped: true, fromZero: false });
   const list = table("Moves of offsets, the newest first", COLUMNS, "stack");
   const told = el("p", { class: "quiet", role: "status" });
   const choice = el("p", { class: "field" }, el("label", { for: "history-partition" }, "Partition"), select);
-  const node = el("section", {}, el("h2", {}, "Offset history"), choice, chart.node, told, list.node);
+  const parts = pager(showFrom);
+  const node = el("section", {}, el("h2", {}, "Offset history"), choice, chart.node, told, list.node, parts.node);
   let moves = [];
+  let offset = 0;
   let due = -Infinity;
   let known = null;
+
+  function showFrom(from) {
+    offset = from;
+    show();
+  }
 
   function show() {
     const mine = moves.filter((move) => key(move) === select.value);
@@ -29,9 +36,12 @@ export function historyPart(group) {
       const first = mine[0];
       chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, now ${count(mine.at(-1).to)}`, mine.map((move) => move.time_ms), [{ label: "Offset", values: mine.map((move) => move.to) }]);
     }
-    list.body.replaceChildren(...mine.slice(-ROWS).reverse().map(moveRow));
+    offset = offset < mine.length ? offset : 0;
+    list.body.replaceChildren(...[...mine].reverse().slice(offset, offset + ROWS).map(moveRow));
     list.node.hidden = mine.length === 0;
-    setText(told, moves.length === 0 ? "The history has nothing of this group: only what was committed while the shim served it is in it." : `${plural(Math.min(mine.length, ROWS), "move")} of this partition shown, of the newest ${count(moves.length)} of the group.`);
+    parts.show(offset, ROWS, mine.length);
+    parts.node.hidden = mine.length <= ROWS;
+    setText(told, moves.length === 0 ? "The history has nothing of this group: only what was committed while the shim served it is in it." : `${plural(mine.length, "move")} of this partition, of the newest ${count(moves.length)} of the group. Commits that moved nothing are left out.`);
   }
 
   function choose() {

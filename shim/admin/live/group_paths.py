@@ -64,7 +64,9 @@ class GroupPaths:
         group, window = history_wanted(query_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
             moves = await self._groups.history(group, window)
-        return await send_all(request, JSON, list_in_pieces({"group": group}, "moves", map(moved_row, moves)))
+            if moves is None:  # a group that is passed through has none; one that nobody knows is misspelt
+                await self._statuses(Choice((group,)))
+        return await send_all(request, JSON, list_in_pieces({"group": group}, "moves", map(moved_row, moves or ())))
 
     async def plan_reset(self, request: web.Request) -> web.StreamResponse:
         wanted = plan_wanted(await body_of(request))

@@ -33,8 +33,9 @@ class Groups(Protocol):
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
         """Of each group, in records, all partitions' together; None where not all of them can be told."""
 
-    async def history(self, group: str, window: Window) -> Sequence[Moved]:
-        """The oldest first."""
+    async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
+        """The oldest first; None where there is none of the group, whatever the window, be there such a group or
+        not."""
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
         """What a reset would do now."""

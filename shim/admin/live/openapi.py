@@ -56,7 +56,9 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
     ("GET", "/v1/groups/lag"): Described("How far groups are behind", "Lags", _CHOICE),
     ("GET", "/v1/groups/lag/recent"): Described("The lag of one group over time", "RecentLag", ("group!",)),
     ("GET", "/v1/groups/history"): Described(
-        "Who moved which offset of a group when", "History", ("group!", "topic", "since_ms", "last")
+        "Who moved which offset of a group when",
+        "History",
+        ("group!", "topic", "partition", "since_ms", "last", "all"),
     ),
     ("POST", "/v1/groups/reset/plan"): Described("What a reset would do", "ResetPlan", body="ResetWanted"),
     ("POST", "/v1/groups/reset"): Described("Set offsets: all or none", "ResetDone", body="Reset", changes=True),

@@ -11,6 +11,7 @@ from shim.admin.live.grouping import NO_OFFSET, Change, Kind, Partition, Scope, 
 _LONGEST_TOPIC: Final = 249
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
+_FLAGS: Final = {"true": True, "false": False}
 
 
 class PlanWanted(NamedTuple):
@@ -69,13 +70,24 @@ def deletion_wanted(body: bytes) -> DeletionWanted:
 
 
 def history_wanted(query: str) -> tuple[str, Window]:
-    """Reads ``group=name``, and beside it ``topic=name`` any number of times, ``since_ms=time`` and ``last=count``.
-    Raises BadRequest."""
-    given = fields_of(query, ("group", "topic", "since_ms", "last"))
+    """Reads ``group=name``, and beside it ``topic=name`` and ``partition=topic:number`` any number of times,
+    ``since_ms=time``, ``last=count`` and ``all=true``. Raises BadRequest."""
+    given = fields_of(query, ("group", "topic", "partition", "since_ms", "last", "all"))
     if len(given["group"]) != 1:
         raise BadRequest("one group has to be named: history?group=…")
     numbers = {name: _one_number(given[name], name) for name in ("since_ms", "last")}
-    return given["group"][0], Window(numbers["since_ms"], given["topic"], numbers["last"])
+    if len(given["all"]) > 1 or not _FLAGS.keys() >= set(given["all"]):
+        raise BadRequest("all can be true or false")
+    partitions = frozenset(map(_partition, given["partition"]))
+    all_commits = any(_FLAGS[each] for each in given["all"])
+    return given["group"][0], Window(numbers["since_ms"], given["topic"], numbers["last"], partitions, all_commits)
+
+
+def _partition(text: str) -> Partition:
+    topic, _, number = text.rpartition(":")
+    if not topic or not number.isdecimal() or not number.isascii() or len(number) > 10 or int(number) > _INT32_MAX:
+        raise BadRequest("partition is not topic:number")
+    return topic, int(number)
 
 
 def _one_number(values: Sequence[str], name: str) -> int | None:

@@ -32,7 +32,7 @@ MOST_ROWS: Final = 250
 PAGES: Final = ("#/", "#/groups", "#/clients", "#/migration")
 
 ROWS: Final = "document.querySelectorAll('tbody tr, .card').length"
-PAGER: Final = "document.querySelector('.pager').textContent"
+PAGER: Final = "(document.querySelector('.pager')?.textContent ?? '')"
 
 
 @pytest.fixture(scope="module")

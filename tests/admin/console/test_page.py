@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
 
-from shim.admin.live.grouping import Details, Member, OffsetAt
+from shim.admin.live.grouping import Details, Member, OffsetAt, Window
+from shim.admin.live.grouping import Moved as MovedOffset
 from shim.admin.live.migrating import Difference
 from tests.admin.console.browser import ENTER, Browser
 from tests.admin.live.grouped import MOVED, Grouped
@@ -17,12 +18,17 @@ from tests.admin.live.watching import CLIENTS
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
+MOVES: Final = 120
 HOSTILE: Final = '<img src=x onerror="alert(1)">\u202e'
 PAGES: Final = ("#/", "#/groups", "#/group/group-0001", "#/clients", "#/migration")
 
 
 class Large(Grouped):
-    """Each group has so many partitions."""
+    """Each group has so many partitions, and so many moves of one, the first to offset 0."""
+
+    async def history(self, group: str, window: Window) -> Sequence[MovedOffset]:
+        self.windows.append(window)
+        return [MOVED._replace(offset=number, before=number - 1) for number in range(MOVES)]
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
         offsets = [
@@ -87,6 +93,25 @@ def test_a_thousand_groups_are_shown_in_parts(admin: str, browser: Browser) -> N
     browser.press(ENTER)
     browser.until("document.querySelector('th[aria-sort=ascending]')?.textContent === 'Group'")
     assert browser.run("return document.querySelector('tbody a').textContent") == "group-0902"
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_moves_are_shown_in_parts_the_newest_first(admin: str, browser: Browser, width: int) -> None:
+    rows = "document.querySelectorAll('[aria-label^=Moves] tbody tr').length"
+    newest = "document.querySelector('[aria-label^=Moves] tbody td[data-label=To]').textContent"
+    moves = "[aria-label^=Moves] + .pager"
+    browser.resize(width)
+    browser.open(f"{admin}#/group/group-0003")
+    browser.until(f"{rows} === 50 && {newest} === '119'")
+    assert browser.run(f"return document.querySelector('{moves}').textContent").startswith("Previous1\u201350 of 120")
+    browser.click(f"{moves} button:last-child")
+    browser.until(f"{rows} === 50 && {newest} === '69'")
+    browser.click(f"{moves} button:last-child")
+    browser.until(f"{rows} === 20 && {newest} === '19'")
+    assert browser.run(f"return document.querySelector('{moves} button:last-child').disabled")
+    browser.click(f"{moves} button:first-child")
+    browser.until(f"{rows} === 50 && {newest} === '69'")
+    assert browser.overflow() <= 0
 
 
 def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:

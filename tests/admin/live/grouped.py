@@ -40,6 +40,7 @@ class Grouped:
     deleted: list[tuple[str, str]] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     last_commit: Moved | None = None
+    without_history: bool = False
     hangs: bool = False
     breaks: bool = False
 
@@ -51,8 +52,10 @@ class Grouped:
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
         return {group: None if group in self.uncertain else 12 for group in groups}
 
-    async def history(self, group: str, window: Window) -> Sequence[Moved]:
+    async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
         self.windows.append(window)
+        if self.without_history:
+            return None
         return [MOVED._replace(before=before) for before in (None, -1, 5)]
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:

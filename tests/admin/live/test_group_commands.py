@@ -212,7 +212,22 @@ def test_requests_that_cannot_be_understood(
     assert (grouped.planned, grouped.resets, grouped.deleted) == ([], [], [])
 
 
-@pytest.mark.parametrize("query", ["", "group=g&group=h", "group=g&last=-1", "group=g&since_ms=x", "group=g&since=1"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "group=g&group=h",
+        "group=g&last=-1",
+        "group=g&since_ms=x",
+        "group=g&since=1",
+        "group=g&all=1",
+        "group=g&all=true&all=true",
+        "group=g&partition=t",
+        "group=g&partition=t:2147483648",
+        "group=g&partition=:1",
+        "group=g&partition=t:-1",
+    ],
+)
 def test_questions_for_history_that_cannot_be_understood(admin: str, query: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(f"http://{admin}/v1/groups/history?{query}", timeout=TIME_LIMIT_SECONDS)
@@ -262,7 +277,26 @@ def test_history(grouped: Grouped, admin: str) -> None:
         "2023-11-14T22:13:20.000Z  orders          2  none   7  etl        /10.0.0.4  User:a",
         "2023-11-14T22:13:20.000Z  orders          2  5      7  etl        /10.0.0.4  User:a",
     ]
-    assert grouped.windows == [(1_772_323_200_000, ["orders"], 5)]
+    assert grouped.windows == [(1_772_323_200_000, ["orders"], 5, frozenset(), False)]
+
+
+def test_history_of_some_partitions_with_all_commits(grouped: Grouped, admin: str) -> None:
+    options = ("--partition", "orders:2", "--partition", "a:b:0", "--all-commits")
+    assert offset_shim("groups", "history", "g", *options, "--admin", admin).status == 0
+    assert grouped.windows == [(None, [], None, {("orders", 2), ("a:b", 0)}, True)]
+    told = offset_shim("groups", "history", "g", "--partition", "orders", "--admin", admin)
+    assert (told.status, told.stdout, told.stderr) == (2, "", "Error: partition is not topic:number\n")
+
+
+def test_a_history_that_there_is_not(grouped: Grouped, admin: str) -> None:
+    """A group may have none; of a name that nobody knows it is said."""
+    assert offset_shim("groups", "history", "nosuch", "--admin", admin).status == 0, "deleted, and in the history"
+    grouped.without_history = True
+    told = offset_shim("groups", "history", "g", "--admin", admin)
+    assert (told.status, told.stdout) == (0, "")
+    told = offset_shim("groups", "history", "nosuch", "--admin", admin)
+    assert (told.status, told.stdout, len(told.stderr.splitlines())) == (1, "", 1)
+    assert "nosuch" in told.stderr
 
 
 def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
