@@ -104,7 +104,8 @@ class Desk:
         It runs until the block's end, and `status` is that of its own. Raises AssertionError where that is another.
         """
         environment = [f"{name}={value}" for name, value in self._environment.items()]
-        argv = ["/usr/bin/env", "-i", *environment, "bash", "-c", f"exec {self.typed(command)}"]
+        # Ctrl-C ends a command on a terminal; what is started in the background, as tests may be, ignores it.
+        argv = ["/usr/bin/env", "--default-signal=INT", "-i", *environment, "bash", "-c", f"exec {self.typed(command)}"]
         with (self.folder / "log").open("ab") as stderr:
             child = Child(argv, ready=ready, stderr=stderr, cwd=self.folder)
         try:
