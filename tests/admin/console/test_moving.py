@@ -158,7 +158,7 @@ def test_a_group_in_detail(
     picture("overview-1280")
     browser.click('nav [data-view="groups"]')
     browser.until("document.querySelectorAll('tbody tr').length >= 5")
-    browser.until("document.querySelector('.spark polyline').getAttribute('points')")
+    browser.until("document.querySelector('.spark polyline')?.getAttribute('points')")
     picture("groups-1280")
     browser.type("#search", billing.upper())
     browser.until("document.querySelectorAll('tbody tr').length === 1")
