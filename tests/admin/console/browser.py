@@ -28,7 +28,15 @@ _FLAGS: Final = (
 )
 _UNTIL: Final = """
 const [condition, done] = [new Function(`return (${arguments[0]})`), arguments[1]];
-const look = () => (condition() ? done(true) : setTimeout(look, 30));
+const holds = () => {
+  try {
+    return condition();
+  } catch (error) {
+    if (error instanceof TypeError) return false; // of what is not in the page yet
+    throw error;
+  }
+};
+const look = () => (holds() ? done(true) : setTimeout(look, 30));
 look();
 """
 

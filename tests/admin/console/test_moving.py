@@ -21,6 +21,7 @@ from tests.admin.console.conftest import Picture
 from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, consumed
+from tests.serve.scraped import until
 
 TOKEN: Final = "correct-horse-battery-staple"
 RECORDS: Final = 10
@@ -230,7 +231,7 @@ def test_what_reads_burrow_reads_the_shim(place: Administered, billing: str) -> 
 
     cluster = told("/v1/overview")["cluster_id"]
     assert told("/v3/kafka")["clusters"] == [cluster]
-    assert billing in told(f"/v3/kafka/{cluster}/consumer")["consumers"]
+    until(lambda: billing in told(f"/v3/kafka/{cluster}/consumer")["consumers"])  # the list is a moment old
     lag = told(f"/v3/kafka/{cluster}/consumer/{billing}/lag")["status"]
     assert (lag["status"], lag["totallag"], lag["partition_count"]) == ("OK", 15, 2)
     assert {each["client_id"] for each in lag["partitions"]} == {"billing-app"}
