@@ -367,6 +367,9 @@ def damaged(rng: random.Random, target: Target) -> bytearray:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 _TICK = 5.0
+_NOT_IN_PYTHON = 30.0
+"""Seconds without a tick until the process ends: its own, as a tick may be short where it is tested, and then a busy
+machine alone would end it."""
 _BLOCK = 16
 _STDERR = 2  # not sys.stderr: it may be one without a file descriptor
 
@@ -387,7 +390,7 @@ class Watch:
     def on(self) -> Iterator[None]:
         before = signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
-        faulthandler.dump_traceback_later(6 * _TICK, exit=True, file=_STDERR)
+        faulthandler.dump_traceback_later(_NOT_IN_PYTHON, exit=True, file=_STDERR)
         try:
             yield
         finally:
@@ -401,7 +404,7 @@ class Watch:
         if self._stuck > 2:
             signal.setitimer(signal.ITIMER_REAL, 0)  # a second one would be raised while the first is dealt with
             raise Hang(f"input {self.number} takes more than {2 * _TICK:.0f} s")
-        faulthandler.dump_traceback_later(6 * _TICK, exit=True, file=_STDERR)
+        faulthandler.dump_traceback_later(_NOT_IN_PYTHON, exit=True, file=_STDERR)
 
 
 class Result(NamedTuple):
