@@ -2,10 +2,12 @@
 
 `python -m benchmarks.log compaction` from the root of the repository: about two minutes. `--directory`: on which disk.
 
-Each log holds `--records` commits to `--keys` keys, evenly spread, so nearly all of them are superseded; the last line
-is a log that was compacted before, of which as much again is dirty. A record is read twice, once for the offset map and
-once to be cleaned, and counts once; MB are those of the closed segments. Seconds include the syncs and the waits in
-which the cleaner gives way to other threads; those of CPU do not.
+Each log holds `--records` commits to `--keys` keys, evenly spread, so nearly all of them are superseded. In the first
+lines each record of a batch is of any group, in the next ones all of a batch are of one group and topic, as a commit of
+several partitions is; the last line is a log that was compacted before, of which as much again is dirty. A record is
+read for the offset map, and again to be cleaned where anything is left near it, and counts once; MB are those of the
+closed segments. Seconds include the syncs and the waits in which the cleaner gives way to other threads; those of CPU
+do not.
 
 The second table is of a thread that sleeps for a millisecond, over and over, as one that waits for requests and disk
 does: how much later than that it runs on, without a cleaner and with one at work.
@@ -20,17 +22,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import Struct
 from typing import Final
 
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.commit_rows import CommitRows
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
 from shim.log import OffsetsLog, PartitionWrite
+from shim.log.batching import Runs
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.settings import LogSettings
 
+ROW: Final = Struct(">iqi")
 NOW_MS: Final = 1_760_000_000_000
 ALWAYS: Final = CleanerSettings(min_cleanable_ratio=0.0)
 PER_BATCH: Final = (1, 10, 100, 1000)
+PER_COMMIT: Final = (8, 100)
+PARTITIONS: Final = 100  # of a topic
 
 
 def main() -> None:
@@ -44,6 +52,9 @@ def main() -> None:
     for per_batch in PER_BATCH:
         with _log(args.directory, args.records, args.keys, per_batch) as log:
             _show(str(per_batch), *_cleaned(log))
+    for per_commit in PER_COMMIT:
+        with _log(args.directory, args.records, args.keys, per_commit, of_one_group=True) as log:
+            _show(f"{per_commit}, of one group", *_cleaned(log))
     with _log(args.directory, args.records, args.records // 2, 10) as log:
         _cleaned(log)
         _fill(log, args.records, args.records // 2, 10)
@@ -56,14 +67,16 @@ def main() -> None:
 
 
 @contextmanager
-def _log(directory: Path | None, records: int, keys: int, per_batch: int) -> Iterator[OffsetsLog]:
+def _log(
+    directory: Path | None, records: int, keys: int, per_batch: int, *, of_one_group: bool = False
+) -> Iterator[OffsetsLog]:
     with tempfile.TemporaryDirectory(dir=directory) as data_dir:
         # Not flushed on each write: it is not the writing that is measured.
         settings = LogSettings(segment_bytes=records * 10, flush_interval_messages=1 << 30)
         log = OffsetsLog.open(Path(data_dir), 1, settings=settings)
         try:
             assert not list(log.recover(0))
-            _fill(log, records, keys, per_batch)
+            (_fill_by_group if of_one_group else _fill)(log, records, keys, per_batch)
             yield log
         finally:
             log.close()
@@ -76,6 +89,16 @@ def _fill(log: OffsetsLog, records: int, keys: int, per_batch: int) -> None:
         value = encode_value(OffsetCommitValue(start, 3, "", NOW_MS))
         record_set = [(rng.choice(names), value) for _ in range(per_batch)]
         assert not log.write([PartitionWrite(0, [record_set], NOW_MS)])
+
+
+def _fill_by_group(log: OffsetsLog, records: int, keys: int, per_batch: int) -> None:
+    rng = random.Random(1)
+    for start in range(0, records, per_batch):
+        group = f"group-{rng.randrange(keys // PARTITIONS)}"
+        first = rng.randrange(PARTITIONS - per_batch + 1)
+        rows = b"".join(ROW.pack(partition, start, 3) for partition in range(first, first + per_batch))
+        runs = commit_runs(group, "topic-1", CommitRows(rows, ROW.size, per_batch, ""), NOW_MS)
+        assert not log.write([PartitionWrite(0, [Runs(runs, per_batch)], NOW_MS)])
 
 
 def _cleaned(log: OffsetsLog) -> tuple[int, float, CleanerStats]:

@@ -122,6 +122,15 @@ def records_of(buf: bytes, pos: int, header: BatchHeader, max_size: int = 0) -> 
     return _all_records(buf, pos, batch_end, header, batch_end)
 
 
+def only_record(buf: bytes, pos: int, end: int, header: BatchHeader) -> Record:
+    """The record that takes the bytes from ``pos`` to ``end``, in a batch with that header that is not compressed.
+
+    Raises CorruptBatch, and IndexError where the buffer ends first.
+    """
+    (record,) = _read_records(buf, pos, end, header, 1, end - pos, keep=True)
+    return record
+
+
 def _compressed_records(buf: bytes, pos: int, header: BatchHeader, max_size: int) -> list[Record]:
     codec = header.attributes & COMPRESSION
     if max_size <= 0:

@@ -199,16 +199,22 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
     compaction leaves it). Raises ValueError for records outside the header's offsets or not in order (though they may
     have been read like that), and as :func:`encode_records` does.
     """
+    parts = record_parts(records, header.base_offset, header.last_offset_delta, header.base_timestamp)
+    return rewrite_framed(header, len(records), parts)
+
+
+def rewrite_framed(header: BatchHeader, count: int, parts: list[bytes | bytearray]) -> bytes:
+    """As :func:`rewrite_batch`, of so many records that are framed already. `parts` is changed."""
     return _finish(
         header.base_offset,
         header.partition_leader_epoch,
-        header.attributes if records else header.attributes & ~COMPRESSION,
+        header.attributes if count else header.attributes & ~COMPRESSION,
         header.last_offset_delta,
         header.base_timestamp,
         header.max_timestamp,
         (header.producer_id, header.producer_epoch, header.base_sequence),
-        len(records),
-        record_parts(records, header.base_offset, header.last_offset_delta, header.base_timestamp),
+        count,
+        parts,
     )
 
 

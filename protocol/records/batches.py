@@ -71,6 +71,7 @@ from protocol.records.batch_writing import (
     frame_records,
     record_parts,
     rewrite_batch,
+    rewrite_framed,
 )
 from protocol.records.compression import MAX_DECOMPRESSED_SIZE, Compression
 
@@ -111,4 +112,5 @@ __all__ = [
     "record_parts",
     "records_of",
     "rewrite_batch",
+    "rewrite_framed",
 ]

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE, CommitRows
-from protocol.records.varints import SMALL, ZIGZAG, zigzag
+from protocol.records.varints import LANES, ONE_BYTE_BELOW, SMALL, TWO_BYTES_BELOW, ZIGZAG, zigzag
 
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
 _LARGEST_VARINT: Final = 5
@@ -23,13 +23,7 @@ _LARGEST_VARINT: Final = 5
 # From so many rows on, columns are faster than rows.
 _MANY: Final = 20
 
-# Offset deltas (zigzag, as varints) of one byte end below the first of these, those of two bytes below the second.
-_ONE_BYTE: Final = 1 << 6
-_TWO_BYTES: Final = 1 << 13
 _SPLIT: Final = {ROW_SIZE: Struct("4s12s"), ROW_SIZE + REST_SIZE: Struct("4s12s2x")}
-_DELTAS: Final = bytes(range(0, 2 * _ONE_BYTE, 2))
-_LOW: Final = bytes(delta | 0x80 for delta in _DELTAS) * (_TWO_BYTES // _ONE_BYTE)
-_HIGH: Final = b"".join(bytes((high,)) * _ONE_BYTE for high in range(_TWO_BYTES // _ONE_BYTE))
 
 
 class RecordRun:
@@ -56,8 +50,8 @@ class RecordRun:
     def frame(self, parts: list[bytes | bytearray], delta: int) -> None:
         """Append the records as a batch has them, the first of them at that offset delta."""
         done, count = 0, self.rows.size
-        while count - done >= _MANY and delta < _TWO_BYTES:
-            stop = min(count, done + (_ONE_BYTE if delta < _ONE_BYTE else _TWO_BYTES) - delta)
+        while count - done >= _MANY and delta < TWO_BYTES_BELOW:
+            stop = min(count, done + (ONE_BYTE_BELOW if delta < ONE_BYTE_BELOW else TWO_BYTES_BELOW) - delta)
             parts.append(self._columns(delta, done, stop))
             delta, done = delta + stop - done, stop
         if done < count:
@@ -75,7 +69,7 @@ class RecordRun:
 
     def _columns(self, delta: int, first: int, stop: int) -> bytearray:
         """The records of these rows, whose offset deltas all have the same number of bytes, one or two."""
-        lanes = (_DELTAS,) if delta < _ONE_BYTE else (_LOW, _HIGH)
+        lanes = LANES[1 if delta < ONE_BYTE_BELOW else 2]
         head = zigzag(len(_NO_DELTA) + len(lanes) + self.body_size) + _NO_DELTA
         before_offset = b"".join((head, bytes(len(lanes)), self.before, bytes(OFFSET_AT), self.middle))
         partition_at = len(head) + len(lanes) + len(self.before)

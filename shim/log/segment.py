@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.records.batches import (
     HEADER_SIZE,
@@ -20,6 +20,7 @@ from protocol.records.batches import (
     read_header,
     records_of,
 )
+from protocol.records.column_reading import record_columns
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 
@@ -38,7 +39,7 @@ class SoundBatch(NamedTuple):
     position: int
     end: int
     header: BatchHeader
-    records: list[Record]
+    records: Sequence[Record]
     raw: bytes
 
 
@@ -64,6 +65,29 @@ class BadBytes(Exception):
         self.intact = intact
 
 
+ReadRecords: TypeAlias = Callable[[bytes, int, BatchHeader], Sequence[Record]]
+"""The records of a batch, of which the buffer, its position there and its header are given, and the CRC was checked;
+raises CorruptBatch, UnsupportedBatch."""
+
+
+def sound_records(buf: bytes, pos: int, header: BatchHeader) -> list[Record]:
+    """A :data:`ReadRecords` that holds them to what a log has: offsets within the batch, and rising."""
+    records = records_of(buf, pos, header)
+    # Kafka's clients read such records, so `records_of` does; no broker writes them into a log.
+    last, end = header.base_offset - 1, header.next_offset
+    for record in records:
+        if not last < record.offset < end:
+            raise CorruptBatch(f"offset {record.offset} after {last}", pos)
+        last = record.offset
+    return records
+
+
+def sound_columns(buf: bytes, pos: int, header: BatchHeader) -> Sequence[Record]:
+    """As :func:`sound_records`, in columns where the batch is in no transaction and has many that are alike."""
+    columns = record_columns(buf, pos, header)
+    return sound_records(buf, pos, header) if columns is None else columns
+
+
 def sound_batches(
     files: Files,
     fd: int,
@@ -74,6 +98,7 @@ def sound_batches(
     gaps: bool = False,
     unread_below: int = 0,
     unread: Callable[[BatchHeader], bool] | None = None,
+    read: ReadRecords = sound_records,
 ) -> Iterator[SoundBatch]:
     """The batches from ``position`` on in the first ``size`` bytes of a segment; ``offset`` is due there.
 
@@ -81,7 +106,7 @@ def sound_batches(
     CRC, so this is also what protects it. With ``gaps``, as compaction leaves them, they rise at least.
 
     Batches that end at or below offset ``unread_below``, and those of whose header ``unread`` is true, are given with
-    an empty list of records, whatever they hold.
+    no records, whatever they hold.
 
     Raises BadBytes at the first byte that is no part of a sound batch, UnsupportedBatch for a compressed batch,
     OSError.
@@ -108,21 +133,16 @@ def sound_batches(
             # higher one cannot.
             reason = f"base offset {header.base_offset} where {offset} is due"
             raise BadBytes(position, reason, intact=header.base_offset > offset)
+        next_offset = header.next_offset
         try:
-            left_out = header.next_offset <= unread_below or (unread is not None and unread(header))
-            records = [] if left_out else records_of(window, at, header)
+            left_out = next_offset <= unread_below or (unread is not None and unread(header))
+            records = () if left_out else read(window, at, header)
         except CorruptBatch as corrupt:
             raise BadBytes(position, f"{corrupt.reason}, under a right CRC", intact=True) from None
-        # Kafka's clients read such records, so `records_of` does; no broker writes them into a log.
-        last = header.base_offset - 1
-        for record in records:
-            if not last < record.offset < header.next_offset:
-                raise BadBytes(position, f"offset {record.offset} after {last}, under a right CRC", intact=True)
-            last = record.offset
         end = position + header.length + LENGTH_OVERHEAD
         yield SoundBatch(position, end, header, records, window[at : at + end - position])
         position = end
-        offset = header.next_offset
+        offset = next_offset
 
 
 def closed_batches(
@@ -134,6 +154,7 @@ def closed_batches(
     offset: int | None = None,
     unread_below: int = 0,
     unread: Callable[[BatchHeader], bool] | None = None,
+    read: ReadRecords = sound_records,
 ) -> Iterator[SoundBatch]:
     """The batches of a closed segment, which ends where the next one begins.
 
@@ -143,7 +164,15 @@ def closed_batches(
     due = segment.base_offset if offset is None else offset
     try:
         for batch in sound_batches(
-            files, fd, segment.size, due, position=position, gaps=True, unread_below=unread_below, unread=unread
+            files,
+            fd,
+            segment.size,
+            due,
+            position=position,
+            gaps=True,
+            unread_below=unread_below,
+            unread=unread,
+            read=read,
         ):
             due = batch.header.next_offset
             yield batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.own.position import Position, Producer, position_of
 from protocol.records.batches import (
@@ -15,6 +15,8 @@ from protocol.records.batches import (
 from shim.log.segment import SoundBatch
 
 NO_PARTITION = -1
+OF_TRANSACTIONS: Final = 0x30
+"""The batch attributes that say that it is transactional, and of control records."""
 
 
 class InTransaction(NamedTuple):
@@ -47,6 +49,8 @@ def transaction_of(batch: SoundBatch) -> InTransaction | None:
 def why_foreign(batch: SoundBatch) -> str | None:
     """What a batch is that brokers write, and this log does not; None for one that may be in here."""
     header = batch.header
+    if not header.attributes & OF_TRANSACTIONS:
+        return None
     if header.is_transactional and header.producer_id < 0:
         return "a transactional batch without a producer"
     if not header.is_control:

@@ -13,8 +13,9 @@ from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
-from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningStopped
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.cleaner.retention import Retention
+from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.files import Files
 from shim.metrics import CleaningCounts
 from shim.runtime.clock import Clock

@@ -10,9 +10,10 @@ import pytest
 
 from protocol.records.batches import BatchHeader, Record, records_of
 from shim.log.cleaner.cleaner import Cleaner
-from shim.log.cleaner.cleaning import CleanerSettings, Throttler
-from shim.log.cleaner.compaction import OffsetMap
+from shim.log.cleaner.cleaning import CleanerSettings
+from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.swap import cleaned_path, swap
+from shim.log.cleaner.throttler import Throttler
 from shim.log.closed import ClosedSegments
 from shim.log.data_dir import segment_name
 from shim.log.files import Files

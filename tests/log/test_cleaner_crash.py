@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shim.log.cleaner import cleaning, swap
+from shim.log.cleaner import new_segment, swap
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.errors import CorruptLog, LogError
@@ -174,7 +174,7 @@ def _crashes(seeds: range) -> tuple[int, int]:
 def _sync_calls() -> list[tuple[str, int]]:
     """File and line of each sync in what cleans and swaps, as the source has them."""
     found = []
-    for module in (cleaning, swap):
+    for module in (new_segment, swap):
         path = str(module.__file__)
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         found += [

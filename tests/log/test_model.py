@@ -36,7 +36,8 @@ from shim.log.active import LastBatch
 from shim.log.cleaner import cleaning
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
-from shim.log.cleaner.compaction import CleanedBatch, OffsetMap, cleaned_batch
+from shim.log.cleaner.compaction import CleanedBatch, cleaned_batch
+from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.partition import PartitionLog
 from shim.log.segment import SoundBatch

@@ -10,8 +10,8 @@ import pytest
 
 from shim.log import CorruptLog, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
-from shim.log.cleaner.cleaning import CleaningStopped
 from shim.log.cleaner.retention import Retention
+from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
 from tests.log.faulty_files import FaultyFiles

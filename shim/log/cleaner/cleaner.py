@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from protocol.own.position import Producer
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint, write_checkpoint
-from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningRound, CleaningStopped, Throttler
+from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats, CleaningRound
 from shim.log.cleaner.compaction import Dirtiness, dirtiness
+from shim.log.cleaner.throttler import CleaningStopped, Throttler
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
@@ -95,7 +96,7 @@ class Cleaner:
         self._throttler.take_rate(settings.io_max_bytes_per_second)
 
     def stop(self) -> None:
-        """Makes a step that is under way break off at the next batch, and every further one at once."""
+        """Makes a step that is under way break off within a few batches, and every further one at once."""
         self._stopped.set()
 
     # --- what to clean -----------------------------------------------------------------------------------------------

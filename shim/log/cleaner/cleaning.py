@@ -2,7 +2,7 @@
 
 The newest offset of every key in the part that was never cleaned is gathered, as much of that part as the map has room
 for. Then every segment up to there is written anew, small neighbours into one (compaction.py), and put in the place of
-the old ones (swap.py).
+the old ones (swap.py). A stretch of which nothing is left is not read a second time for that (stretches.py).
 
 A round that breaks off anywhere leaves a log that is right. Its groups are swapped in the order of the log, so a
 tombstone never goes before what it stands for, and snapshots that may hold that go before the first swap
@@ -12,12 +12,10 @@ takes it for dirty again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Final, Self
 
 from protocol.own.position import Producer
@@ -26,26 +24,25 @@ from shim.config import Settings
 from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.compaction import (
     CleanedBatch,
-    OffsetMap,
     TransactionsSeen,
     cleaned_batch,
     cleaned_marker,
     group_segments,
 )
+from shim.log.cleaner.new_segment import NewSegment
+from shim.log.cleaner.offset_map import OffsetMap
+from shim.log.cleaner.stretches import SegmentWalk, Stretch, divided
 from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
+from shim.log.cleaner.throttler import CleaningStopped, Throttler
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
-from shim.log.segment import Segment, SoundBatch, closed_batches
+from shim.log.segment import Segment, SoundBatch, closed_batches, sound_columns
 from shim.log.transactions import why_foreign
 
 _DEFAULT: Final = Settings()
-_WRITE_SIZE: Final = 1 << 20
-_SHORTEST_WAIT_S: Final = 0.01
-_TURN_S: Final = 0.0005
-_BETWEEN_TURNS_S: Final = 0.00005
-_FAR_BEHIND: Final = 3.0
-_LONGEST_TURN_S: Final = _TURN_S * 4**_FAR_BEHIND
+_PAID_AT_ONCE: Final = 4096
+"""Bytes of small batches, which take a fraction of a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,8 @@ class CleanerSettings:
 class CleanerStats:
     """What one round did. ``[first_dirty_offset, end_offset)`` was dirty and is clean; ``seconds`` include waiting.
 
-    ``bytes_read`` counts twice what was read for the offset map and again for cleaning; ``records_read`` does not.
+    ``bytes_read`` counts twice what was read for the offset map and again for cleaning. ``records_read`` does not, and
+    has those, too, that need not be read again, as nothing is left of them.
     """
 
     partition: TopicPartition
@@ -100,52 +98,6 @@ class CleanerStats:
     seconds: float = 0.0
     waits_for: tuple[Producer, int] | None = None
     """Where nothing could be cleaned: the transaction whose end is not in these segments, and where it begins."""
-
-
-class CleaningStopped(Exception):
-    """A round broke off because the cleaner was stopped, or because the partition is being recovered."""
-
-
-class Throttler:
-    """Keeps what is read and written below a number of bytes a second, lets other threads have their turn, and breaks
-    off when the cleaner is stopped.
-
-    The turns: cleaning is Python from end to end, so it holds the interpreter's lock, and a thread that wakes up waits
-    5 ms (the switch interval) until it is given that, on each of the several wake-ups of one commit. So it is offered
-    more often than it is asked for; the waits in which that is done cost the cleaner little where nobody else is at
-    work, and most of its speed where commits take all the time there is. There it would never catch up, so its turns
-    become longer the more there is to clean: commits slow down before the disk fills.
-    """
-
-    def __init__(
-        self, bytes_per_second: float, stopped: Event, clock: Callable[[], float], wait: Callable[[float], object]
-    ) -> None:
-        self._bytes_per_second = bytes_per_second
-        self._stopped = stopped
-        self._clock = clock
-        self._wait = wait
-        self._due = -math.inf
-        self._turn_began = -math.inf
-        self._turn_s = _TURN_S
-
-    def take_rate(self, bytes_per_second: float) -> None:
-        """From any thread; what was spent before is waited for at the rate that it was spent at."""
-        self._bytes_per_second = bytes_per_second
-
-    def hurry(self, behind: float) -> None:
-        """Until further notice; ``behind``: how many times what may well be there is waiting to be cleaned."""
-        self._turn_s = _LONGEST_TURN_S if behind >= _FAR_BEHIND else _TURN_S * 4**behind
-
-    def spend(self, size: int) -> None:
-        """Told after ``size`` bytes; waits until they are paid for. Raises CleaningStopped."""
-        now = self._clock()
-        self._due = max(self._due, now) + size / self._bytes_per_second
-        ahead = self._due - now
-        if ahead >= _SHORTEST_WAIT_S or now - self._turn_began >= self._turn_s:
-            self._wait(max(ahead, _BETWEEN_TURNS_S))
-            self._turn_began = self._clock()
-        if self._stopped.is_set():
-            raise CleaningStopped
 
 
 class CleaningRound:
@@ -171,6 +123,7 @@ class CleaningRound:
         self._rewritten_to = 0
         self._snapshots_are_gone = False
         self._seen = TransactionsSeen()
+        self._stretches: dict[Segment, list[Stretch]] = {}
 
     def run(self, first_dirty_offset: int) -> int:
         """Gives the offset up to which the partition is clean now: as before, when that is where a transaction begins
@@ -200,15 +153,19 @@ class CleaningRound:
         for segment in self._segments:
             if segment.next_offset <= first_dirty:
                 continue
-            with self._reading(segment, unread_below=first_dirty) as batches:
+            walk = SegmentWalk(segment)
+            with self._reading(segment, Stretch.whole(segment), unread_below=first_dirty) as batches:
                 for batch in batches:
                     if not newest.is_full:
                         if batch.header.next_offset > first_dirty:
                             newest.add(batch)
                     elif not newest.has_open:
+                        self._stretches[segment] = walk.ended()
                         return newest
                     elif batch.header.is_control:
                         newest.end_transaction(batch)
+                    walk.passed(batch)
+            self._stretches[segment] = walk.ended()
         return newest
 
     def _clean_group(self, group: Sequence[Segment], newest: OffsetMap) -> None:
@@ -218,14 +175,20 @@ class CleaningRound:
         changed = len(group) > 1
         with self._new_segment(cleaned_path(folder, group[0].base_offset)) as cleaned:
             for segment in group:
-                with self._reading(segment, unread=newest.supersedes) as batches:
-                    for batch in batches:
-                        is_last = batch.header.next_offset == group[-1].next_offset
-                        data, record_count = self._cleaned(batch, newest, keep_empty=is_last)
-                        changed = changed or data != batch.raw
-                        cleaned.append(data)
-                        stats.records_read += batch.header.record_count
-                        stats.records_written += record_count
+                stretches = self._stretches.pop(segment, None) or [Stretch.whole(segment)]
+                for stretch, may_be_left in divided(stretches, newest, group[-1].next_offset):
+                    if not may_be_left:
+                        changed = True
+                        stats.records_read += stretch.records
+                        continue
+                    with self._reading(segment, stretch, unread=newest.supersedes) as batches:
+                        for batch in batches:
+                            is_last = batch.header.next_offset == group[-1].next_offset
+                            data, record_count = self._cleaned(batch, newest, keep_empty=is_last)
+                            changed = changed or data != batch.raw
+                            cleaned.append(data)
+                            stats.records_read += batch.header.record_count
+                            stats.records_written += record_count
             stats.segments_read += len(group)
             if not changed:
                 return
@@ -252,30 +215,49 @@ class CleaningRound:
 
     @contextmanager
     def _reading(
-        self, segment: Segment, *, unread_below: int = 0, unread: Callable[[BatchHeader], bool] | None = None
+        self,
+        segment: Segment,
+        stretch: Stretch,
+        *,
+        unread_below: int = 0,
+        unread: Callable[[BatchHeader], bool] | None = None,
     ) -> Iterator[Iterator[SoundBatch]]:
         fd = self._files.open(segment.path)
         try:
-            batches = closed_batches(self._files, fd, segment, unread_below=unread_below, unread=unread)
+            batches = closed_batches(
+                self._files,
+                fd,
+                segment._replace(size=stretch.end, next_offset=stretch.next_offset),
+                position=stretch.position,
+                offset=stretch.offset,
+                unread_below=unread_below,
+                unread=unread,
+                read=sound_columns,
+            )
             yield self._paid_for(batches, segment.path)
         finally:
             self._files.close(fd)
 
     def _paid_for(self, batches: Iterator[SoundBatch], path: Path) -> Iterator[SoundBatch]:
-        spend = self._throttler.spend
-        stats = self._stats
+        unpaid = 0
         for batch in batches:
             if (reason := why_foreign(batch)) is not None:
                 raise LogError(f"{path} at byte {batch.position}: {reason}")
-            size = batch.end - batch.position
-            stats.bytes_read += size
-            spend(size)
+            unpaid += batch.end - batch.position
+            if unpaid >= _PAID_AT_ONCE:
+                self._pay(unpaid)
+                unpaid = 0
             yield batch
+        self._pay(unpaid)
+
+    def _pay(self, size: int) -> None:
+        self._stats.bytes_read += size
+        self._throttler.spend(size)
 
     @contextmanager
-    def _new_segment(self, path: Path) -> Iterator[_NewSegment]:
+    def _new_segment(self, path: Path) -> Iterator[NewSegment]:
         """A new file of this name. If it still has it at the end, it came to nothing, and is removed."""
-        segment = _NewSegment(self._files, self._files.create(path), self._throttler, self._stats)
+        segment = NewSegment(self._files, self._files.create(path), self._throttler, self._stats)
         try:
             yield segment
         finally:
@@ -283,38 +265,3 @@ class CleaningRound:
             with suppress(OSError):  # what is left over is removed before the next round, and at the next start
                 if self._files.exists(path):
                     self._files.unlink(path)
-
-
-class _NewSegment:
-    """A segment that is being written."""
-
-    def __init__(self, files: Files, fd: int, throttler: Throttler, stats: CleanerStats) -> None:
-        self._files = files
-        self._fd = fd
-        self._throttler = throttler
-        self._stats = stats
-        self._unwritten: list[bytes] = []
-        self._unwritten_size = 0
-        self._position = 0
-
-    def append(self, batch: bytes) -> None:
-        self._unwritten.append(batch)
-        self._unwritten_size += len(batch)
-        if self._unwritten_size >= _WRITE_SIZE:
-            self._write()
-
-    def finish(self) -> None:
-        """Durable, as far as its bytes go, when this returns."""
-        self._write()
-        self._files.fdatasync(self._fd)
-
-    def _write(self) -> None:
-        self._files.write_at(self._fd, b"".join(self._unwritten), self._position)
-        self._position += self._unwritten_size
-        self._stats.bytes_written += self._unwritten_size
-        self._throttler.spend(self._unwritten_size)
-        self._unwritten.clear()
-        self._unwritten_size = 0
-
-    def close(self) -> None:
-        self._files.close(self._fd)

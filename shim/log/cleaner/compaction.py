@@ -15,14 +15,21 @@ stays.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from operator import itemgetter
-from sys import getsizeof
+from itertools import compress
 from typing import Final, NamedTuple
 
 from protocol.own.position import Producer
-from protocol.records.batches import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader, rewrite_batch
+from protocol.records.batches import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    rewrite_batch,
+    rewrite_framed,
+)
+from protocol.records.record_columns import RecordColumns
+from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.index import ENTRY_SIZE, INTERVAL_BYTES
 from shim.log.segment import Segment, SoundBatch
 from shim.log.transactions import transaction_of
@@ -33,9 +40,6 @@ _CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 _MAX_INT64: Final = 2**63 - 1
 _MAX_OFFSET_RANGE: Final = 2**31 - 1  # relative offsets in an index are int32
-_ENTRY_SIZE: Final = 152
-"""Bytes that a key takes in an :class:`OffsetMap` besides its own object: at most 90 in the dict while it grows (the
-old table and the new), 32 for the offset, 8 in the sorted ones, up to 15 by which the allocator rounds the key up."""
 
 
 class Dirtiness(NamedTuple):
@@ -83,116 +87,6 @@ def group_segments(segments: Sequence[Segment], max_bytes: int, max_index_bytes:
     return groups
 
 
-class OffsetMap:
-    """The newest offset of every key in a stretch of the log, in about ``max_bytes`` of memory.
-
-    By the key itself, where Kafka has a digest of 16 bytes: a digest would be an object here, too, so it would save a
-    quarter of the memory at most, and taking it costs more than the look-up does. And keys do not collide.
-    """
-
-    def __init__(self, first_dirty_offset: int, max_bytes: int) -> None:
-        self._newest: dict[bytes | None, int] = {}
-        self.first_dirty_offset = first_dirty_offset
-        self._max_bytes = max_bytes
-        self.size_bytes = 0
-        self.end_offset = first_dirty_offset
-        """Up to here the log is in the map: the end of a batch."""
-        self._kept: list[int] = []
-        self._open: dict[Producer, _Open] = {}
-        self._aborted: set[int] = set()
-        self.newest_offset = self._newest.get
-        """``newest_offset(key, default)``"""
-
-    def __len__(self) -> int:
-        return len(self._newest)
-
-    @property
-    def is_full(self) -> bool:
-        """It takes no further batch. Never before the first, so that each round of cleaning gets on."""
-        return self.size_bytes >= self._max_bytes
-
-    def add(self, batch: SoundBatch) -> None:
-        """The batches of the log in their order. One that is added to a map not full is added whole."""
-        newest = self._newest
-        first = self.first_dirty_offset
-        self.end_offset = batch.header.next_offset
-        if batch.header.is_transactional:
-            self._add_transactional(batch)
-            return
-        for key, _, _, _, offset in batch.records:
-            if offset >= first:
-                if key not in newest:
-                    self.size_bytes += _ENTRY_SIZE + getsizeof(key)
-                newest[key] = offset
-
-    def _add_transactional(self, batch: SoundBatch) -> None:
-        if batch.header.is_control:
-            self.end_transaction(batch)
-        elif (transaction := transaction_of(batch)) is not None:
-            held = self._open.setdefault(transaction.producer, _Open([], []))
-            held.batches.append(batch.header.base_offset)
-            held.records.extend((record.key, record.offset) for record in batch.records)
-            self.size_bytes += sum(_ENTRY_SIZE + getsizeof(record.key) for record in batch.records)
-
-    @property
-    def has_open(self) -> bool:
-        """Whether the end of a transaction is still to be found. It is worth looking for when the map is full, too."""
-        return bool(self._open)
-
-    def end_transaction(self, batch: SoundBatch) -> None:
-        """A control batch, which takes up next to nothing."""
-        ended = transaction_of(batch)
-        if ended is None:
-            return
-        newest = self._newest
-        if ended.position is not None and batch.header.next_offset <= self.end_offset:
-            newest[_position_key(ended.producer.followed)] = batch.header.base_offset
-        held = self._open.pop(ended.producer, None)
-        if held is not None and not ended.committed:
-            self._aborted.update(held.batches)
-        elif held is not None:
-            for key, offset in held.records:
-                newest[key] = max(offset, newest.get(key, -1))
-
-    @property
-    def first_open(self) -> tuple[Producer, int] | None:
-        """The transaction that begins first of those whose end is still to be found, and its first batch's offset."""
-        return min(((key, held.batches[0]) for key, held in self._open.items()), key=itemgetter(1), default=None)
-
-    def complete(self) -> None:
-        """To be called when nothing is added any more, and before all that follows."""
-        self.end_offset = min([self.end_offset, *(held.batches[0] for held in self._open.values())])
-        self._kept = sorted(self._newest.values())
-
-    def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch is one of a transaction that was aborted."""
-        return header.base_offset in self._aborted
-
-    def supersedes(self, header: BatchHeader) -> bool:
-        """Whether the map has newer records of all the keys in a batch: then nobody needs to read it again.
-
-        Never of a batch in a transaction: who it is of stands in its records.
-        """
-        if header.is_transactional:
-            return False
-        if not self.first_dirty_offset <= header.base_offset <= header.next_offset <= self.end_offset:
-            return False
-        at = bisect_left(self._kept, header.base_offset)
-        return at == len(self._kept) or self._kept[at] >= header.next_offset
-
-
-class _Open(NamedTuple):
-    """Of a transaction: base offsets of its batches, key and offset of its records."""
-
-    batches: list[int]
-    records: list[tuple[bytes | None, int]]
-
-
-def _position_key(followed: int) -> bytes:
-    """A key of no record: those of `__consumer_offsets` begin with a type that is not negative."""
-    return b"\xff\xff" + followed.to_bytes(4, "big", signed=True)
-
-
 class TransactionsSeen:
     """Whose records are in the log before a marker: told of the batches in their order."""
 
@@ -234,29 +128,52 @@ def cleaned_batch(
     A batch of which nothing is left is dropped, or, with ``keep_empty``, a header that says no more than up to which
     offset the log goes. Batches behind the end of the map stay as they are.
     """
-    header = batch.header
+    header, records = batch.header, batch.records
     if header.next_offset > newest.end_offset:
         return CleanedBatch(batch.raw, header.record_count)
-    newest_offset = newest.newest_offset
-    records = [record for record in batch.records if newest_offset(record.key, -1) <= record.offset]
-    if newest.is_aborted(header):
-        records = []
+    if not records or newest.is_aborted(header):
+        return _nothing_of(header, keep_empty)
     horizon = header.delete_horizon
+    if type(records) is RecordColumns and horizon is None and not records.has_tombstones:
+        return _copied(batch, records, newest, keep_empty)
+    left = newest.records_kept(records)
     if horizon is not None and now_ms >= horizon:
-        records = [record for record in records if record.value is not None]
-    if not records:
-        return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
-    first_tombstone = next((record.offset for record in records if record.value is None), -1)
+        left = [record for record in left if record.value is not None]
+    if not left:
+        return _nothing_of(header, keep_empty)
+    first_tombstone = next((record.offset for record in left if record.value is None), -1)
     if horizon is None and first_tombstone >= newest.first_dirty_offset:
         horizon = min(now_ms + delete_retention_ms, _MAX_INT64)
-    elif len(records) == header.record_count:
+    elif len(left) == header.record_count:
         return CleanedBatch(batch.raw, header.record_count)
     header = header._replace(
         attributes=header.attributes if horizon is None else header.attributes | _DELETE_HORIZON,
-        base_timestamp=records[0].timestamp if horizon is None else horizon,
-        max_timestamp=header.max_timestamp if header.is_log_append_time else max(each.timestamp for each in records),
+        base_timestamp=left[0].timestamp if horizon is None else horizon,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max(each.timestamp for each in left),
     )
-    return CleanedBatch(rewrite_batch(header, records), len(records))
+    return CleanedBatch(rewrite_batch(header, left), len(left))
+
+
+def _copied(batch: SoundBatch, columns: RecordColumns, newest: OffsetMap, keep_empty: bool) -> CleanedBatch:
+    """As :func:`cleaned_batch`, where all records have values and the same timestamp: those that are left stay as they
+    are, if that is the base timestamp."""
+    header = batch.header
+    kept = newest.keeps(columns.keys, columns.offsets)
+    count = sum(kept)
+    if not count:
+        return _nothing_of(header, keep_empty)
+    if count == header.record_count:
+        return CleanedBatch(batch.raw, count)
+    if columns.timestamp == header.base_timestamp:
+        return CleanedBatch(
+            rewrite_framed(header._replace(max_timestamp=columns.timestamp), count, columns.framed(kept)), count
+        )
+    header = header._replace(base_timestamp=columns.timestamp, max_timestamp=columns.timestamp)
+    return CleanedBatch(rewrite_batch(header, list(compress(columns, kept))), count)
+
+
+def _nothing_of(header: BatchHeader, keep_empty: bool) -> CleanedBatch:
+    return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
 
 
 def cleaned_marker(
@@ -279,9 +196,7 @@ def cleaned_marker(
     if header.next_offset > newest.end_offset or has_records:
         return CleanedBatch(batch.raw, header.record_count)
     if ended is not None:
-        if ended.position is not None and newest.newest_offset(_position_key(ended.producer.followed), -1) <= (
-            header.base_offset
-        ):
+        if ended.position is not None and newest.newest_end(ended.producer.followed) <= header.base_offset:
             return CleanedBatch(batch.raw, header.record_count)
         if header.delete_horizon is None:
             horizon = min(now_ms + delete_retention_ms, _MAX_INT64)
@@ -289,7 +204,7 @@ def cleaned_marker(
             return CleanedBatch(rewrite_batch(marked, batch.records), header.record_count)
         if now_ms < header.delete_horizon:
             return CleanedBatch(batch.raw, header.record_count)
-    return CleanedBatch(_empty_batch(header) if keep_empty else b"", 0)
+    return _nothing_of(header, keep_empty)
 
 
 def _empty_batch(header: BatchHeader) -> bytes:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from protocol.records.batches import NO_TIMESTAMP, BatchHeader, rewrite_batch
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaner.cleaning import CleaningStopped
 from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
+from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.index import starting_point

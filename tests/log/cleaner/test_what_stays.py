@@ -21,7 +21,8 @@ from protocol.offsets_log import (
 from protocol.records.batches import NO_TIMESTAMP, Record, encode_batch
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, write_checkpoint
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.cleaner.compaction import OffsetMap, cleaned_batch
+from shim.log.cleaner.compaction import cleaned_batch
+from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.data_dir import index_name, segment_name
 from shim.log.files import Files
 from tests.log.cleaner.folder import NOW, RETENTION, Folder, Pair, clean, cleaner, put, sound

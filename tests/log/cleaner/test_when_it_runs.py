@@ -12,8 +12,9 @@ import pytest
 
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner.cleaner import Cleaner
-from shim.log.cleaner.cleaning import CleanerSettings, CleaningStopped, Throttler
+from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.compaction import Dirtiness, dirtiness, group_segments
+from shim.log.cleaner.throttler import CleaningStopped, Throttler
 from shim.log.data_dir import segment_name
 from shim.log.errors import CorruptLog
 from shim.log.files import Files
