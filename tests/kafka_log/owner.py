@@ -13,19 +13,13 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.records.batches import Record, encode_records
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
+from shim.offsets.cluster.asking import PASSES_BY_ITSELF
 from shim.upstream.connection import BrokerConnection
 
 _TRANSACTION: Final = 1
 _RETRY_S: Final = 0.05
 _TIMEOUT_S: Final = 30.0
-_COMES_SOON: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    }
-)
+_COMES_SOON: Final = PASSES_BY_ITSELF | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class Owner:
