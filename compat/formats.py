@@ -29,8 +29,8 @@ from protocol.records.batches import (
     check_crc,
     encode_framed,
     read_header,
-    record_parts,
 )
+from protocol.records.message_records import frame_messages
 from protocol.records.message_sets import (
     PREFIX_SIZE,
     Message,
@@ -64,7 +64,7 @@ _GZIP_LEVEL: Final = 1
 _NO_TIMESTAMP: Final = -1
 _LARGEST: Final = 2**31 - 1
 _AT_ONCE: Final = 4096
-"""Records that there are objects of at one time."""
+"""Records whose parts are kept apart at one time."""
 
 _new: Final[Any] = tuple.__new__
 
@@ -120,7 +120,7 @@ def to_batch(message_set: bytes) -> bytes | None:
                 raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"a message of {outer.needed} bytes")
             return None
         if not first.compression:
-            return _batch(outer, message_set, first.magic)
+            return _batch(message_set, first.magic)
         if next(messages, None) is not None or (outer.at != len(message_set) and not outer.needed):
             raise Refused(ErrorCode.INVALID_RECORD, "more than one message, the first one of them compressed")
     except CorruptBatch as error:
@@ -138,51 +138,48 @@ def _batch_of_wrapped(wrapper: Message) -> bytes:
     except BatchError as error:  # no codec, or not its bytes
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
     try:
-        return _batch(MessageScan(content), content, wrapper.magic, wrapper)
+        return _batch(content, wrapper.magic, wrapper)
     except CorruptBatch as error:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
-def _batch(scan: MessageScan, content: bytes, magic: int, wrapper: Message | None = None) -> bytes:
+def _batch(content: bytes, magic: int, wrapper: Message | None = None) -> bytes:
     """Of the messages in ``content``, none of which is compressed. ``wrapper``: what they were in."""
     append_time = wrapper.timestamp if wrapper is not None and wrapper.is_log_append_time else None
-    base_timestamp: int | None = None
-    newest = _NO_TIMESTAMP
+    first = next(iter(MessageScan(content)), None)
+    base_timestamp = _NO_TIMESTAMP if first is None else first.timestamp if append_time is None else append_time
     parts: list[bytes | bytearray] = []
-    rows: list[Record] = []
-    count = 0
-    last = -1
-    for offset, message_magic, attributes, timestamp, key, value in scan:
-        last = offset
-        if message_magic != magic or attributes & _CODEC:
-            raise Refused(ErrorCode.INVALID_RECORD, f"magic {message_magic}, attributes {attributes} in magic {magic}")
-        if append_time is not None:
-            timestamp = append_time
-        if timestamp > newest:
-            newest = timestamp
-        elif timestamp < _NO_TIMESTAMP:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"timestamp {timestamp}")
-        if base_timestamp is None:
-            base_timestamp = timestamp
-        rows.append(_new(Record, (key, value, (), timestamp, count)))
-        count += 1
-        if len(rows) == _AT_ONCE:
-            parts.append(b"".join(_record_parts(rows, count, base_timestamp)))
-            rows.clear()
-    if scan.at != len(content) and not scan.needed:
-        raise Refused(ErrorCode.INVALID_RECORD, f"magic {MAGIC} behind magic {magic}")
-    if base_timestamp is None or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
+    count = pos = 0
+    newest = last = _NO_TIMESTAMP
+    while True:
+        before = len(parts)
+        run = frame_messages(content, pos, _AT_ONCE, magic, count, base_timestamp, append_time, parts)
+        if not run.size:
+            break
+        if run.size == _AT_ONCE:
+            parts[before:] = (b"".join(parts[before:]),)
+        count += run.size
+        newest = max(newest, run.newest)
+        pos, last = run.end, run.last_offset
+    _check_end(MessageScan(content, pos), len(content), magic, append_time)
+    if not count or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
         raise Refused(ErrorCode.INVALID_RECORD, "a wrapper of nothing, or an offset below those in it")
-    parts += _record_parts(rows, count, base_timestamp)
     codec = Compression.NONE if wrapper is None else Compression(wrapper.compression)
     return encode_framed(0, count, parts, base_timestamp, max_timestamp=newest, compression=codec)
 
 
-def _record_parts(rows: Sequence[Record], count: int, base_timestamp: int) -> list[bytes | bytearray]:
-    try:
-        return record_parts(rows, 0, count, base_timestamp)
-    except ValueError as error:  # timestamps: in a batch they are differences, of 64 bits too
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, str(error)) from error
+def _check_end(rest: MessageScan, end: int, magic: int, append_time: int | None) -> None:
+    """Raises what is wrong with the first message that is no record; one that is cut off is none."""
+    for _, message_magic, attributes, timestamp, _, _ in rest:
+        if message_magic != magic or attributes & _CODEC:
+            raise Refused(ErrorCode.INVALID_RECORD, f"magic {message_magic}, attributes {attributes} in magic {magic}")
+        if append_time is not None:
+            timestamp = append_time
+        # In a batch they are differences, of 64 bits too.
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if timestamp < _NO_TIMESTAMP else ErrorCode.INVALID_TIMESTAMP
+        raise Refused(code, f"timestamp {timestamp}")
+    if rest.at != end and not rest.needed:
+        raise Refused(ErrorCode.INVALID_RECORD, f"magic {MAGIC} behind magic {magic}")
 
 
 # --- down ------------------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ class BrokerSide:
         begins, ends = _REQUEST_ID.start, _REQUEST_ID.stop
         correlation_id = int.from_bytes(own, "big", signed=True)
         self.expect_whole(correlation_id, collect, prompt=prompt, handed_over_as=theirs)
-        self.forward(frame[:begins] + own + frame[ends:])
+        self.forward(b"".join((frame[:begins], own, memoryview(frame)[ends:])))
 
     def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
         """As :meth:`exchange`; gives the response's frame. Awaiting it raises :class:`ConnectionError`, also where the
