@@ -120,7 +120,9 @@ def to_batch(message_set: bytes) -> bytes | None:
                 raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"a message of {outer.needed} bytes")
             return None
         if not first.compression:
-            return _batch(message_set, first.magic)
+            magic = first.magic
+            del first, messages  # it may be large, and is read again
+            return _batch(message_set, magic)
         if next(messages, None) is not None or (outer.at != len(message_set) and not outer.needed):
             raise Refused(ErrorCode.INVALID_RECORD, "more than one message, the first one of them compressed")
     except CorruptBatch as error:
@@ -146,11 +148,10 @@ def _batch_of_wrapped(wrapper: Message) -> bytes:
 def _batch(content: bytes, magic: int, wrapper: Message | None = None) -> bytes:
     """Of the messages in ``content``, none of which is compressed. ``wrapper``: what they were in."""
     append_time = wrapper.timestamp if wrapper is not None and wrapper.is_log_append_time else None
-    first = next(iter(MessageScan(content)), None)
-    base_timestamp = _NO_TIMESTAMP if first is None else first.timestamp if append_time is None else append_time
     parts: list[bytes | bytearray] = []
     count = pos = 0
     newest = last = _NO_TIMESTAMP
+    base_timestamp: int | None = None
     while True:
         before = len(parts)
         run = frame_messages(content, pos, _AT_ONCE, magic, count, base_timestamp, append_time, parts)
@@ -160,26 +161,31 @@ def _batch(content: bytes, magic: int, wrapper: Message | None = None) -> bytes:
             parts[before:] = (b"".join(parts[before:]),)
         count += run.size
         newest = max(newest, run.newest)
-        pos, last = run.end, run.last_offset
+        pos, last, base_timestamp = run.end, run.last_offset, run.base_timestamp
     _check_end(MessageScan(content, pos), len(content), magic, append_time)
-    if not count or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
+    if base_timestamp is None or (wrapper is not None and magic and wrapper.offset and wrapper.offset < last):
         raise Refused(ErrorCode.INVALID_RECORD, "a wrapper of nothing, or an offset below those in it")
     codec = Compression.NONE if wrapper is None else Compression(wrapper.compression)
     return encode_framed(0, count, parts, base_timestamp, max_timestamp=newest, compression=codec)
 
 
 def _check_end(rest: MessageScan, end: int, magic: int, append_time: int | None) -> None:
-    """Raises what is wrong with the first message that is no record; one that is cut off is none."""
+    """Raises what is wrong with the first message that is no record; one that is cut off is none. That a timestamp is
+    too far from the first one is said only where all else is right: it is found where a batch is made of them."""
+    too_far = None
     for _, message_magic, attributes, timestamp, _, _ in rest:
         if message_magic != magic or attributes & _CODEC:
             raise Refused(ErrorCode.INVALID_RECORD, f"magic {message_magic}, attributes {attributes} in magic {magic}")
         if append_time is not None:
             timestamp = append_time
-        # In a batch they are differences, of 64 bits too.
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if timestamp < _NO_TIMESTAMP else ErrorCode.INVALID_TIMESTAMP
-        raise Refused(code, f"timestamp {timestamp}")
+        if timestamp < _NO_TIMESTAMP:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"timestamp {timestamp}")
+        if too_far is None:
+            too_far = timestamp
     if rest.at != end and not rest.needed:
         raise Refused(ErrorCode.INVALID_RECORD, f"magic {MAGIC} behind magic {magic}")
+    if too_far is not None:  # in a batch they are differences, of 64 bits too
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, f"timestamp {too_far}")
 
 
 # --- down ------------------------------------------------------------------------------------------------------------

@@ -28,12 +28,14 @@ _NO_HEADERS: Final = b"\x00"
 
 class FramedMessages(NamedTuple):
     """``end``: the position after the last of them; ``size``: how many; ``newest``: the largest timestamp, ms since the
-    epoch; ``last_offset``: that of the last one, as it stands there. Both are -1 of none."""
+    epoch; ``last_offset``: that of the last one, as it stands there; both are -1 of none. ``base_timestamp``: as given,
+    or the first one's."""
 
     end: int
     size: int
     newest: int
     last_offset: int
+    base_timestamp: int | None
 
 
 def frame_messages(
@@ -42,7 +44,7 @@ def frame_messages(
     most: int,
     magic: int,
     delta: int,
-    base_timestamp: int,
+    base_timestamp: int | None,
     append_time: int | None,
     parts: list[bytes | bytearray],
 ) -> FramedMessages:
@@ -50,7 +52,8 @@ def frame_messages(
     ``most`` of them, or up to the first one that is not whole, of ``magic`` (0 or 1), uncompressed, with the right CRC
     and a timestamp that a record can have.
 
-    ``base_timestamp``: the batch's, ms since the epoch, at least -1. ``append_time``: the timestamp of all of them.
+    ``base_timestamp``: the batch's, ms since the epoch, at least -1; None: the first message's. ``append_time``: the
+    timestamp of all of them.
     """
     small = ZIGZAG
     header, length_at = _HEADERS[magic].unpack_from, _LENGTH.unpack_from
@@ -92,8 +95,12 @@ def frame_messages(
                 break
             if append_time is not None:
                 timestamp = append_time
+            if timestamp < _NO_TIMESTAMP:
+                break
+            if base_timestamp is None:
+                base_timestamp = timestamp
             since = timestamp - base_timestamp
-            if timestamp < _NO_TIMESTAMP or since > MAX_INT64:
+            if since > MAX_INT64:
                 break
             if timestamp > newest:
                 newest = timestamp
@@ -114,4 +121,4 @@ def frame_messages(
             delta += 1
     except error:
         pass  # it is cut off
-    return FramedMessages(pos, delta - first, newest, last_offset)
+    return FramedMessages(pos, delta - first, newest, last_offset, base_timestamp)

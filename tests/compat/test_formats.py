@@ -415,8 +415,23 @@ def test_timestamps_that_a_batch_cannot_tell(codec: Compression) -> None:
     assert refusal(with_times(-1, 2**63 - 1)) == ErrorCode.INVALID_TIMESTAMP, "further apart than 64 bits"
     many = [-1] * formats._AT_ONCE + [2**63 - 1] * formats._AT_ONCE
     assert refusal(with_times(*many)) == ErrorCode.INVALID_TIMESTAMP
-    for refused in ((-2,), (0, -2), (-(2**63), 0)):
+    for refused in ((-2,), (0, -2), (-(2**63), 0), (-1, 2**63 - 1, -2)):
         assert refusal(with_times(*refused)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    if not codec:
+        apart = with_times(-1, 2**63 - 1)
+        assert refusal(apart + apart[:-1] + b"?") == ErrorCode.CORRUPT_MESSAGE
+        assert refusal(apart + encode_message_set([Record(b"k", b"v", (), -1, 0)], 0)) == ErrorCode.INVALID_RECORD
+
+
+def test_one_large_message_is_kept_no_more_often_than_it_has_to_be() -> None:
+    large = encode_message_set([Record(b"k", bytes(4 << 20), (), NOW, 0)], 1)
+    tracemalloc.start()
+    try:
+        to_batch(large)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3.5 * len(large), "its value, that in the batch's body, and the batch"
 
 
 @pytest.mark.parametrize("magic", MAGICS)

@@ -28,9 +28,9 @@ rows = st.lists(st.tuples(contents, contents, timestamps), min_size=1, max_size=
 
 
 def expected(
-    data: bytes, pos: int, most: int, magic: int, base_timestamp: int, append_time: int | None
-) -> tuple[list[Record], int, int, int]:
-    """One by one: the records, the position after them, the newest timestamp, the last offset."""
+    data: bytes, pos: int, most: int, magic: int, base_timestamp: int | None, append_time: int | None
+) -> tuple[list[Record], int, int, int, int | None]:
+    """One by one: the records, the position after them, newest timestamp, last offset, and the base timestamp."""
     found: list[Record] = []
     newest = last = -1
     scan = MessageScan(data, pos)
@@ -39,20 +39,25 @@ def expected(
             timestamp = own if append_time is None else append_time
             if len(found) == most or its_magic != magic or attributes & 7:
                 break
-            if timestamp < -1 or timestamp - base_timestamp > LARGEST:
+            base = timestamp if base_timestamp is None else base_timestamp
+            if timestamp < -1 or timestamp - base > LARGEST:
                 break
+            base_timestamp = base
             found.append(Record(key, value, (), timestamp, len(found)))
             newest, last = max(newest, timestamp), offset
             pos = scan.at + PREFIX_SIZE + int.from_bytes(data[scan.at + 8 : scan.at + 12], "big")
-    return found, pos, newest, last
+    return found, pos, newest, last, base_timestamp
 
 
-def check(data: bytes, magic: int, *, pos: int = 0, most: int = 9, base: int = NOW, append: int | None = None) -> int:
+def check(
+    data: bytes, magic: int, *, pos: int = 0, most: int = 9, base: int | None = NOW, append: int | None = None
+) -> int:
     parts: list[bytes | bytearray] = []
     run = frame_messages(data, pos, most, magic, 0, base, append, parts)
-    records, end, newest, last = expected(data, pos, most, magic, base, append)
-    assert run == (end, len(records), newest, last)
+    records, end, newest, last, base = expected(data, pos, most, magic, base, append)
+    assert run == (end, len(records), newest, last, base)
     if records:
+        assert base is not None
         batch = encode_framed(0, len(records), parts, base, max_timestamp=newest)
         assert decode_records(batch) == records
     else:
@@ -80,11 +85,12 @@ def with_right_crcs(data: bytearray) -> bytearray:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @settings(deadline=None, max_examples=150)
-@given(drawn=rows, most=st.integers(1, 7), base=timestamps, append=st.none() | timestamps)
+@given(drawn=rows, most=st.integers(1, 7), base=st.none() | timestamps, append=st.none() | timestamps)
 def test_right_messages(
-    magic: int, drawn: list[tuple[bytes | None, bytes | None, int]], most: int, base: int, append: int | None
+    magic: int, drawn: list[tuple[bytes | None, bytes | None, int]], most: int, base: int | None, append: int | None
 ) -> None:
-    check(messages(drawn, magic), magic, most=most, base=max(-1, base), append=append if magic else None)
+    base = None if base is None else max(-1, base)
+    check(messages(drawn, magic), magic, most=most, base=base, append=append if magic else None)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
