@@ -30,9 +30,9 @@ from protocol.records.batches import (
     encode_framed,
     read_header,
 )
+from protocol.records.message_layout import COMPRESSION, PREFIX_SIZE
 from protocol.records.message_records import frame_messages
 from protocol.records.message_sets import (
-    PREFIX_SIZE,
     Message,
     MessageScan,
     decode_message_set,
@@ -57,7 +57,6 @@ _SIZE: Final = struct.Struct(">i").unpack_from
 _SIZE_AT: Final = 8
 _ATTRIBUTES_AT: Final = 17
 _BATCH_ATTRIBUTES_AT: Final = 22
-_CODEC: Final = 0x07
 _ZSTD: Final = 4
 _GZIP_LEVEL: Final = 1
 """Of what goes to an old client: three times as fast as what producers have by default, and a fifth larger."""
@@ -93,7 +92,7 @@ def cost(records: bytes | None) -> int:
         size = PREFIX_SIZE + max(0, _SIZE(records, pos + _SIZE_AT)[0])
         if is_batch and pos + size > end:
             return total
-        if records[pos + (_BATCH_ATTRIBUTES_AT if is_batch else _ATTRIBUTES_AT)] & _CODEC:
+        if records[pos + (_BATCH_ATTRIBUTES_AT if is_batch else _ATTRIBUTES_AT)] & COMPRESSION:
             return end if end > _LOOKED_INTO else _COMPRESSED * end
         if not is_batch and end > _LOOKED_INTO:
             return end
@@ -174,7 +173,7 @@ def _check_end(rest: MessageScan, end: int, magic: int, append_time: int | None)
     too far from the first one is said only where all else is right: it is found where a batch is made of them."""
     too_far = None
     for _, message_magic, attributes, timestamp, _, _ in rest:
-        if message_magic != magic or attributes & _CODEC:
+        if message_magic != magic or attributes & COMPRESSION:
             raise Refused(ErrorCode.INVALID_RECORD, f"magic {message_magic}, attributes {attributes} in magic {magic}")
         if append_time is not None:
             timestamp = append_time

@@ -17,7 +17,8 @@ from protocol.records.batches import (
     check_crc,
     read_header,
 )
-from protocol.records.message_sets import PREFIX_SIZE, read_messages
+from protocol.records.message_layout import PREFIX_SIZE
+from protocol.records.message_sets import read_messages
 
 _WINDOW: Final = 1 << 20
 _UNKNOWN_ATTRIBUTES: Final = ~0x7F

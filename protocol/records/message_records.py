@@ -7,19 +7,15 @@ which says what is wrong with it.
 
 from __future__ import annotations
 
-from struct import Struct, error
+from struct import error
 from typing import Final, NamedTuple
 
 from isal.isal_zlib import crc32
 
 from protocol.records.batch_layout import MAX_INT64
+from protocol.records.message_layout import CHECKED_FROM, COMPRESSION, HEADERS, LENGTH, PREFIX_SIZE
 from protocol.records.varints import SMALL, ZIGZAG, zigzag
 
-_HEADERS: Final = (Struct(">qiIBBi"), Struct(">qiIBBqi"))  # by magic: to the key's length
-_LENGTH: Final = Struct(">i")
-_PREFIX_SIZE: Final = 12
-_CHECKED_FROM: Final = 16
-_CODEC: Final = 0x07
 _NO_TIMESTAMP: Final = -1
 _NULL: Final = zigzag(-1)
 _NO_ATTRIBUTES: Final = b"\x00"
@@ -56,8 +52,8 @@ def frame_messages(
     timestamp of all of them.
     """
     small = ZIGZAG
-    header, length_at = _HEADERS[magic].unpack_from, _LENGTH.unpack_from
-    header_size = _HEADERS[magic].size
+    header, length_at = HEADERS[magic].unpack_from, LENGTH.unpack_from
+    header_size = HEADERS[magic].size
     last_offset = newest = timestamp = _NO_TIMESTAMP
     first, stop_delta = delta, delta + most
     try:
@@ -66,9 +62,9 @@ def frame_messages(
                 offset, size, crc, its_magic, attributes, timestamp, length = header(buf, pos)
             else:
                 offset, size, crc, its_magic, attributes, length = header(buf, pos)
-            if its_magic != magic or attributes & _CODEC:
+            if its_magic != magic or attributes & COMPRESSION:
                 break
-            end = pos + _PREFIX_SIZE + size
+            end = pos + PREFIX_SIZE + size
             at = pos + header_size
             if length >= 0:
                 key = buf[at : at + length]
@@ -91,7 +87,7 @@ def frame_messages(
                 value_length = _NULL
             else:
                 break
-            if crc32(value, crc32(buf[pos + _CHECKED_FROM : at])) != crc:
+            if crc32(value, crc32(buf[pos + CHECKED_FROM : at])) != crc:
                 break
             if append_time is not None:
                 timestamp = append_time

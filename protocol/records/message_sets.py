@@ -46,23 +46,23 @@ from protocol.records.compression import (
     with_kafka_checksum,
     with_right_checksum,
 )
+from protocol.records.message_layout import (
+    CHECKED_FROM,
+    COMPRESSION,
+    CRC,
+    HEADERS,
+    HEADS,
+    LENGTH,
+    LOG_APPEND_TIME,
+    NULL,
+    PREFIX,
+    PREFIX_SIZE,
+)
 
-PREFIX_SIZE: Final = 12
-"""Bytes of a message before those that its size counts: offset and size."""
-
-_PREFIX: Final = struct.Struct(">qi")
-_LENGTH: Final = struct.Struct(">i")
-_CRC: Final = struct.Struct(">I")
-_HEADERS: Final = (struct.Struct(">qiIBBi"), struct.Struct(">qiIBBqi"))  # by magic; to the key's length
-_WRITTEN: Final = (struct.Struct(">BBi"), struct.Struct(">BBqi"))  # what the CRC covers of that
 _MIN_SIZES: Final = (14, 22)  # what a message's size is with neither key nor value
-_CHECKED_FROM: Final = 16
 _MAX_INT64: Final = 2**63 - 1
 
-_COMPRESSION: Final = 0x07
-_LOG_APPEND_TIME: Final = 0x08
 _CODECS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
-_NULL: Final = _LENGTH.pack(-1)
 
 T = TypeVar("T")
 
@@ -82,12 +82,12 @@ class Message(NamedTuple):
     @property
     def compression(self) -> int:
         """A :class:`Compression`, or a number that no Kafka uses; when it is not NONE, this is a wrapper."""
-        return self.attributes & _COMPRESSION
+        return self.attributes & COMPRESSION
 
     @property
     def is_log_append_time(self) -> bool:
         """The timestamp is the broker's, and that of all messages wrapped in this one (KIP-32)."""
-        return self.magic > 0 and bool(self.attributes & _LOG_APPEND_TIME)
+        return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
 
 class MessageSet(NamedTuple):
@@ -161,8 +161,8 @@ class MessageScan:
 
     def __iter__(self) -> Iterator[Message]:
         buf, pos, end = self._buf, self._start, len(self._buf)
-        header_v0, header_v1 = _HEADERS[0].unpack_from, _HEADERS[1].unpack_from
-        length_at = _LENGTH.unpack_from
+        header_v0, header_v1 = HEADERS[0].unpack_from, HEADERS[1].unpack_from
+        length_at = LENGTH.unpack_from
         while pos < end:
             self.at = pos
             if end - pos < PREFIX_SIZE:
@@ -189,7 +189,7 @@ class MessageScan:
                 offset, _, crc, _, attributes, length = header_v0(buf, pos)
                 timestamp = NO_TIMESTAMP
                 at = pos + 22
-            if crc32(buf[pos + _CHECKED_FROM : message_end]) != crc:
+            if crc32(buf[pos + CHECKED_FROM : message_end]) != crc:
                 raise CorruptBatch("CRC mismatch", pos)
 
             key: bytes | None = None
@@ -216,7 +216,7 @@ class MessageScan:
 def _records(scan: MessageScan, max_size: int) -> Iterator[Record]:
     for message in scan:
         offset, _, attributes, timestamp, key, value = message
-        if attributes & _COMPRESSION:
+        if attributes & COMPRESSION:
             wrapped = _Wrapped(message, scan.at, max_size)
             max_size -= wrapped.size
             yield from wrapped
@@ -262,7 +262,7 @@ class _Wrapped:
                 raise CorruptBatch(f"last offset {self._last}", 0)
             scan = MessageScan(self._content, 0)
             for offset, magic, attributes, timestamp, key, value in scan:
-                if attributes & _COMPRESSION:
+                if attributes & COMPRESSION:
                     raise CorruptBatch("a wrapper", scan.at)
                 if offset > _MAX_INT64 - shift:
                     raise CorruptBatch("offset beyond 64 bits", scan.at)
@@ -278,7 +278,7 @@ class _Wrapped:
 def unwrapped(wrapper: Message, at: int = 0, max_size: int = MAX_DECOMPRESSED_SIZE) -> bytes:
     """The message set in ``wrapper``, which stands at byte ``at``, decompressed. Raises as
     :func:`decode_message_set` does."""
-    codec = wrapper.attributes & _COMPRESSION
+    codec = wrapper.attributes & COMPRESSION
     if codec not in _CODECS:
         raise UnsupportedBatch(f"a message set compressed with codec {codec}", at)
     data = wrapper.value
@@ -294,7 +294,7 @@ def _count_and_last_offset(content: bytes) -> tuple[int, int | None]:
     add up, which reading them will find."""
     count = at = last = 0
     end = len(content) - PREFIX_SIZE
-    prefix_at = _PREFIX.unpack_from
+    prefix_at = PREFIX.unpack_from
     while at <= end:
         last, size = prefix_at(content, at)
         if size < _MIN_SIZES[0]:
@@ -329,7 +329,7 @@ def encode_message_set(
         raise ValueError("timestamps in magic 0")
     base_offset = records[0].offset if compression and magic else 0
     whole = log_append_time if not compression else None
-    attributes = 0 if whole is None else _LOG_APPEND_TIME
+    attributes = 0 if whole is None else LOG_APPEND_TIME
     parts: list[bytes] = []
     last = -1
     for key, value, headers, timestamp, offset in records:
@@ -364,7 +364,7 @@ def wrapped(
     data = compress(compression, inner_set, level)
     if compression == Compression.LZ4 and not magic:
         data = with_kafka_checksum(data)
-    attributes = compression | (_LOG_APPEND_TIME if log_append_time else 0)
+    attributes = compression | (LOG_APPEND_TIME if log_append_time else 0)
     time = timestamp if magic and timestamp is not None else NO_TIMESTAMP
     return b"".join(_message(last_offset, magic, attributes, time, None, data))
 
@@ -375,13 +375,13 @@ def _message(
     key_length = -1 if key is None else len(key)
     try:
         if magic:
-            start = _WRITTEN[1].pack(1, attributes, timestamp, key_length)
+            start = HEADS[1].pack(1, attributes, timestamp, key_length)
         elif timestamp != NO_TIMESTAMP:
             raise ValueError("timestamps in magic 0")
         else:
-            start = _WRITTEN[0].pack(0, attributes, key_length)
-        value_length = _NULL if value is None else _LENGTH.pack(len(value))
+            start = HEADS[0].pack(0, attributes, key_length)
+        value_length = NULL if value is None else LENGTH.pack(len(value))
         checked = b"".join((start, key or b"", value_length, value or b""))
-        return _PREFIX.pack(offset, len(checked) + _CRC.size) + _CRC.pack(crc32(checked)), checked
+        return PREFIX.pack(offset, len(checked) + CRC.size) + CRC.pack(crc32(checked)), checked
     except struct.error as error:
         raise ValueError(f"a message field that cannot be written: {error}") from None

@@ -14,17 +14,15 @@ from isal.isal_zlib import crc32
 from protocol.records.batch_errors import CorruptBatch
 from protocol.records.batch_layout import COMPRESSION, LOG_APPEND_TIME, MAX_INT64, BatchHeader
 from protocol.records.batch_reading import varint, varlong
+from protocol.records.message_layout import HEADS, LENGTH, NULL
 from protocol.records.record_shapes import BASE_TIMESTAMPS, Times, one_time, own_times, shape_at
 
 PARTS: Final = 2
 """Of a message: what is before its value, and the value."""
 
 _PREFIX: Final = Struct(">qiI")
-_LENGTH: Final = Struct(">i")
 _TIMESTAMP: Final = Struct(">q")
-_HEADS: Final = (Struct(">BBi"), Struct(">BBqi"))  # by magic: what is before the key
 _CRC_SIZE: Final = 4
-_NULL: Final = _LENGTH.pack(-1)
 _ROW: Final = 3
 """So many records of one shape are worth looking for it."""
 _MOST_UNLOOKED: Final = 64
@@ -42,7 +40,7 @@ def record_messages(
     # As in batch_reading, varints of one and two bytes are read in place, and jumps are checked before a slice is made.
     parts: list[bytes] = []
     append = parts.append
-    pack, pack_length, pack_prefix = _HEADS[magic].pack, _LENGTH.pack, _PREFIX.pack
+    pack, pack_length, pack_prefix = HEADS[magic].pack, LENGTH.pack, _PREFIX.pack
     is_relative = magic and header.attributes & COMPRESSION
     base_offset, base_timestamp, left = header.base_offset, header.base_timestamp, header.record_count
     subtracted = 0
@@ -166,7 +164,7 @@ def record_messages(
             else:
                 n, pos = varint(buf, pos - 1)
         if n == 1:
-            checked += _NULL
+            checked += NULL
             value = b""
         else:
             size = n >> 1

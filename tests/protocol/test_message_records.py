@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.records.batches import Compression, CorruptBatch, Record, decode_records, encode_framed
+from protocol.records.message_layout import PREFIX_SIZE
 from protocol.records.message_records import frame_messages
-from protocol.records.message_sets import PREFIX_SIZE, MessageScan, encode_message_set
+from protocol.records.message_sets import MessageScan, encode_message_set
 
 LARGEST = 2**63 - 1
 NOW = 1_767_225_600_123

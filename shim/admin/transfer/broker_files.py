@@ -23,7 +23,8 @@ from protocol.records.batches import (
     records_of,
 )
 from protocol.records.compression import MAX_DECOMPRESSED_SIZE
-from protocol.records.message_sets import PREFIX_SIZE, decode_message_set, read_messages
+from protocol.records.message_layout import PREFIX_SIZE
+from protocol.records.message_sets import decode_message_set, read_messages
 from shim.log import OFFSETS_TOPIC, CorruptLog
 from shim.log.files import Files
 from shim.log.segment import find_sound_batch
