@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -112,9 +113,18 @@ def test_a_group_with_offsets_in_the_cluster_goes_on_there(
     assert hands_in(shim.data_dir)[group] is Hands.PASSED_THROUGH
 
 
+@pytest.fixture
+def unmirrored(broker: Broker, tmp_path: Path) -> Iterator[Shim]:
+    """The cluster is told nothing of what it serves."""
+    settings = {"offsets.mirror.upstream": "false"}
+    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings, passes_groups=True) as running:
+        yield running
+
+
 def test_a_group_that_nobody_knows_is_served(
-    broker: Broker, shim: Shim, make_topic: TopicFactory, fresh_name: Callable[[], str]
+    broker: Broker, unmirrored: Shim, make_topic: TopicFactory, fresh_name: Callable[[], str]
 ) -> None:
+    shim = unmirrored
     topic, group, simple = make_topic(), fresh_name(), fresh_name()
     produce(broker.bootstrap_servers, topic, b"0", b"1")
     assert committed(shim.bootstrap, group, topic) < 0
