@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from kazoo.exceptions import ConnectionLoss
@@ -24,16 +25,22 @@ UNHURRIED_MS = 5_000
 PATIENT_MS = 30_000
 
 
-@pytest.fixture
-async def hasty(connect: str) -> AsyncIterator[Ensemble]:
-    """One with short time-outs, in a chroot with a znode `/z`."""
-    ensemble = Ensemble(connect, session_timeout_ms=SESSION_MS, request_timeout_ms=REQUEST_MS)
+@asynccontextmanager
+async def started(connect: str, *, session_ms: int, request_ms: int) -> AsyncIterator[Ensemble]:
+    ensemble = Ensemble(connect, session_timeout_ms=session_ms, request_timeout_ms=request_ms)
     await ensemble.start(TIMEOUT_S, make_chroot=True)
-    await ensemble.create("/z", b"old")
     try:
         yield ensemble
     finally:
         await ensemble.close()
+
+
+@pytest.fixture
+async def hasty(connect: str) -> AsyncIterator[Ensemble]:
+    """One with short time-outs, in a chroot with a znode `/z`."""
+    async with started(connect, session_ms=SESSION_MS, request_ms=REQUEST_MS) as ensemble:
+        await ensemble.create("/z", b"old")
+        yield ensemble
 
 
 async def value(ensemble: Ensemble) -> bytes:
@@ -89,12 +96,8 @@ async def test_an_expired_session(ensemble: Ensemble, connect: str) -> None:
 @pytest.fixture
 async def patient(connect: str) -> AsyncIterator[Ensemble]:
     """One whose requests wait for as long as a busy machine takes to start a server, and its session, too."""
-    ensemble = Ensemble(connect, session_timeout_ms=PATIENT_MS, request_timeout_ms=PATIENT_MS)
-    await ensemble.start(TIMEOUT_S, make_chroot=True)
-    try:
+    async with started(connect, session_ms=PATIENT_MS, request_ms=PATIENT_MS) as ensemble:
         yield ensemble
-    finally:
-        await ensemble.close()
 
 
 async def test_a_server_that_is_stopped_and_started_again(zookeeper: ZooKeeper, patient: Ensemble) -> None:
@@ -149,13 +152,9 @@ async def test_kazoo_keeps_nothing_for_the_next_connection(zookeeper: ZooKeeper,
 @pytest.fixture
 async def unhurried(connect: str) -> AsyncIterator[Ensemble]:
     """As `hasty`, with requests that wait for as long as a busy machine takes for two thousand."""
-    ensemble = Ensemble(connect, session_timeout_ms=SESSION_MS, request_timeout_ms=UNHURRIED_MS)
-    await ensemble.start(TIMEOUT_S, make_chroot=True)
-    await ensemble.create("/z", b"old")
-    try:
+    async with started(connect, session_ms=SESSION_MS, request_ms=UNHURRIED_MS) as ensemble:
+        await ensemble.create("/z", b"old")
         yield ensemble
-    finally:
-        await ensemble.close()
 
 
 async def test_requests_on_the_way_when_the_connection_goes(zookeeper: ZooKeeper, unhurried: Ensemble) -> None:
