@@ -51,6 +51,8 @@ def wrapper(inner: bytes, **more: int) -> bytes:
 
 GOOD: Final = message(b"good")
 TWO: Final = message(b"one") + message(b"two", offset=1)
+LARGEST: Final = 2**63 - 1
+FAR_APART: Final = message(b"a", timestamp=-1) + message(b"b", timestamp=LARGEST)
 BATCH: Final = encode_records([Record(b"k", b"v", (), NOW, 0)])
 
 
@@ -94,6 +96,9 @@ CASES: Final[dict[str, Case]] = {
     "no value": Case(2, message(None)),
     "no timestamp": Case(2, message(b"v", timestamp=-1)),
     "a timestamp below that": Case(2, message(b"v", timestamp=-2)),
+    "timestamps far apart, and a wrong CRC": Case(2, FAR_APART + message(b"v", crc=1)),
+    "timestamps far apart, and magic 0": Case(2, FAR_APART + message(b"v", magic=0)),
+    "timestamps far apart, and one below any": Case(2, FAR_APART + message(b"v", timestamp=-2)),
     "offsets that do not rise": Case(2, message(b"a", offset=5) + message(b"b", offset=5) + message(b"c", offset=1)),
     "negative offsets": Case(2, message(b"a", offset=-1) + message(b"b", offset=-1)),
     "a wrapper": Case(2, wrapper(TWO, offset=1)),
@@ -154,19 +159,20 @@ class Answer(NamedTuple):
 
 
 TOPICS: Final = {name: f"bad-bytes-{number}" for number, name in enumerate(CASES)}
+OF_TIMESTAMPS: Final = "timestamps"
 UNANSWERED: Final = {name: f"unanswered-{number}" for number, name in enumerate(CASES)}
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with LegacyBroker(tmp_path_factory.mktemp("reference"), KAFKA_3) as running:
-        make_topics(running.port, (*TOPICS.values(), *UNANSWERED.values()))
+        make_topics(running.port, (*TOPICS.values(), *UNANSWERED.values(), OF_TIMESTAMPS))
         yield Place(running.pid, running.port)
 
 
 @pytest.fixture(scope="module")
 def shim(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    make_topics(broker.port, (*TOPICS.values(), *UNANSWERED.values()))
+    make_topics(broker.port, (*TOPICS.values(), *UNANSWERED.values(), OF_TIMESTAMPS))
     with Shim(broker.bootstrap_servers, tmp_path_factory.mktemp("shim") / "data") as running:
         yield Place(running.pid, running.broker_port(broker.node_id))
 
@@ -223,6 +229,25 @@ def test_bytes_are_taken_or_refused_as_by_a_broker(name: str, reference: Place, 
 @pytest.mark.parametrize("name", CASES)
 def test_without_an_answer(name: str, reference: Place, shim: Place) -> None:
     assert unanswered(shim, UNANSWERED[name], CASES[name]) == unanswered(reference, UNANSWERED[name], CASES[name])
+
+
+@pytest.mark.parametrize(
+    "records", [message(b"v", timestamp=LARGEST), FAR_APART, wrapper(FAR_APART)], ids=["largest", "apart", "wrapped"]
+)
+def test_a_timestamp_that_a_broker_of_today_refuses(
+    records: bytes, broker: Broker, reference: Place, shim: Place
+) -> None:
+    """A 3.9 broker takes it, and where the difference has more than 64 bits writes another one; a 4.3 broker's
+    log.message.timestamp.after.max.ms is an hour."""
+
+    def error(port: int, version: int, data: bytes) -> int:
+        with WireClient(port) as client:
+            (answer,) = client.ask(produce.API, version, request(OF_TIMESTAMPS, data, 1)).responses
+        return answer.partition_responses[0].error_code
+
+    assert error(reference.port, 2, records) == ErrorCode.NONE
+    today = encode_records([Record(b"k", b"v", (), LARGEST, 0)])
+    assert error(broker.port, 3, today) == error(shim.port, 2, records) == ErrorCode.INVALID_TIMESTAMP
 
 
 @pytest.mark.parametrize("version", range(3))
