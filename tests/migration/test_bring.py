@@ -1,7 +1,8 @@
-"""A group goes back to ZooKeeper: what was written there since it left is somebody's, unless it was the shim itself."""
+"""What the shim writes to ZooKeeper: what was written there meanwhile is somebody's, unless it was the shim itself."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
@@ -15,9 +16,10 @@ from protocol.messages.offset_commit import (
 from protocol.own.state_log import Hands, Step
 from shim.coordinator import Asker, Caller, GroupCoordinator
 from shim.migration.dual.dual_commit import DualCommit
-from shim.offsets.store import OffsetStore, Partition, StoredOffset, StoreUnavailable
+from shim.offsets.store import Moved, OffsetStore, Partition, StoreConflict, StoredOffset, StoreUnavailable
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.runtime import Runtime
+from tests.migration.simulated.virtual_time import run
 
 AT: Final = ("t", 0)
 
@@ -74,6 +76,23 @@ class Store:
         return written
 
 
+class Busy(Store):
+    """Somebody commits these partitions one by one, and comes in each time between reading and writing."""
+
+    def __init__(self, *others: Partition) -> None:
+        super().__init__(5, 7)
+        self.others = list(others)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, StoredOffset]) -> dict[Partition, int]:
+        await asyncio.sleep(0.01)
+        if not self.others:
+            return await super().commit(group, offsets)
+        at = self.others.pop()
+        before = self.there.get(at)
+        self.there[at] = StoredOffset(9, 0 if before is None or before.version is None else before.version + 1)
+        raise StoreConflict(group, {at: Moved(9, self.there[at].version or 0)}, {})
+
+
 class Told:
     def answer(self, response: Any) -> None: ...
 
@@ -81,29 +100,32 @@ class Told:
 class Group:
     """At step kafka, having come from kafka+dual when both had ``offset``."""
 
-    def __init__(self, offset: int, version: int) -> None:
-        self.runtime, self.store = OnePartition(), Store(offset, version)
+    def __init__(self, store: Store) -> None:
+        self.runtime, self.store = OnePartition(), store
         self.dual_commit = DualCommit(
             cast(Runtime, self.runtime), cast(OffsetStore, self.store), cast(Ensemble, NeverLost())
         )
 
     async def at_kafka(self) -> None:
+        await self.at_both()
+        self._step(Step.KAFKA)
+
+    async def at_both(self) -> None:
         self._step(Step.KAFKA_DUAL)
         self.commit(self.store.there[AT].offset)
         await self.dual_commit.note_all("g", self.store.there)
-        self._step(Step.KAFKA)
 
     def _step(self, step: Step) -> None:
         self.runtime.only.take_in_hand(1, "g", Hands.SERVED, "", cast(Asker, Told()), step, from_zookeeper=True)
 
-    def commit(self, offset: int) -> None:
-        partitions = (OffsetCommitRequestPartition(0, offset),)
+    def commit(self, offset: int, *numbers: int) -> None:
+        partitions = tuple(OffsetCommitRequestPartition(number, offset) for number in numbers or [0])
         request = OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=partitions),))
         self.runtime.only.offset_commit(2, Caller("", "", ""), 8, request, cast(Asker, Told()))
 
 
 async def test_what_has_not_been_written_since_is_written_over() -> None:
-    group = Group(5, 7)
+    group = Group(Store(5, 7))
     await group.at_kafka()
     group.commit(9)
     assert await group.dual_commit.bring("g") == []
@@ -112,7 +134,7 @@ async def test_what_has_not_been_written_since_is_written_over() -> None:
 
 @pytest.mark.parametrize(("offset", "version"), [(6, 8), (5, 8), (4, 9)])
 async def test_what_somebody_has_written_since_is_told(offset: int, version: int) -> None:
-    group = Group(5, 7)
+    group = Group(Store(5, 7))
     await group.at_kafka()
     group.commit(9)
     group.store.there[AT] = StoredOffset(offset, version)
@@ -122,7 +144,7 @@ async def test_what_somebody_has_written_since_is_told(offset: int, version: int
 
 
 async def test_a_write_that_was_noted_and_not_done_is_nobody_elses() -> None:
-    group = Group(5, 7)
+    group = Group(Store(5, 7))
     await group.at_kafka()
     group.commit(9)
     group.store.is_lost = True
@@ -132,3 +154,28 @@ async def test_a_write_that_was_noted_and_not_done_is_nobody_elses() -> None:
     group.commit(10)
     assert await group.dual_commit.bring("g") == []
     assert group.store.there == {AT: StoredOffset(10, 8)}
+
+
+def test_somebody_commits_many_partitions_while_they_are_written() -> None:
+    async def both_agree() -> None:
+        group = Group(Busy(*(("t", number) for number in range(40))))
+        await group.at_both()
+        group.commit(6, *range(40))
+        await group.dual_commit.refresh("g")
+        assert group.store.there.keys() == {("t", number) for number in range(40)}
+        assert (await group.dual_commit.compare("g"))[1] == []
+        group.dual_commit.leave("g")
+
+    run(both_agree())
+
+
+def test_somebody_commits_without_end_while_it_is_written() -> None:
+    async def told() -> None:
+        group = Group(Busy(*([AT] * 100_000)))
+        await group.at_both()
+        group.commit(6, 0, 1)
+        with pytest.raises(StoreUnavailable, match="all the time"):
+            await group.dual_commit.refresh("g")
+        group.dual_commit.leave("g")
+
+    run(told())

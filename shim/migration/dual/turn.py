@@ -26,8 +26,9 @@ from shim.offsets.zookeeper.watching import OffsetsWatch
 log = logging.getLogger(__name__)
 
 _READ_SECONDS: Final = 15.0
-_ROUNDS: Final = 5
-"""Of writing beside somebody who writes at the same time."""
+_BESIDE_OTHERS_SECONDS: Final = 3.0
+"""The longest that a turn writes beside somebody who writes at the same time: a consumer commits its partitions one by
+one, and each may come between. Clients wait a second longer for all of it."""
 
 
 class Followed:
@@ -51,9 +52,11 @@ class Turn:
 
     async def take(self, group: str, its: Followed, step: Step) -> None:
         """Raises :class:`StoreError`; what ZooKeeper has then is to be read anew."""
+        loop = asyncio.get_running_loop()
         try:
             await self._read(group, its)
-            for _ in range(_ROUNDS):
+            until = loop.time() + _BESIDE_OTHERS_SECONDS
+            while loop.time() < until:
                 await self._carry(group, its, step)
                 if await self._wrote(group, its, step):
                     return
