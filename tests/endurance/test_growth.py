@@ -155,20 +155,24 @@ def thirds(figures: list[float]) -> tuple[float, float]:
 
 def check_offsets_log(samples: list[Sample], run: Run) -> None:
     """It rises until it is compacted, and how far depends on when the cleaner gets its turn: so what counts is how far
-    it falls. In each partition a segment is left that is not full yet, and not compacted.
+    it falls. In each partition a segment is left that is not full yet, and not compacted: of a slow machine's few
+    commits these hold a good part.
 
     In a short run one turn of the cleaner more or less decides how far, so there it only has to fall far below what
     was written.
     """
+    active = run.segment_bytes * OFFSETS_PARTITIONS / 2**20
     sizes = [each.offsets_log_mib for each in samples]
     third = len(sizes) // 3
     last = samples[2 * third :]
-    of_all = min(each.offsets_log_mib / (each.commits * LEAST_OF_A_COMMIT / 2**20) for each in last)
-    assert of_all < 0.5, f"the offsets log is hardly compacted: {sizes}"
+    written = [each.commits * LEAST_OF_A_COMMIT / 2**20 for each in last]
+    assert min(written) > active, "hardly any load"
+    assert any(each.offsets_log_mib < (so_far + active) / 2 for each, so_far in zip(last, written, strict=True)), (
+        f"the offsets log is hardly compacted: {sizes}, {written} written"
+    )
     if run is SHORT:
         return
     before, after = min(sizes[third : 2 * third]), min(sizes[2 * third :])
-    active = run.segment_bytes * OFFSETS_PARTITIONS / 2**20
     assert after <= before * (1 + run.slack) + active, f"the offsets log grows: {sizes}"
 
 
