@@ -8,7 +8,8 @@ from shim.upstream.kept_log_ends import LogEnds
 from shim.upstream.link import BrokerLink
 from shim.upstream.ports import PortMap, stable_choice
 from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
-from shim.upstream.topic_reader import Read, TopicReader, TopicUnknown
+from shim.upstream.topic_leaders import TopicUnknown
+from shim.upstream.topic_reader import Read, TopicReader
 from shim.upstream.turns_of_loop import turns_of_loop
 
 __all__ = [

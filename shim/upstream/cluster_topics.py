@@ -13,7 +13,7 @@ from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
-from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.kept_connection import KeptConnections
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,7 @@ class ClusterTopics:
 
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
-        self._settings = settings
-        self._connections: dict[HostPort, KeptConnection] = {}
+        self._connections = KeptConnections(settings)
         self._told_of_rights = False
 
     async def one(self, names: Collection[str]) -> View:
@@ -114,10 +113,8 @@ class ClusterTopics:
         return views
 
     async def _ask(self, address: HostPort, names: Collection[str]) -> metadata.MetadataResponse:
-        self._close_others()
-        asked = self._connections.get(address)
-        if asked is None:
-            asked = self._connections[address] = KeptConnection(address, self._settings)
+        self._connections.close_others(self._cluster.any_address())
+        asked = self._connections.to(address)
         wanted = metadata.MetadataRequest(
             tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
         )
@@ -139,13 +136,8 @@ class ClusterTopics:
                 f"{refused[0]} and other topics" if len(refused) > 1 else refused[0],
             )
 
-    def _close_others(self) -> None:
-        for address in self._connections.keys() - set(self._cluster.any_address()):
-            self._connections.pop(address).close()
-
     def close(self) -> None:
-        for asked in self._connections.values():
-            asked.close()
+        self._connections.close()
 
 
 def seen(answer: metadata.MetadataResponse) -> dict[str, Topic | None]:

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 
+from protocol.errors import ErrorCode
 from shim.tls import tls_reason
 
 
@@ -35,3 +36,9 @@ def reason_of(error: OSError | ValueError | OverflowError) -> str:
     if isinstance(error, socket.gaierror):  # its errno counts in EAI codes, which strerror() does not know
         return error.strerror or str(error)
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+
+
+def raise_for(error_code: int, what: str) -> None:
+    """Raises :class:`UpstreamError` for any code but 0."""
+    if error_code != ErrorCode.NONE:
+        raise UpstreamError(f"{what}: {ErrorCode.for_code(error_code).name}")

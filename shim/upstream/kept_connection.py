@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Collection
 from typing import Any, Final, TypeVar
 
 from protocol.api import Api
@@ -35,6 +36,7 @@ class KeptConnection:
         self._turn = asyncio.Lock()
         self._connection: BrokerConnection | None = None
         self._answered_at = -math.inf
+        self._ended = False
 
     async def ask(
         self,
@@ -75,6 +77,9 @@ class KeptConnection:
     async def _opened(self) -> BrokerConnection:
         connection = BrokerConnection(self.address, self._settings)
         await connection.open()
+        if self._ended:
+            connection.close()
+            raise UpstreamError(f"{self.address}: the shim has closed the connection")
         self._connection = connection
         return connection
 
@@ -122,6 +127,35 @@ class KeptConnection:
         return time.monotonic() - self._answered_at < _FRESH_SECONDS
 
     def close(self) -> None:
+        """It is opened again when something is asked."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def end(self) -> None:
+        """Likewise, but it is not opened again, by whoever is waiting for it either."""
+        self._ended = True
+        self.close()
+
+
+class KeptConnections:
+    """One to each address that something is asked of."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._open: dict[HostPort, KeptConnection] = {}
+
+    def to(self, address: HostPort) -> KeptConnection:
+        found = self._open.get(address)
+        if found is None:
+            found = self._open[address] = KeptConnection(address, self._settings)
+        return found
+
+    def close_others(self, addresses: Collection[HostPort]) -> None:
+        """Those that are to none of these."""
+        for address in self._open.keys() - set(addresses):
+            self._open.pop(address).end()
+
+    def close(self) -> None:
+        for connection in self._open.values():
+            connection.end()

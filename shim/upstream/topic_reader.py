@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
-from protocol.messages import fetch, list_offsets, metadata, offset_for_leader_epoch
+from protocol.messages import fetch, list_offsets, offset_for_leader_epoch
 from protocol.own.position import UNKNOWN_EPOCH, Position
 from protocol.records.batches import BatchError, BatchHeader, Record, TruncatedBatch
 from protocol.records.fetched import decode_fetched
 from protocol.wire import ZERO_UUID
-from shim.config import HostPort, Settings
+from shim.config import Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
-from shim.upstream.errors import UpstreamError
+from shim.upstream.errors import UpstreamError, raise_for
+from shim.upstream.topic_leaders import LedTopic, TopicLeaders
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +41,6 @@ _EARLIEST, _LATEST = -2, -1
 _PATIENCE_S: Final = 3.0
 """A broker that hangs holds up for so long; a slow one is waited for longer once it was too slow a few times."""
 _IMPATIENT_TIMES: Final = 4
-_NEXT_BROKER_S: Final = 0.3
-"""When a broker has not said by then who the leaders are, the next one is asked, too."""
-
-
-class TopicUnknown(UpstreamError):
-    """The cluster has no such topic (yet)."""
 
 
 class _OutOfRange(Exception):
@@ -73,22 +68,7 @@ class Read(NamedTuple):
         return position
 
 
-class _Place(NamedTuple):
-    """A partition's leader, as a broker has named it, and since when it is: its epoch."""
-
-    leader: HostPort | None
-    leader_epoch: int
-
-
-class _Topic(NamedTuple):
-    topic_id: bytes
-    places: dict[int, _Place]
-
-    def leader_epoch(self, partition: int) -> int:
-        return self.places[partition].leader_epoch if partition in self.places else UNKNOWN_EPOCH
-
-
-def _is_surprising(topic: _Topic, position: Position) -> bool:
+def _is_surprising(topic: LedTopic, position: Position) -> bool:
     """Whether it is another topic than the one that was read, or one put back to an earlier time; or the broker's
     knowledge is old."""
     return position.is_of_another_topic(topic.topic_id) or (
@@ -101,17 +81,17 @@ class TopicReader:
     """Of one topic. Each reading has a connection of its own."""
 
     def __init__(self, cluster: Cluster, settings: Settings, topic: str) -> None:
-        self._cluster = cluster
+        self._leaders = TopicLeaders(cluster, settings, topic)
         self._settings = settings
         self._topic = topic
 
     async def partition_count(self) -> int:
         """Raises TopicUnknown, UpstreamError."""
-        return len((await self._look_up(_PATIENCE_S)).places)
+        return len((await self._leaders.look_up(_PATIENCE_S)).places)
 
     async def end_of(self, partition: int) -> Position:
         """The high watermark: everything that is written from now on is at or above it. Raises UpstreamError."""
-        topic = await self._look_up(_PATIENCE_S)
+        topic = await self._leaders.look_up(_PATIENCE_S)
         connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
         try:
             found = await leading.offset(_LATEST)
@@ -119,7 +99,7 @@ class TopicReader:
             connection.close()
         return Position(partition, found.offset, found.leader_epoch, found.offset, topic.topic_id)
 
-    async def read(self, position: Position) -> AsyncIterator[Read]:
+    async def read(self, position: Position) -> AsyncGenerator[Read, None]:
         """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
         again. The first one comes at once, also where there is nothing to be read.
 
@@ -132,9 +112,9 @@ class TopicReader:
             connection, retry_s = None, _RETRY_S
             patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
             try:
-                topic = await self._look_up(patience)
+                topic = await self._leaders.look_up(patience)
                 if _is_surprising(topic, position):
-                    topic = await self._look_up_at_most_brokers(position.partition, patience)
+                    topic = await self._leaders.look_up_at_most_brokers(position.partition, patience)
                 if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                     start = Position(position.partition, 0, topic_id=topic.topic_id)
                     self._tell_of(start, position)
@@ -188,76 +168,13 @@ class TopicReader:
             *(self._topic, position.partition, position.next_offset, start.next_offset, why),
         )
 
-    async def _to_leader(self, topic: _Topic, partition: int, patience: float) -> tuple[BrokerConnection, _Leading]:
+    async def _to_leader(self, topic: LedTopic, partition: int, patience: float) -> tuple[BrokerConnection, _Leading]:
         place = topic.places.get(partition)
         if place is None or place.leader is None:
             raise UpstreamError(f"{self._topic}-{partition} " + ("has no leader" if place else "is not there"))
         connection = BrokerConnection(place.leader, self._settings, patience)
         await connection.open()
         return connection, _Leading(connection, self._topic, topic.topic_id, partition, place.leader_epoch)
-
-    # -- who leads
-
-    async def _look_up(self, patience: float) -> _Topic:
-        """As the first broker says that answers. Raises TopicUnknown, UpstreamError."""
-        failures = []
-        addresses = list(self._cluster.any_address())
-        asked: set[asyncio.Task[_Topic]] = set()
-        try:
-            while addresses or asked:
-                if addresses:
-                    asked.add(asyncio.get_running_loop().create_task(self._ask_for_leaders(addresses.pop(0), patience)))
-                done, asked = await asyncio.wait(
-                    asked, timeout=_NEXT_BROKER_S if addresses else None, return_when=asyncio.FIRST_COMPLETED
-                )
-                for answered in done:
-                    try:
-                        return answered.result()
-                    except TopicUnknown:
-                        raise
-                    except UpstreamError as error:
-                        failures.append(str(error))
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise UpstreamError("; ".join(failures) or "no broker is known")
-
-    async def _look_up_at_most_brokers(self, partition: int, patience: float) -> _Topic:
-        """What most brokers say, by the newest leader: one alone may be cut off from the others, and not know it.
-
-        Raises UpstreamError, also where not enough of them answer, or agree.
-        """
-        addresses = list(self._cluster.brokers.values()) or list(self._cluster.any_address())
-        asked = (self._ask_for_leaders(address, patience) for address in addresses)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        topics = [answer for answer in answers if isinstance(answer, _Topic)]
-        for topic_id in {topic.topic_id for topic in topics}:
-            agreeing = [topic for topic in topics if topic.topic_id == topic_id]
-            if 2 * len(agreeing) > len(addresses):
-                return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
-        raise UpstreamError(f"{self._topic} seems to be another one, and not enough brokers say so yet")
-
-    async def _ask_for_leaders(self, address: HostPort, patience: float) -> _Topic:
-        # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.
-        request = metadata.MetadataRequest(
-            (metadata.MetadataRequestTopic(name=self._topic),), allow_auto_topic_creation=False
-        )
-        connection = BrokerConnection(address, self._settings, patience)
-        try:
-            await connection.open()
-            answer = await connection.ask(metadata.API, request)
-        finally:
-            connection.close()
-        (topic,) = answer.topics
-        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise TopicUnknown(f"{address}: there is no topic {self._topic}")
-        _raise_for(topic.error_code, self._topic)
-        brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
-        return _Topic(
-            topic.topic_id,
-            {each.partition_index: _Place(brokers.get(each.leader_id), each.leader_epoch) for each in topic.partitions},
-        )
 
 
 class _Leading:
@@ -288,13 +205,13 @@ class _Leading:
         )
         newest = _NEWEST_FETCH if self._topic_id != ZERO_UUID else _NEWEST_FETCH_BY_NAME
         answer = await self._connection.ask(fetch.API, request, at_most=newest)
-        _raise_for(answer.error_code, self._name)
+        raise_for(answer.error_code, self._name)
         found = next((each for topic in answer.responses for each in topic.partitions), None)
         if found is None:
             raise UpstreamError(f"{self._connection.address}: Fetch of {self._name} was answered with nothing")
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise _OutOfRange
-        _raise_for(found.error_code, self._name)
+        raise_for(found.error_code, self._name)
         batches = []
         try:
             for header, records in decode_fetched(found.records or b""):
@@ -322,7 +239,7 @@ class _Leading:
         )
         answer = await self._connection.ask(offset_for_leader_epoch.API, request, at_least=_OLDEST_FOR_LEADER_EPOCH)
         ((found,),) = (topic.partitions for topic in answer.topics)
-        _raise_for(found.error_code, self._name)
+        raise_for(found.error_code, self._name)
         if found.leader_epoch != UNKNOWN_EPOCH:
             return position.agreed(found.leader_epoch, found.end_offset)
         # The leader knows of no epoch up to that one, or of none as new as that one.
@@ -345,10 +262,5 @@ class _Leading:
         )
         answer = await self._connection.ask(list_offsets.API, request, at_most=_NEWEST_LIST_OFFSETS)
         ((found,),) = (topic.partitions for topic in answer.topics)
-        _raise_for(found.error_code, self._name)
+        raise_for(found.error_code, self._name)
         return found
-
-
-def _raise_for(error_code: int, what: str) -> None:
-    if error_code != ErrorCode.NONE:
-        raise UpstreamError(f"{what}: {ErrorCode.for_code(error_code).name}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -121,7 +121,7 @@ class Cluster(TopicReader):
         known = [epoch for epoch in epochs if epoch <= position.leader_epoch]
         return position.agreed(max(known, default=-1), len(known))
 
-    async def read(self, position: Position) -> AsyncIterator[Read]:
+    async def read(self, position: Position) -> AsyncGenerator[Read, None]:
         self.read_from.append(position[:2])
         first = True
         generation = -1

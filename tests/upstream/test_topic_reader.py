@@ -16,7 +16,7 @@ from protocol.messages import api_versions, fetch, list_offsets, metadata, offse
 from protocol.own.position import Position
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings
-from shim.upstream import Cluster, TopicReader, UpstreamError, topic_reader
+from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.topic_reader import Read
 
@@ -164,7 +164,7 @@ async def two_brokers(epochs: list[int]) -> AsyncIterator[Two]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_reader, "_PATIENCE_S", 1.0)
     monkeypatch.setattr(topic_reader, "_MAX_WAIT_MS", 10)
-    monkeypatch.setattr(topic_reader, "_NEXT_BROKER_S", 0.01)
+    monkeypatch.setattr(topic_leaders, "_NEXT_BROKER_S", 0.01)
 
 
 def at(next_offset: int, leader_epoch: int, epoch_offset: int, topic: int = 1) -> Position:

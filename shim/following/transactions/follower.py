@@ -19,7 +19,8 @@ from shim.following.transactions.taking_over import TakingOver
 from shim.logged_once import LoggedOnce
 from shim.runtime.runtime import Runtime
 from shim.upstream.errors import UpstreamError
-from shim.upstream.topic_reader import TopicReader, TopicUnknown
+from shim.upstream.topic_leaders import TopicUnknown
+from shim.upstream.topic_reader import TopicReader
 
 log = logging.getLogger(__name__)
 

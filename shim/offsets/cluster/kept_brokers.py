@@ -10,7 +10,7 @@ from protocol.apis import ApiKey
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster
 from shim.upstream.errors import UpstreamError
-from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.kept_connection import KeptConnection, KeptConnections
 
 _CHANGES: Final = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.LEAVE_GROUP, ApiKey.DELETE_GROUPS})
 """Executed late, after somebody else's, the first of two would undo that one."""
@@ -25,8 +25,7 @@ class KeptBrokers:
 
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
-        self._settings = settings
-        self._connections: dict[HostPort, KeptConnection] = {}
+        self._connections = KeptConnections(settings)
 
     @property
     def addresses(self) -> Mapping[int, HostPort]:
@@ -52,16 +51,10 @@ class KeptBrokers:
         return found
 
     def _connection(self, node_id: int) -> KeptConnection:
-        for address in self._connections.keys() - set(self._cluster.any_address()):
-            self._connections.pop(address).close()
+        self._connections.close_others(self._cluster.any_address())
         if node_id not in self._cluster.brokers:
             raise UpstreamError(f"broker {node_id} is not in the cluster")
-        address = self._cluster.brokers[node_id]
-        found = self._connections.get(address)
-        if found is None:
-            found = self._connections[address] = KeptConnection(address, self._settings)
-        return found
+        return self._connections.to(self._cluster.brokers[node_id])
 
     def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
+        self._connections.close()

@@ -1,0 +1,117 @@
+"""Who leads the partitions of a topic, as brokers say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from protocol.errors import ErrorCode
+from protocol.messages import metadata
+from protocol.own.position import UNKNOWN_EPOCH
+from shim.config import HostPort, Settings
+from shim.upstream.cluster import Cluster
+from shim.upstream.connection import BrokerConnection
+from shim.upstream.errors import UpstreamError, raise_for
+
+_NEXT_BROKER_S: Final = 0.3
+"""When a broker has not said by then who the leaders are, the next one is asked, too."""
+
+
+class TopicUnknown(UpstreamError):
+    """The cluster has no such topic (yet)."""
+
+
+class Place(NamedTuple):
+    """A partition's leader, as a broker has named it, and since when it is: its epoch."""
+
+    leader: HostPort | None
+    leader_epoch: int
+
+
+class LedTopic(NamedTuple):
+    topic_id: bytes
+    places: dict[int, Place]
+
+    def leader_epoch(self, partition: int) -> int:
+        return self.places[partition].leader_epoch if partition in self.places else UNKNOWN_EPOCH
+
+    def newer(self, before: LedTopic | None) -> LedTopic:
+        """This, but for leaders of which newer ones were known before."""
+        if before is None or before.topic_id != self.topic_id:
+            return self
+        newer = {
+            number: place for number, place in before.places.items() if place.leader_epoch > self.leader_epoch(number)
+        }
+        return self._replace(places=self.places | newer)
+
+
+class TopicLeaders:
+    """Of one topic. Each look-up has connections of its own."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, topic: str) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._topic = topic
+
+    async def look_up(self, patience: float) -> LedTopic:
+        """As the first broker says that answers. Raises TopicUnknown, UpstreamError."""
+        failures = []
+        addresses = list(self._cluster.any_address())
+        asked: set[asyncio.Task[LedTopic]] = set()
+        try:
+            while addresses or asked:
+                if addresses:
+                    asked.add(asyncio.get_running_loop().create_task(self._ask_for_leaders(addresses.pop(0), patience)))
+                done, asked = await asyncio.wait(
+                    asked, timeout=_NEXT_BROKER_S if addresses else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for answered in done:
+                    try:
+                        return answered.result()
+                    except TopicUnknown:
+                        raise
+                    except UpstreamError as error:
+                        failures.append(str(error))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise UpstreamError("; ".join(failures) or "no broker is known")
+
+    async def look_up_at_most_brokers(self, partition: int, patience: float) -> LedTopic:
+        """What most brokers say, by the newest leader: one alone may be cut off from the others, and not know it.
+
+        Raises UpstreamError, also where not enough of them answer, or agree.
+        """
+        addresses = list(self._cluster.brokers.values()) or list(self._cluster.any_address())
+        asked = (self._ask_for_leaders(address, patience) for address in addresses)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        topics = [answer for answer in answers if isinstance(answer, LedTopic)]
+        for topic_id in {topic.topic_id for topic in topics}:
+            agreeing = [topic for topic in topics if topic.topic_id == topic_id]
+            if 2 * len(agreeing) > len(addresses):
+                return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
+        raise UpstreamError(f"{self._topic} seems to be another one, and not enough brokers say so yet")
+
+    async def _ask_for_leaders(self, address: HostPort, patience: float) -> LedTopic:
+        # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.
+        request = metadata.MetadataRequest(
+            (metadata.MetadataRequestTopic(name=self._topic),), allow_auto_topic_creation=False
+        )
+        connection = BrokerConnection(address, self._settings, patience)
+        try:
+            await connection.open()
+            answer = await connection.ask(metadata.API, request)
+        finally:
+            connection.close()
+        topic = next((each for each in answer.topics if each.name == self._topic), None)
+        if topic is None:
+            raise UpstreamError(f"{address}: Metadata of {self._topic} was answered with nothing")
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise TopicUnknown(f"{address}: there is no topic {self._topic}")
+        raise_for(topic.error_code, self._topic)
+        brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
+        return LedTopic(
+            topic.topic_id,
+            {each.partition_index: Place(brokers.get(each.leader_id), each.leader_epoch) for each in topic.partitions},
+        )
