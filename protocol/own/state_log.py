@@ -11,22 +11,20 @@ A group without a record is in nobody's hands yet, unless the log has offsets or
 """
 
 from enum import IntEnum
-from struct import Struct
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from protocol.codec import codec
 from protocol.errors import DecodeError
+from protocol.own.typed_records import TypedRecords
 from protocol.wire import Int8, Int32, Int64, String, TaggedFields, tag
 
 STATE_TOPIC: Final = "__offset_shim_state"
 
-_INT16: Final = Struct(">h")
 _GROUP_HANDS: Final = 0
 _GROUP_CHANGE: Final = 1
 _WRITTEN: Final = 2
 
 NOT_CARRIED: Final = -2
-_VALUE_VERSION: Final = 0
+_VALUE_AT: Final = 2  # behind the version
 
 
 class Hands(IntEnum):
@@ -111,56 +109,29 @@ StateValue = GroupHandsValue | WrittenValue
 StateRecord = tuple[StateKey, StateValue | None]
 """A value of None is a tombstone, which only a WrittenKey can have."""
 
-_KINDS: Final[dict[int, tuple[type[Any], type[Any]]]] = {
-    _GROUP_HANDS: (GroupHandsKey, GroupHandsValue),
-    _GROUP_CHANGE: (GroupChangeKey, GroupHandsValue),
-    _WRITTEN: (WrittenKey, WrittenValue),
-}
-_TYPES: Final = {key: type_ for type_, (key, _) in _KINDS.items()}
+_RECORDS: Final = TypedRecords(
+    {
+        _GROUP_HANDS: (GroupHandsKey, GroupHandsValue),
+        _GROUP_CHANGE: (GroupChangeKey, GroupHandsValue),
+        _WRITTEN: (WrittenKey, WrittenValue),
+    }
+)
 
 
 def encode_state(record: StateRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they are in the log. Raises EncodeError."""
-    key, value = record
-    raw_key = codec(type(key), 0, flexible=True).encode(key, _INT16.pack(_TYPES[type(key)]))
-    if value is None:
-        return raw_key, None
-    raw_value = codec(type(value), _VALUE_VERSION, flexible=True).encode(value, _INT16.pack(_VALUE_VERSION))
-    return raw_key, raw_value
+    return _RECORDS.encode(*record)
 
 
 def decode_state(key: bytes, value: bytes | None) -> StateRecord:
     """Raises DecodeError, also for what a later version of the shim has written: who is to serve a group cannot be
     guessed.
     """
-    kind = _KINDS.get(_head(key, "key"))
-    if kind is None:
-        raise DecodeError(f"key type {_head(key, 'key')} is of a later version of the shim", 0, "key")
-    found_key: StateKey = _whole(kind[0], key, "key")
-    if value is None:
-        if isinstance(found_key, WrittenKey):
-            return found_key, None
+    found_key, found = _RECORDS.decode(key, value)
+    if found is None and not isinstance(found_key, WrittenKey):
         raise DecodeError("a tombstone, which no shim writes there", 0, "value")
-    if (version := _head(value, "value")) != _VALUE_VERSION:
-        raise DecodeError(f"value version {version} is of a later version of the shim", 0, "value")
-    found: StateValue = _whole(kind[1], value, "value")
     if isinstance(found, GroupHandsValue):
         for number, words in ((found.hands, Hands), (found.step, Step)):
             if number not in words._value2member_map_:
-                raise DecodeError(f"{words.__name__.lower()} {number}", _INT16.size, "value")
+                raise DecodeError(f"{words.__name__.lower()} {number}", _VALUE_AT, "value")
     return found_key, found
-
-
-def _whole(cls: type[Any], raw: bytes, what: str) -> Any:
-    """What is behind the type or version, and nothing else."""
-    found, end = codec(cls, 0, flexible=True).decode(raw, _INT16.size)
-    if end != len(raw):
-        raise DecodeError(f"{len(raw) - end} bytes too many", end, what)
-    return found
-
-
-def _head(raw: bytes, what: str) -> int:
-    if len(raw) < _INT16.size:
-        raise DecodeError(f"a {what} of {len(raw)} bytes", 0, what)
-    head: int = _INT16.unpack_from(raw)[0]
-    return head

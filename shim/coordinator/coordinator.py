@@ -159,17 +159,32 @@ class GroupCoordinator:
         self._state.replay(key, value)
 
     def replay_pending(
-        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+        self,
+        producer: Producer,
+        position: Position | None,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue,
+        begun: Position | None = None,
     ) -> None:
-        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it."""
-        self._state.replay_pending(producer, position, key, value)
+        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it, or, on a
+        topic, where the transaction `begun`.
+        """
+        self._state.replay_pending(producer, position, key, value, begun)
 
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
         """As `replay`, a marker."""
         self._state.replay_end(producer, position, committed=committed)
 
+    def replay_settled(self, producer: Producer, key: OffsetCommitKey) -> None:
+        """As `replay`, the tombstone of an offset that is pending: on a topic, in place of a marker."""
+        self._state.offsets.transactions.settle(producer, key)
+
+    def replay_position(self, position: Position) -> None:
+        """As `replay`, how far the cluster's log was taken over: on a topic, where it is a record by itself."""
+        self._state.offsets.transactions.taken_over(position)
+
     def replay_state(self, key: StateKey, value: StateValue | None) -> None:
-        """As `replay`, a record of the shim's own state; after all the others."""
+        """As `replay`, a record of the shim's own state."""
         if isinstance(key, GroupHandsKey) and isinstance(value, GroupHandsValue):
             self._state.replay_hands(key.group, value)
         elif isinstance(key, WrittenKey) and not isinstance(value, GroupHandsValue):

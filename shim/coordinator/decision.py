@@ -19,6 +19,7 @@ from protocol.own.state_log import (
     WrittenKey,
     WrittenValue,
 )
+from protocol.own.topic_log import PendingKey, Settled, pending_key
 from shim.coordinator.outcome import (
     Asker,
     Key,
@@ -31,7 +32,6 @@ from shim.coordinator.outcome import (
 )
 from shim.coordinator.state.group import Group, Member, Parked
 from shim.coordinator.state.partition_state import PartitionState
-from shim.coordinator.state.transactions import Settled
 
 OffsetRecord = tuple[OffsetCommitKey, OffsetCommitValue]
 
@@ -41,20 +41,30 @@ _new: Any = tuple.__new__  # it skips the constructors of named tuples
 class Decision:
     """What one request, or the deadlines that came up, is deciding at `now` (milliseconds since the epoch)."""
 
-    __slots__ = ("cuts", "history", "now", "outcome", "rows", "state")
+    __slots__ = ("cuts", "dropped", "history", "now", "outcome", "rows", "state")
 
     def __init__(self, state: PartitionState, now: int) -> None:
         self.state = state
         self.now = now
         self.history: list[HistoryRecord] = []
         self.cuts: list[int] = []
+        self.dropped: list[tuple[int, PendingKey]] = []
         self.rows: list[RowsOfTopic] = []
-        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, ()))
+        self.outcome: Outcome = _new(Outcome, ([], [], self.history, self.cuts, None, self.rows, (), self.dropped))
 
     def write(self, key: Key, value: Value | None) -> None:
         """Apply the record to the state and hand it out to be appended."""
+        if value is None and isinstance(key, OffsetCommitKey):
+            self._drop_pending(key)
         self.state.replay(key, value)
         self.outcome.records.append((key, value))
+
+    def _drop_pending(self, key: OffsetCommitKey) -> None:
+        """The next record is a tombstone of that offset."""
+        at = len(self.outcome.records)
+        self.dropped += [
+            (at, pending_key(producer, key)) for producer in self.state.offsets.transactions.producers_of(key)
+        ]
 
     def write_rows(self, group: str, topic: str, rows: CommitRows, who: Who | None) -> None:
         """As :meth:`write`, of what a plain commit has for one topic; such commits are all that is decided."""
@@ -97,9 +107,10 @@ class Decision:
         self.outcome.records.extend(records)
 
     def end_transaction(self, end: TransactionEnd) -> list[Settled]:
-        """This decision is the end of a transaction, and writes no more. Gives what its commit puts in force."""
-        self.outcome = self.outcome._replace(transaction=end)
-        return self.state.replay_end(end.producer, end.position, committed=end.committed)
+        """This decision is the end of a transaction, and writes no more. Gives what becomes of what was pending."""
+        settled = self.state.replay_end(end.producer, end.position, committed=end.committed)
+        self.outcome = self.outcome._replace(transaction=end._replace(settled=settled) if settled else end)
+        return settled
 
     def remember(self, key: OffsetCommitKey, value: OffsetCommitValue, who: Who) -> None:
         """Hand out the record that the history has of an offset that was committed."""

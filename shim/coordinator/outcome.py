@@ -17,6 +17,7 @@ from protocol.offsets_log import GroupMetadataKey, GroupMetadataValue, OffsetCom
 from protocol.own.history_log import HistoryRecord, Who
 from protocol.own.position import Position, Producer
 from protocol.own.state_log import StateRecord
+from protocol.own.topic_log import PendingKey, Settled
 
 Asker: TypeAlias = object
 """Whoever asked: handed in with a request, handed back with its answer, never looked into."""
@@ -93,12 +94,13 @@ class Caller(NamedTuple):
 
 class TransactionBatch(NamedTuple):
     """What all records of an outcome are in: a batch of a transaction. ``position``: how far the cluster's log is taken
-    over with it.
+    over with it. ``begun``: how far with the first batch of the transaction, where that was another one.
     """
 
     producer_id: int
     producer_epoch: int
     position: Position
+    begun: Position | None = None
 
     @property
     def producer(self) -> Producer:
@@ -106,13 +108,16 @@ class TransactionBatch(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """The marker by which a transaction ends. ``position``: how far the cluster's log is taken over with it."""
+    """The marker by which a transaction ends. ``position``: how far the cluster's log is taken over with it.
+    ``settled``: all that was pending, of an end that was decided.
+    """
 
     producer_id: int
     producer_epoch: int
     position: Position
     committed: bool
     coordinator_epoch: int = 0
+    settled: Sequence[Settled] = ()
 
     @property
     def producer(self) -> Producer:
@@ -143,6 +148,8 @@ class Outcome(NamedTuple):
     `transaction`: what batch the records are, or, without any, the marker that is written.
     `rows`: of a plain commit, in place of `records` and `history`.
     `state`: in whose hands groups are from here on; durable together with the records, and replayed as they are.
+    `dropped`: what was pending and is not any more, since one of the records is a tombstone of that offset, with the
+    index of that.
     """
 
     records: list[Record]
@@ -152,3 +159,4 @@ class Outcome(NamedTuple):
     transaction: TransactionBatch | TransactionEnd | None = None
     rows: Sequence[RowsOfTopic] = ()
     state: Sequence[StateRecord] = ()
+    dropped: Sequence[tuple[int, PendingKey]] = ()

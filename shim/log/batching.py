@@ -6,7 +6,8 @@ import errno
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from protocol.own.position import Header
+from protocol.own.position import Header, Position
+from protocol.own.topic_log import PendingKey, Settled
 from protocol.records.batches import (
     BatchHeader,
     ControlRecordType,
@@ -46,6 +47,8 @@ class TransactionalSet(NamedTuple):
     producer_epoch: int
     records: RecordSet
     headers: tuple[Header, ...] = ()
+    begun: Position | None = None
+    """See :class:`shim.coordinator.TransactionBatch`; of no use here, where the first batch says so itself."""
 
 
 class EndOfTransaction(NamedTuple):
@@ -56,9 +59,19 @@ class EndOfTransaction(NamedTuple):
     committed: bool
     coordinator_epoch: int
     headers: tuple[Header, ...] = ()
+    settled: Sequence[Settled] = ()
+    """What it makes of the records before it; of no use here, where those stay as long as it does."""
 
 
-Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction
+class DroppingSet(NamedTuple):
+    """A record set with tombstones that take what is pending in transactions, too. ``dropped``: that, of no use here,
+    where a tombstone does so for as long as there is a record before it."""
+
+    records: RecordSet
+    dropped: Sequence[PendingKey]
+
+
+Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction | DroppingSet
 
 
 class PreparedBatch(NamedTuple):
@@ -77,7 +90,7 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
     plain: list[RecordSet | Runs] = []
     for each in appended:
         if not isinstance(each, _ALONE):
-            plain.append(each)
+            plain.append(each.records if isinstance(each, DroppingSet) else each)
             continue
         batches += _plain_batches(offset, plain, timestamp_ms)
         plain = []

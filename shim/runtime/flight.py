@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from protocol.errors import ErrorCode
-from shim.log import EndOfTransaction, Runs, TransactionalSet
+from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 
 
 class Ticket(Protocol):
@@ -23,7 +23,7 @@ class Ticket(Protocol):
 
 Record = tuple[bytes, bytes | None]
 RecordSet = list[Record] | Runs
-Batch = RecordSet | TransactionalSet | EndOfTransaction
+Batch = RecordSet | DroppingSet | TransactionalSet | EndOfTransaction
 """One decision's records, plain or in a transaction, or the end of a transaction."""
 
 
@@ -51,7 +51,7 @@ class PartitionRecords:
         elif isinstance(offsets, Runs):
             self.count += offsets.records
         else:
-            self.count += len(offsets.records) if isinstance(offsets, TransactionalSet) else 1
+            self.count += 1 if isinstance(offsets, EndOfTransaction) else len(offsets.records)
             if isinstance(history, list):
                 self.history += _divided(history)
                 return

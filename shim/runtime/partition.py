@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from protocol.own.position import position_header
 from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run
 from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
-from shim.log import EndOfTransaction, Runs, TransactionalSet
+from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
@@ -78,7 +79,7 @@ def decided(partition: Partition, outcome: Outcome) -> Decided:
     if outcome.transaction is not None:
         return Decided([_transactional(outcome.transaction, records)], history, answers)
     state = [encode_state(record) for record in outcome.state]
-    return Decided(_batches(records, outcome.cuts), history, answers, state)
+    return Decided(_batches(records, outcome), history, answers, state)
 
 
 def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Decided:
@@ -98,13 +99,22 @@ def _rows(rows: Sequence[RowsOfTopic], answers: list[tuple[Ticket, Any]]) -> Dec
 def _transactional(part: TransactionBatch | TransactionEnd, records: list[Record]) -> Batch:
     headers = (position_header(part.position),)
     if isinstance(part, TransactionBatch):
-        return TransactionalSet(part.producer_id, part.producer_epoch, records, headers)
+        return TransactionalSet(part.producer_id, part.producer_epoch, records, headers, part.begun)
     if records:
         raise RuntimeError("records beside the end of a transaction")
-    return EndOfTransaction(part.producer_id, part.producer_epoch, part.committed, part.coordinator_epoch, headers)
+    of_producer = (part.producer_id, part.producer_epoch)
+    return EndOfTransaction(*of_producer, part.committed, part.coordinator_epoch, headers, part.settled)
 
 
-def _batches(records: list[Record], cuts: Sequence[int]) -> list[Batch]:
-    if not cuts:
+def _batches(records: list[Record], outcome: Outcome) -> list[Batch]:
+    cuts, dropped = outcome.cuts, outcome.dropped
+    if not cuts and not dropped:
         return [records] if records else []
-    return [records[first:end] for first, end in pairwise((0, *cuts, len(records))) if first < end]
+    batches: list[Batch] = []
+    for first, end in pairwise((0, *cuts, len(records))):
+        of_these = dropped[bisect_left(dropped, (first,)) : bisect_left(dropped, (end,))]
+        if of_these:
+            batches.append(DroppingSet(records[first:end], [key for _, key in of_these]))
+        elif first < end:
+            batches.append(records[first:end])
+    return batches

@@ -28,16 +28,17 @@ class Replayed(Protocol):
 
 
 class Home:
-    """A partition, of which each group that is found in its files has to be."""
+    """A partition, of which each group that is found in its records has to be."""
 
-    def __init__(self, number: int, num_partitions: int, folder: Path) -> None:
+    def __init__(self, number: int, num_partitions: int, place: Path | str) -> None:
+        """``place``: its folder, or, of one on a topic of the cluster, its name."""
         self.number = number
         self._num_partitions = num_partitions
-        self._folder = folder
+        self._place = place
         self._checked: set[str] = set()
 
     def check(self, group: str) -> None:
-        """That the files are not another partition's: of its groups nobody would be served an offset, and the offsets
+        """That the records are not another partition's: of its groups nobody would be served an offset, and the offsets
         may be older than those where they belong. Raises LogError.
         """
         if group in self._checked:
@@ -45,10 +46,15 @@ class Home:
         belongs = partition_for(group, self._num_partitions)
         if belongs != self.number:
             raise LogError(
-                f"{self._folder} holds group {group!r}, which belongs into partition {belongs} of "
-                f"{self._num_partitions}: these files are another partition's"
+                f"{self._place} holds group {group!r}, which belongs into partition {belongs} of "
+                f"{self._num_partitions}: these records are another partition's"
             )
         self._checked.add(group)
+
+    def where(self, offset: int) -> str:
+        """That one of its records, for people."""
+        name = self._place.name if isinstance(self._place, Path) else self._place
+        return f"{name} offset {offset}"
 
 
 class Replay:
@@ -72,7 +78,7 @@ class Replay:
                 key, value = decode(raw_key, raw_value)
             except DecodeError as error:
                 # The batch's CRC is right: this is what was once written, and skipping it could lose a commit.
-                raise LogError(f"{self._where(offset)}: the record cannot be decoded: {error}") from error
+                raise LogError(f"{home.where(offset)}: the record cannot be decoded: {error}") from error
             if isinstance(key, UnknownKey):
                 self._skipped(offset, key.version)
                 continue
@@ -84,7 +90,4 @@ class Replay:
             elif isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 self._into.replay_pending(transaction.producer, transaction.position, key, value)
             else:
-                raise LogError(f"{self._where(offset)}: no offset, in a transaction")
-
-    def _where(self, offset: int) -> str:
-        return f"__consumer_offsets-{self._home.number} offset {offset}"
+                raise LogError(f"{home.where(offset)}: no offset, in a transaction")

@@ -1,1 +1,1 @@
-"""The log on a Kafka topic: so far, what its design relies on (docs/decisions/0018)."""
+"""The log on a Kafka topic: what its design relies on, and what a partition holds (docs/decisions/0018)."""

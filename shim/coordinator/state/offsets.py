@@ -12,8 +12,9 @@ from typing import Any, Final
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
+from protocol.own.topic_log import Settled
 from shim.coordinator.state.offset_table import CommittedOffset, OffsetTable
-from shim.coordinator.state.transactions import Settled, Transactions
+from shim.coordinator.state.transactions import Transactions
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
@@ -53,18 +54,24 @@ class Offsets:
             self.transactions.forget(key)
 
     def add_pending(
-        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+        self,
+        producer: Producer,
+        position: Position | None,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue,
+        begun: Position | None = None,
     ) -> None:
-        """A record of a transaction."""
+        """A record of a transaction. ``begun``: the position behind its first one, where that may be another one."""
         self.transactions.taken_over(position)
-        self.transactions.add(producer, key, value, position)
+        self.transactions.add(producer, key, value, begun or position)
 
     def end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
-        """A marker. Gives what it has put in force."""
+        """A marker. Gives what was pending, and what has become of it."""
         self.transactions.taken_over(position)
         settled = self.transactions.end(producer, committed=committed)
-        for key, value in settled:
-            self._set(key, value)
+        for key, value, _ in settled:
+            if value is not None:
+                self._set(key, value)
         return settled
 
     def _set(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:

@@ -23,6 +23,7 @@ from protocol.offsets_log import (
 from protocol.own.history_log import Who
 from protocol.own.position import Position, Producer
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, GroupHandsValue, Hands, Step, WrittenKey, WrittenValue
+from protocol.own.topic_log import Settled
 from shim.coordinator.outcome import Key, Value
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.deadlines import Deadlines
@@ -31,7 +32,6 @@ from shim.coordinator.state.group_memory import GroupMemory, MemoryShare, group_
 from shim.coordinator.state.offsets import Offsets
 from shim.coordinator.state.parked_commits import CommitDeadline, ParkedCommits
 from shim.coordinator.state.subscription import topics_of_generation
-from shim.coordinator.state.transactions import Settled
 
 
 class PartitionState:
@@ -168,15 +168,20 @@ class PartitionState:
         return key in self.offsets.transactions or key in self.commits
 
     def replay_pending(
-        self, producer: Producer, position: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+        self,
+        producer: Producer,
+        position: Position | None,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue,
+        begun: Position | None = None,
     ) -> None:
         """Apply a record of a transaction."""
         if key.group not in self.recorded:
             self.restore_group(key.group, None)
-        self.offsets.add_pending(producer, position, key, value)
+        self.offsets.add_pending(producer, position, key, value, begun)
 
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
-        """Apply a marker. Gives what it has put in force."""
+        """Apply a marker. Gives what was pending, and what has become of it."""
         return self.offsets.end(producer, position, committed=committed)
 
     def restore_group(self, group_id: str, value: GroupMetadataValue | None) -> None:

@@ -6,14 +6,15 @@ transaction is committed, unless a later record has done so already.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value, encode_key, encode_value
 from protocol.own.position import UNKNOWN_EPOCH, Position, Producer
+from protocol.own.topic_log import Settled, StillPending
 from shim.coordinator.state.dump_reader import DumpReader
 
 _COUNTS: Final = Struct("<IIQ")
@@ -29,13 +30,6 @@ class Pending:
 
     written: int
     value: OffsetCommitValue | None
-
-
-class Settled(NamedTuple):
-    """An offset that is committed with its transaction."""
-
-    key: OffsetCommitKey
-    value: OffsetCommitValue
 
 
 class Transactions:
@@ -84,15 +78,29 @@ class Transactions:
             self._drop(producer, key)
 
     def end(self, producer: Producer, *, committed: bool) -> list[Settled]:
-        """Nothing of that producer is pending any more. Gives what its commit puts in force."""
+        """Nothing of that producer is pending any more. Gives all that was, and what becomes of it."""
         settled = []
         self._open.pop(producer, None)
+        alone = self.pending.keys() <= {producer}  # as is usual: nobody else's offsets are to be looked for
         for key, pending in list(self.pending.get(producer, {}).items()):
             self._drop(producer, key)
-            if committed and pending.value is not None:
+            if not committed or pending.value is None:
+                settled.append(Settled(key, None))
+            elif alone:
                 settled.append(Settled(key, pending.value))
+            else:
                 self.overtake(key, pending.written)
+                settled.append(Settled(key, pending.value, self._not_overtaken(key)))
         return settled
+
+    def settle(self, producer: Producer, key: OffsetCommitKey) -> None:
+        """That offset is not pending any more, and what may be in force in its place another record says. With the last
+        one of a producer goes its transaction, as the log keeps nothing of that.
+        """
+        if key in self.pending.get(producer, ()):
+            self._drop(producer, key)
+        if producer not in self.pending:
+            self._open.pop(producer, None)
 
     def _drop(self, producer: Producer, key: OffsetCommitKey) -> None:
         offsets = self.pending[producer]
@@ -107,10 +115,30 @@ class Transactions:
         if not of_group:
             del self._groups[key.group]
 
+    def _not_overtaken(self, key: OffsetCommitKey) -> Sequence[StillPending]:
+        """What is pending of that offset and may yet be committed, in the order of the records."""
+        producers = self._producers(key)
+        if not producers:
+            return ()
+        found = [(self.pending[producer][key], producer) for producer in producers]
+        return [
+            StillPending(producer, pending.value, self._open[producer])
+            for pending, producer in sorted(found, key=lambda each: each[0].written)
+            if pending.value is not None
+        ]
+
     def _producers(self, key: OffsetCommitKey) -> Collection[Producer]:
         return self._groups.get(key.group, {}).get((key.topic, key.partition), ())
 
     # -- what is open, and what is pending
+
+    def begun(self, producer: Producer) -> Position | None:
+        """The position behind the first record of its transaction; None where none is open, or nothing said so."""
+        return self._open.get(producer)
+
+    def producers_of(self, key: OffsetCommitKey) -> list[Producer]:
+        """In whose transactions the offset is pending."""
+        return sorted(self._producers(key))
 
     def is_open(self, producer: Producer) -> bool:
         """Whether the log has records of a transaction of that producer, and not its end."""

@@ -67,7 +67,8 @@ def follow_batch(decision: Decision, batch: FollowedBatch) -> None:
     state = decision.state
     if not batch.records or _was_taken_over(decision, batch.position):
         return
-    taken = TransactionBatch(batch.producer_id, batch.producer_epoch, batch.position)
+    begun = state.offsets.transactions.begun(Producer(batch.position.partition, batch.producer_id))
+    taken = TransactionBatch(batch.producer_id, batch.producer_epoch, batch.position, begun)
     decision.write_pending(taken, batch.records)
     written = dict(batch.records)
     for group in {key.group for key in written}:
@@ -98,10 +99,12 @@ def follow_end(decision: Decision, end: TransactionEnd) -> None:
     if decision.state.settings.offsets_history_retention_minutes > 0:
         # Who has committed is repeated for every offset, and may be a hundred times as long as that.
         room = decision.state.settings.commit_max_bytes
-        for each in settled:
-            committer = committers.get(each.key.group, _UNKNOWN)
+        for key, value, _ in settled:
+            if value is None:
+                continue
+            committer = committers.get(key.group, _UNKNOWN)
             room -= _size(committer)
-            decision.remember(each.key, each.value, committer if room >= 0 else _UNKNOWN)
+            decision.remember(key, value, committer if room >= 0 else _UNKNOWN)
 
 
 def end_left_open(decision: Decision, producer: Producer) -> None:

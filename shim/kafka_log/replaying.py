@@ -1,0 +1,75 @@
+"""What the records of an offsets partition on a topic say, applied to a coordinator as it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from protocol.errors import DecodeError
+from protocol.own.topic_log import (
+    Owner,
+    OwnerKey,
+    PendingKey,
+    PendingValue,
+    PositionKey,
+    PositionValue,
+    decode_own,
+    is_own,
+)
+from shim.coordinator import GroupCoordinator
+from shim.log import LogError, LoggedRecord
+from shim.runtime.replaying import Home, Replay
+
+
+class TopicReplay:
+    """Of one partition. Compaction may have left of each key the newest record only: what the coordinator knows then is
+    the same, but for what is neither served nor needed by then. That is a group that has no offset any more, and of
+    which there was never a record of its own; and a transaction of which all offsets were deleted.
+
+    ``owner`` is told each record that says who writes to the partition; ``skipped`` offset and type of a record whose
+    key is of no type that is known, and not one of ours.
+    """
+
+    def __init__(
+        self,
+        into: GroupCoordinator,
+        home: Home,
+        owner: Callable[[LoggedRecord, Owner], None],
+        skipped: Callable[[int, int], None] = lambda _offset, _type: None,
+    ) -> None:
+        self._into = into
+        self._home = home
+        self._owner = owner
+        self._replay = Replay(into, home, skipped)
+
+    def apply(self, records: Iterable[LoggedRecord]) -> None:
+        """Records that follow those before. Raises LogError where one is no record of this partition's."""
+        # It takes one after the other, so that our own are applied between those before and those behind them.
+        self._replay.apply(self._but_own(records))
+
+    def _but_own(self, records: Iterable[LoggedRecord]) -> Iterator[LoggedRecord]:
+        for record in records:
+            if not is_own(record.key):
+                yield record
+                continue
+            try:
+                self._apply_own(record)
+            except DecodeError as error:
+                reason = f"{self._home.where(record.offset)}: the record cannot be decoded: {error}"
+                raise LogError(reason) from error
+
+    def _apply_own(self, record: LoggedRecord) -> None:
+        into = self._into
+        match decode_own(record.key, record.value):
+            case PendingKey() as key, PendingValue() as value:
+                self._home.check(key.group)
+                begun = None if value.begun is None else value.begun.of(key.followed)
+                into.replay_pending(key.producer, None, key.offset, value.value, begun)
+            case PendingKey() as key, None:
+                into.replay_settled(key.producer, key.offset)
+            case PositionKey() as key, PositionValue() as value:
+                into.replay_position(value.of(key.followed))
+            case OwnerKey(), Owner() as owner:
+                self._owner(record, owner)
+            case key, value:
+                self._home.check(key.group)
+                into.replay_state(key, value)
