@@ -12,6 +12,9 @@ HEADER_SIZE: Final = 61
 LENGTH_OVERHEAD: Final = 12
 """Bytes of a batch that its own length field does not count."""
 
+LENGTH_POSITION: Final = 8
+"""Before it stands the base offset."""
+
 MAGIC: Final = 2
 MAGIC_POSITION: Final = 16
 """Where the magic is, in message sets too: all formats can be told apart by it."""
@@ -33,7 +36,12 @@ is refused at its end. They take some 2 MiB beside their contents."""
 PREFIX: Final = struct.Struct(">qiibI")
 CONTROL_KEY: Final = struct.Struct(">hh")
 END_TRANSACTION: Final = struct.Struct(">hi")
+CRC: Final = struct.Struct(">I")
+CRC_POSITION: Final = PREFIX.size - CRC.size
 CHECKED_FROM: Final = PREFIX.size
+PRODUCER: Final = struct.Struct(">qhi")
+"""Producer id, epoch and base sequence."""
+PRODUCER_POSITION: Final = 43
 MAX_INT64: Final = 2**63 - 1
 BASE_OFFSETS: Final = (-(2**63) + 2**31, 2**63 - 1 - 2**31)  # from there, no offset delta leads beyond 64 bits
 

@@ -14,9 +14,12 @@ from protocol.records.batch_layout import (
     COMPRESSION,
     CONTROL,
     CONTROL_KEY,
+    CRC,
+    CRC_POSITION,
     END_TRANSACTION,
     END_TRANSACTION_TYPES,
     LENGTH_OVERHEAD,
+    LENGTH_POSITION,
     LOG_APPEND_TIME,
     MAGIC,
     MAX_INT64,
@@ -24,6 +27,8 @@ from protocol.records.batch_layout import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     PREFIX,
+    PRODUCER,
+    PRODUCER_POSITION,
     TRANSACTIONAL,
     BatchHeader,
     EndTransactionMarker,
@@ -189,6 +194,19 @@ def encode_end_transaction(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
     )
+
+
+def of_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """The batch as that producer sends it, its records numbered from there on (KIP-98). Its base offset is 0: brokers
+    take no other from a producer (Kafka 4.3, `LogValidator`).
+
+    Raises struct.error for a number that its field cannot hold; the batch itself is not looked at.
+    """
+    stamped = bytearray(batch)
+    stamped[:LENGTH_POSITION] = bytes(LENGTH_POSITION)
+    PRODUCER.pack_into(stamped, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    CRC.pack_into(stamped, CRC_POSITION, _crc32c(bytes(stamped[CHECKED_FROM:])))
+    return bytes(stamped)
 
 
 def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:

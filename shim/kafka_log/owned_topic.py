@@ -1,0 +1,338 @@
+"""Partitions of a topic that this process owns: taken over, read to where the former owner ends, written, released.
+
+The first batch under a new epoch is the fence: whatever a former owner sends from then on, brokers refuse. So what lies
+below it is all that there is, and was there when it was written. See docs/decisions/0018 for why that is so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from protocol.errors import DecodeError
+from protocol.own.position import Position
+from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_own
+from protocol.records.batches import BatchHeader, Record
+from shim.config import Settings
+from shim.kafka_log.lease import LONGEST_SECONDS, Claim, Lease, boottime, waiting_seconds
+from shim.kafka_log.producer_ids import ProducerEpoch, ProducerIds
+from shim.kafka_log.producing import Produced, TopicProducer
+from shim.kafka_log.sequence import ProducerSequence, Verdict
+from shim.log import LogError, LoggedRecord, Runs
+from shim.log.batching import RecordSet, prepare_batches
+from shim.upstream.cluster import Cluster
+from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_leaders import TopicLeaders
+from shim.upstream.topic_reader import TopicReader
+
+log = logging.getLogger(__name__)
+
+LAST_EPOCH: Final = 2**15 - 1
+"""No producer gets it: a batch with it fences all who have the same id."""
+
+
+class Fenced(UpstreamError):
+    """Somebody else has taken the partition over."""
+
+
+class _Owned:
+    """A partition from one :meth:`OwnedTopic.take_over` on. ``resumes``: this process has served it under the claim
+    before. ``is_served``: all was read, and what it has may be told within the lease. ``heard_at``: when a write was
+    last known to be acknowledged, of CLOCK_BOOTTIME."""
+
+    def __init__(self, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool) -> None:
+        self.sequence = sequence
+        self.lease = lease
+        self.fence = fence
+        self.resumes = resumes
+        self.is_served = False
+        self.fenced_at = self.heard_at = boottime()
+
+
+class OwnedTopic:
+    """For the event loop. Of each partition one call at a time, and they come in this order: :meth:`take_over`,
+    :meth:`read` to its end, then :meth:`write`, :meth:`renew` and :meth:`release`. A partition of which any of them has
+    failed is owned no more, until it is taken over again.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        topic: str,
+        owner: Owner,
+        *,
+        patience_seconds: float,
+        silent_seconds: float,
+        max_message_bytes: int,
+    ) -> None:
+        """``owner``: what this process says of itself; nobody else may have its incarnation. ``patience_seconds``: how
+        long is asked for the outcome of a write, for a producer id, and for more of what is to be read.
+        ``silent_seconds``: an owner that has had nothing acknowledged for so long may have been forgotten, and so may
+        those who have fenced it. Raises ValueError for a lease that nobody may have.
+        """
+        if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
+            raise ValueError(f"a lease of {owner.lease_ms} ms")
+        self._topic = topic
+        self._owner = owner
+        self._patience = patience_seconds
+        self._silent = silent_seconds
+        self._max_message_bytes = max_message_bytes
+        self._ids = ProducerIds(cluster, settings)
+        self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
+        self._reader = TopicReader(cluster, settings, topic)
+        self._owned: dict[int, _Owned] = {}
+        self._served_last: set[int] = set()
+        """Partitions whose last claim is this process's own, and was served under, unless somebody else has come."""
+
+    # -- taking over
+
+    async def take_over(self, number: int) -> None:
+        """Nobody who owned the partition before can write to it any more. Raises Fenced, UpstreamError."""
+        self._owned.pop(number, None)
+        resumes = number in self._served_last
+        self._served_last.discard(number)
+        sequence = ProducerSequence(*await self._next_epoch(number))
+        fence = await self._send(number, sequence, self._claim())
+        if fence.append_time_ms < 0:
+            raise LogError(f"{self._topic}: message.timestamp.type is not LogAppendTime")
+        self._owned[number] = _Owned(sequence, Lease(self._owner.lease_ms / 1000), fence, resumes=resumes)
+        log.info(
+            "%s-%d: taken over at offset %d, as producer %d with epoch %d",
+            *(self._topic, number, fence.base_offset, sequence.producer_id, sequence.epoch),
+        )
+
+    async def read(self, number: int) -> AsyncGenerator[list[LoggedRecord], None]:
+        """What the partition has, which is all of it once this has come to its end; then, and not before, what it has
+        may be told. Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError.
+        """
+        owned = self._owned_now(number)
+        fence, own = owned.fence.base_offset, owned.sequence
+        claims: list[Claim] = []
+        epochs: dict[int, int] = {}
+        last: Owner | None = None
+        resumes, waits_from, reached = owned.resumes, owned.fenced_at, 0
+        async with aclosing(self._batches(number)) as batches:
+            async for header, records in batches:
+                for each, at in self._owners(number, records):
+                    if at < fence:
+                        last = each
+                        claims.append(self._claimed(number, each))
+                epochs[header.producer_id] = max(header.producer_epoch, epochs.get(header.producer_id, -1))
+                yield [self._logged(number, each) for each in records]
+                reached = header.next_offset
+                if reached > fence:
+                    self._check_fence(number, header, owned)
+                    break
+            del epochs[own.producer_id]
+            others = [producer_id for producer_id, epoch in epochs.items() if epoch < LAST_EPOCH]
+            if others:
+                end = await self._fence_others(number, own, others)
+                resumes, waits_from = False, boottime()
+                while reached <= end:
+                    header, records = await anext(batches)
+                    yield [self._logged(number, each) for each in records]
+                    reached = header.next_offset
+        seconds = waiting_seconds(claims, resumes=resumes)
+        # One more millisecond: a timer of the loop may fire a fraction early.
+        await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
+        if self._owned.get(number) is not owned:
+            raise UpstreamError(f"{self._topic}-{number} was taken over again while it was read")
+        owned.lease.acknowledged(owned.fence.sent_at)
+        owned.is_served = True
+        self._served_last.add(number)
+        log.info(
+            "%s-%d: read to offset %d, after %s; owners before it were waited for %.2f s",
+            *(self._topic, number, reached, f"{last.name}" if last is not None else "nobody", seconds),
+        )
+
+    async def _batches(self, number: int) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
+        """From the beginning, for ever. Raises UpstreamError where nothing comes any more."""
+        expected = 0
+        loop = asyncio.get_running_loop()
+        came_at = loop.time()
+        async with aclosing(self._reader.read(Position(number, 0))) as reading:
+            while True:
+                try:
+                    async with asyncio.timeout_at(came_at + self._patience):
+                        read = await anext(reading)
+                except TimeoutError:
+                    read = None
+                if read is None or (not read.batches and loop.time() >= came_at + self._patience):
+                    raise UpstreamError(f"{self._topic}-{number}: nothing more comes, behind offset {expected}")
+                if read.is_reset:
+                    raise UpstreamError(f"{self._topic}-{number} is not the log that it was when its reading began")
+                if read.start.next_offset > expected:
+                    raise LogError(f"{self._topic}-{number}: offsets {expected} to {read.start.next_offset} are gone")
+                for header, records in read.batches:
+                    if header.is_transactional or header.is_control or header.producer_id < 0:
+                        where = f"{self._topic}-{number} offset {header.base_offset}"
+                        raise LogError(f"{where}: a batch that no shim has written")
+                    yield header, records
+                    came_at = loop.time()
+                expected = read.position.next_offset
+
+    def _check_fence(self, number: int, header: BatchHeader, owned: _Owned) -> None:
+        """That it is what stands there: compaction leaves the batch, if not its record."""
+        own = owned.sequence
+        there = header.base_offset <= owned.fence.base_offset <= header.last_offset
+        if not there or (header.producer_id, header.producer_epoch) != (own.producer_id, own.epoch):
+            raise UpstreamError(f"{self._topic}-{number}: what was written at {owned.fence.base_offset} is not there")
+
+    async def _fence_others(self, number: int, own: ProducerSequence, producer_ids: Sequence[int]) -> int:
+        """Where the transactional id was forgotten, those who had it before have another producer id, which its new
+        epochs do not fence. Gives the offset of the last claim, which is written again behind them: whoever comes next
+        is to find it there. Raises Fenced, UpstreamError."""
+        now = await self._next_epoch(number)
+        if now.producer_id != own.producer_id:  # the others' is the newer one
+            raise UpstreamError(f"{self._topic}-{number}: producer id {own.producer_id} is out of date")
+        for producer_id in producer_ids:
+            log.warning(
+                "%s-%d: producer %d, whose id nobody gets any more, is fenced", self._topic, number, producer_id
+            )
+            await self._send(number, ProducerSequence(producer_id, LAST_EPOCH), self._claim())
+        return (await self._send(number, own, self._claim())).base_offset
+
+    async def _next_epoch(self, number: int) -> ProducerEpoch:
+        return await self._ids.next_epoch(f"{self._topic}-{number}", self._patience)
+
+    def _owners(self, number: int, records: Iterable[Record]) -> Iterator[tuple[Owner, int]]:
+        """With their offsets."""
+        for each in records:
+            if each.key is not None and is_own(each.key):
+                try:
+                    _, value = decode_own(each.key, each.value)
+                except DecodeError as error:
+                    where = f"{self._topic}-{number} offset {each.offset}"
+                    raise LogError(f"{where}: the record cannot be decoded: {error}") from error
+                if isinstance(value, Owner):
+                    yield value, each.offset
+
+    def _claimed(self, number: int, owner: Owner) -> Claim:
+        if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
+            raise LogError(f"{self._topic}-{number}: {owner.name} has a lease of {owner.lease_ms} ms")
+        return Claim(owner.lease_ms / 1000, bool(owner.released), owner.incarnation == self._owner.incarnation)
+
+    def _logged(self, number: int, record: Record) -> LoggedRecord:
+        if record.key is None:
+            raise LogError(f"{self._topic}-{number} offset {record.offset}: a record without a key")
+        return LoggedRecord(record.offset, record.timestamp, record.key, record.value)
+
+    # -- owning
+
+    async def write(
+        self, writes: Mapping[int, Sequence[RecordSet | Runs]], timestamp_ms: int
+    ) -> dict[int, UpstreamError]:
+        """Record sets, none of which is divided between batches. Gives the partitions of which it is not known that all
+        are in all in-sync replicas. Raises OSError (EMSGSIZE) for a set that the topic does not take, nothing having
+        been written."""
+        batches = {number: self._prepared(number, sets, timestamp_ms) for number, sets in writes.items()}
+        failed: dict[int, UpstreamError] = {}
+        while left := {number: its for number, its in batches.items() if its and number not in failed}:
+            failed |= await self._write_one_each({number: its.pop(0) for number, its in left.items()})
+        return failed
+
+    def _prepared(self, number: int, sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[bytes]:
+        batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
+        largest = max(map(len, batches), default=0)
+        if largest > self._max_message_bytes:
+            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self._max_message_bytes}"
+            raise OSError(errno.EMSGSIZE, f"{self._topic}-{number}: {reason}")
+        return batches
+
+    async def _write_one_each(self, batches: Mapping[int, bytes]) -> dict[int, UpstreamError]:
+        owned: dict[int, _Owned] = {}
+        failed: dict[int, UpstreamError] = {}
+        for number in batches:
+            try:
+                owned[number] = self._owned_now(number)
+            except UpstreamError as error:
+                failed[number] = error
+        stamped = {number: its.sequence.stamp(batches[number]) for number, its in owned.items()}
+        try:
+            sent = await self._producer.send(stamped, self._patience)
+        except BaseException:  # given up, too: nobody knows what came of them
+            for number, its in owned.items():
+                self._give_up(number, its)
+            raise
+        for number, its in owned.items():
+            trouble = self._settle(number, its.sequence, sent[number])
+            if trouble is None:
+                its.lease.acknowledged(sent[number].sent_at)
+                its.heard_at = boottime()
+            else:
+                self._give_up(number, its)
+                failed[number] = trouble
+        return failed
+
+    def may_tell(self, number: int) -> bool:
+        """Whether nobody else can have written by now; where not, it may be after a :meth:`renew`, or behind the write
+        that is under way."""
+        owned = self._owned.get(number)
+        return owned is not None and owned.is_served and owned.lease.holds(boottime())
+
+    async def renew(self, numbers: Sequence[int]) -> dict[int, UpstreamError]:
+        """A write that changes nothing, as :meth:`write`."""
+        return await self._write_one_each({number: self._claim() for number in numbers})
+
+    async def release(self, numbers: Sequence[int]) -> dict[int, UpstreamError]:
+        """Whoever takes them over next need not wait."""
+        served = [number for number in numbers if (its := self._owned.get(number)) is not None and its.is_served]
+        for number in numbers:
+            self._served_last.discard(number)
+            if number in self._owned:
+                self._owned[number].is_served = False  # before anybody can read that it is
+        failed = await self._write_one_each(dict.fromkeys(served, self._claim(released=True)))
+        for number in numbers:
+            self._owned.pop(number, None)
+        return failed
+
+    def close(self) -> None:
+        self._owned.clear()
+        self._ids.close()
+        self._producer.close()
+
+    # -- a batch
+
+    def _owned_now(self, number: int) -> _Owned:
+        owned = self._owned.get(number)
+        if owned is None:
+            raise UpstreamError(f"{self._topic}-{number} is not owned")
+        if owned.sequence.is_under_way:
+            raise RuntimeError(f"{self._topic}-{number}: two calls at a time")
+        if boottime() - owned.heard_at > self._silent:
+            self._give_up(number, owned)
+            raise UpstreamError(f"{self._topic}-{number} was not written for {self._silent:g} s, and is owned no more")
+        return owned
+
+    def _give_up(self, number: int, owned: _Owned) -> None:
+        owned.is_served = False
+        if self._owned.get(number) is owned:
+            del self._owned[number]
+
+    def _claim(self, *, released: bool = False) -> bytes:
+        record = encode_own((OwnerKey(), self._owner._replace(released=released)))
+        (batch,) = prepare_batches(0, [[record]], 0)
+        return batch.data
+
+    async def _send(self, number: int, sequence: ProducerSequence, batch: bytes) -> Produced:
+        """Raises Fenced, UpstreamError."""
+        sent = (await self._producer.send({number: sequence.stamp(batch)}, self._patience))[number]
+        trouble = self._settle(number, sequence, sent)
+        if trouble is not None:
+            raise trouble
+        return sent
+
+    def _settle(self, number: int, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:
+        """What came of the batch under way; None where it is written."""
+        where = f"{self._topic}-{number}"
+        if sent.verdict is not Verdict.WRITTEN:
+            kind = Fenced if sent.verdict is Verdict.FENCED else UpstreamError
+            return kind(f"{where}: {sent.verdict.name.lower()}: {sent.why}")
+        if not sequence.written(sent.base_offset):
+            return UpstreamError(f"{where}: lost: a batch stands at {sent.base_offset}, where others were acknowledged")
+        return None
