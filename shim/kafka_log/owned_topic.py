@@ -41,15 +41,15 @@ class Fenced(UpstreamError):
 
 class _Owned:
     """A partition from one :meth:`OwnedTopic.take_over` on. ``resumes``: this process has served it under the claim
-    before. ``is_served``: all was read, and what it has may be told within the lease. ``heard_at``: when a write was
-    last known to be acknowledged, of CLOCK_BOOTTIME."""
+    before. ``is_read``: what it has is known, and it may be written. ``is_served``: that may be told, too, within the
+    lease. ``heard_at``: when a write was last known to be acknowledged, of CLOCK_BOOTTIME."""
 
     def __init__(self, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool) -> None:
         self.sequence = sequence
         self.lease = lease
         self.fence = fence
         self.resumes = resumes
-        self.is_served = False
+        self.is_read = self.is_served = False
         self.fenced_at = self.heard_at = boottime()
 
 
@@ -111,6 +111,21 @@ class OwnedTopic:
         may be told. Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError.
         """
         owned = self._owned_now(number)
+        try:
+            async with aclosing(self._read(number, owned)) as reading:
+                async for records in reading:
+                    yield records
+            if self._owned.get(number) is not owned:
+                raise UpstreamError(f"{self._topic}-{number} was taken over again while it was read")
+        except BaseException:  # given up, too: what it has is not known
+            self._give_up(number, owned)
+            raise
+        owned.lease.acknowledged(owned.fence.sent_at)
+        owned.is_read = owned.is_served = True
+        self._served_last.add(number)
+
+    async def _read(self, number: int, owned: _Owned) -> AsyncGenerator[list[LoggedRecord], None]:
+        """To the fence, and behind those of others; then it waits for the leases of the owners before."""
         fence, own = owned.fence.base_offset, owned.sequence
         claims: list[Claim] = []
         epochs: dict[int, int] = {}
@@ -140,14 +155,9 @@ class OwnedTopic:
         seconds = waiting_seconds(claims, resumes=resumes)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
-        if self._owned.get(number) is not owned:
-            raise UpstreamError(f"{self._topic}-{number} was taken over again while it was read")
-        owned.lease.acknowledged(owned.fence.sent_at)
-        owned.is_served = True
-        self._served_last.add(number)
         log.info(
             "%s-%d: read to offset %d, after %s; owners before it were waited for %.2f s",
-            *(self._topic, number, reached, f"{last.name}" if last is not None else "nobody", seconds),
+            *(self._topic, number, reached, last.name if last is not None else "nobody", seconds),
         )
 
     async def _batches(self, number: int) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
@@ -249,9 +259,14 @@ class OwnedTopic:
         failed: dict[int, UpstreamError] = {}
         for number in batches:
             try:
-                owned[number] = self._owned_now(number)
+                its = self._owned_now(number)
             except UpstreamError as error:
                 failed[number] = error
+                continue
+            if its.is_read:
+                owned[number] = its
+            else:
+                failed[number] = UpstreamError(f"{self._topic}-{number} has not been read yet")
         stamped = {number: its.sequence.stamp(batches[number]) for number, its in owned.items()}
         try:
             sent = await self._producer.send(stamped, self._patience)
@@ -286,10 +301,11 @@ class OwnedTopic:
             self._served_last.discard(number)
             if number in self._owned:
                 self._owned[number].is_served = False  # before anybody can read that it is
-        failed = await self._write_one_each(dict.fromkeys(served, self._claim(released=True)))
-        for number in numbers:
-            self._owned.pop(number, None)
-        return failed
+        try:
+            return await self._write_one_each(dict.fromkeys(served, self._claim(released=True)))
+        finally:
+            for number in numbers:
+                self._owned.pop(number, None)
 
     def close(self) -> None:
         self._owned.clear()

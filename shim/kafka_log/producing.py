@@ -77,8 +77,9 @@ class TopicProducer:
                 await asyncio.sleep(min(_SELDOM_S, _AGAIN_S * 2.0 ** (attempt - 1)))  # nobody tells who leads next
             led = self._led or await self._look_up(None, left, attempt, told)
             if led is not None:
-                tries = _by_leader(led, left, told).items()
-                await asyncio.gather(*(self._try(leader, its, told, attempt) for leader, its in tries))
+                async with asyncio.TaskGroup() as tries:
+                    for leader, its in _by_leader(led, left, told).items():
+                        tries.create_task(self._try(leader, its, told, attempt))
             left = {number: batch for number, batch in left.items() if told[number].verdict is Verdict.UNKNOWN}
             if left and not attempt:
                 number = min(left)

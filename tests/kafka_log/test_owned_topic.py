@@ -129,6 +129,20 @@ async def test_a_batch_that_no_shim_has_written(broker: Broker, make_topic: Topi
         with pytest.raises(LogError, match=f"{topic}-0 offset 0: a batch that no shim has written"):
             await served(its, 0)
         assert not its.may_tell(0)
+        assert "not owned" in str((await its.write({0: [some(1)]}, 0))[0])
+
+
+async def test_nothing_is_written_before_all_is_read(broker: Broker, make_topic: TopicFactory) -> None:
+    topic = make_topic(config=CONFIG)
+    async with owned(broker.bootstrap_servers, topic) as its:
+        await its.take_over(0)
+        assert "has not been read yet" in str((await its.write({0: [some(1)]}, 0))[0])
+        reading = its.read(0)
+        await anext(reading)
+        assert "has not been read yet" in str((await its.renew([0]))[0])
+        await reading.aclose()
+        assert "not owned" in str((await its.write({0: [some(1)]}, 0))[0])
+        assert await served(its, 0) == {0: []}
 
 
 async def test_a_write_that_was_given_up_is_not_mistaken_for_the_next(broker: Broker, make_topic: TopicFactory) -> None:

@@ -11,7 +11,7 @@ import pytest
 from protocol.messages import metadata
 from shim.config import HostPort, Settings
 from shim.upstream.errors import UpstreamError
-from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.kept_connection import KeptConnection, KeptConnections
 from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker
 
 REQUEST = metadata.MetadataRequest(topics=None)
@@ -93,3 +93,18 @@ async def test_it_is_not_sent_again(once: bool) -> None:
         else:
             await ask(kept, once=False)
         assert broker.asked.qsize() == (2 if once else 3)
+
+
+async def test_one_that_is_ended_is_opened_for_nobody() -> None:
+    """Not for whoever had asked before, and waits for it to be open: nobody would close it."""
+    async with counting() as (broker, _):
+        connections = KeptConnections(Settings())
+        asking = asyncio.create_task(ask(connections.to(broker.address), once=False))
+        await asyncio.sleep(0)
+        connections.close_others([])
+        with pytest.raises(UpstreamError, match="the shim has closed the connection"):
+            await asking
+        assert broker.asked.empty()
+        await ask(connections.to(broker.address), once=False)
+        assert broker.asked.qsize() == 1
+        connections.close()
