@@ -91,12 +91,13 @@ class Flight:
 
     def append(self, partition: int, records: Batch, history: RecordSet, timeout_seconds: float) -> None:
         """``records`` are one decision's: they are recovered whole or not at all."""
-        self._of(partition, timeout_seconds).add(records, history)
+        self.begin(partition, timeout_seconds).add(records, history)
 
     def append_state(self, partition: int, records: RecordSet, timeout_seconds: float) -> None:
-        self._of(partition, timeout_seconds).state.append(records)
+        self.begin(partition, timeout_seconds).state.append(records)
 
-    def _of(self, partition: int, timeout_seconds: float) -> PartitionRecords:
+    def begin(self, partition: int, timeout_seconds: float) -> PartitionRecords:
+        """It flies for this partition, too, if there is nothing to write."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(timeout_seconds, self._time_out)
         of_partition = self.records.get(partition)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
-import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
@@ -16,81 +15,18 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
+from shim.runtime.backend import Loaded
+from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home, Replay
 
 log = logging.getLogger(__name__)
 
-_PROGRESS_EVERY_S: Final = 1.0
 _LOOK_EVERY: Final = 64  # records
 _GROUPS_LOOKED_AT: Final = 100
 
 
 class _Stopped(Exception):
     """Nobody will ask for what is being read."""
-
-
-class Loaded(NamedTuple):
-    """A partition's coordinator, and how many records were replayed, from which offset on (0: without a snapshot).
-
-    ``has_history``: whether its history takes records; not where that is damaged.
-    """
-
-    coordinator: GroupCoordinator
-    replayed: int
-    snapshot_offset: int
-    has_history: bool = True
-
-
-class Progress:
-    """Tells how far the loading is, at most once a second."""
-
-    def __init__(self) -> None:
-        self._begun = self._told = time.monotonic()
-        self._partitions = self._bytes = self._records = 0
-        self._done = self._done_bytes = self._from_snapshots = 0
-
-    def expect(self, sizes: Iterable[int]) -> None:
-        """Partitions of so many bytes are to be loaded."""
-        self._begun = self._told = time.monotonic()
-        for size in sizes:
-            self._partitions += 1
-            self._bytes += size
-
-    def replayed(self, records: int) -> None:
-        self._records += records
-        now = time.monotonic()
-        if now - self._told >= _PROGRESS_EVERY_S and self._done < self._partitions:
-            self._told = now
-            log.info(
-                "loading: %d of %d partitions, %d of %d MiB, %d records replayed, %d a second",
-                self._done,
-                self._partitions,
-                self._done_bytes >> 20,
-                self._bytes >> 20,
-                self._records,
-                self._records / (now - self._begun),
-            )
-
-    def loaded(self, size: int, *, from_snapshot: bool) -> None:
-        self._done += 1
-        self._from_snapshots += from_snapshot
-        self._done_bytes += size
-        self.replayed(0)
-        self._tell_the_end()
-
-    def failed(self, size: int) -> None:
-        """A partition of so many bytes is not loaded, or only later."""
-        self._partitions -= 1
-        self._bytes -= size
-        self._tell_the_end()
-
-    def _tell_the_end(self) -> None:
-        if self._done == self._partitions:
-            seconds = time.monotonic() - self._begun
-            log.info(
-                "loaded %d partitions (%d from snapshots), %d records replayed, in %.1f s",
-                *(self._done, self._from_snapshots, self._records, seconds),
-            )
 
 
 class Loader:

@@ -1,9 +1,8 @@
 """Drives the coordinators of all offsets partitions and their log: load, decide, append, hold, answer, expire.
 
-Everything here runs on the event loop but the log's own calls, which block: writes run in one thread (writer.py),
-recoveries in another, so that reading one partition back holds up no other's writes; snapshots and compaction have
-threads, too. A request goes: decision (the coordinator applies its records to its state) → records into the next flight
-→ flight written and flushed → answer.
+Everything here runs on the event loop; what of the log blocks has threads of its own (local.py). A request goes:
+decision (the coordinator applies its records to its state) → records into the next flight → flight written and flushed
+→ answer.
 
 A ticket is in exactly one place until it is told: with its partition (``waiting``) from the moment the coordinator is
 asked, then in a flight while its answer is held. So whatever a decision that breaks off has done to the coordinator's
@@ -16,7 +15,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -24,64 +22,39 @@ from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, NotServed, Outcome
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.log.cleaner.cleaning import CleanerStats
-from shim.log.files import Files
+from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.metrics import CleaningCounts, FlushCounts
-from shim.runtime.cleaning_thread import CleaningThread
+from shim.runtime.backend import Backend, Reports
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
-from shim.runtime.loading import Loader
 from shim.runtime.partition import Decided, Partition, decided
-from shim.runtime.snapshots import Snapshots
-from shim.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
 
 RELOAD_RETRY_SECONDS = 1.0
-
-LAST_SNAPSHOTS_SECONDS = 4.0
-"""How long snapshots are still taken at the end."""
 
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 Watcher = Callable[[int, GroupCoordinator | None], None]
 
 
 class Runtime:
-    """Owns every offsets partition of one data directory."""
+    """Owns every offsets partition of one log."""
 
     def __init__(
-        self,
-        offsets_log: OffsetsLog,
-        settings: Settings,
-        clock: Clock,
-        *,
-        files: Files | None = None,
-        answered: Callable[[], None] = lambda: None,
+        self, backend: Backend, settings: Settings, clock: Clock, *, answered: Callable[[], None] = lambda: None
     ) -> None:
-        """The log has the topics that the settings ask for: :func:`shim.runtime.opening.open_log` opens it so.
-
-        ``files``: the log's own, if they are not the usual ones. ``answered`` is called when everybody has been told
-        who waited for one write of the log.
-        """
-        files = files or Files()
-        self._log = offsets_log
+        """``answered`` is called when everybody has been told who waited for one write of the log."""
+        self._log = backend
         self._clock = clock
-        self._partitions = [Partition(number) for number in range(settings.offsets_topic_num_partitions)]
-        self._recoverer = ThreadPoolExecutor(1, thread_name_prefix="log-recover")
+        self._partitions = [Partition(number) for number in range(backend.num_partitions)]
         self._reloads: set[asyncio.Task[None]] = set()
         self._admitting = False
         self._stopping = False
-        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
+        self._settings = CoordinatorSettings.of(settings)
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
-        self._snapshots = Snapshots(
-            offsets_log, lambda number: self._partitions[number].coordinator, lambda: self._writer.wake()
-        )
-        commit_timeout = settings.offsets_commit_timeout_ms / 1000
-        self._writer = Writer(offsets_log, self._snapshots, clock, commit_timeout, self._failed, answered)
-        self._cleaning = CleaningThread(offsets_log, settings, clock, files, self._cleaned)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
+        self._writes = backend.writes
         self._watchers: list[Watcher] = [self._end_left_open]
 
     @property
@@ -93,21 +66,21 @@ class Runtime:
 
     def take_settings(self, settings: Settings) -> None:
         """Those of the coordinator and of the cleaner that may change; what was decided by now stays."""
-        self._loader.settings = CoordinatorSettings.of(settings)
+        self._settings = CoordinatorSettings.of(settings)
         for partition in self._partitions:
             if partition.coordinator is not None:
-                partition.coordinator.take_settings(self._loader.settings)
-        self._cleaning.take_settings(settings)
+                partition.coordinator.take_settings(self._settings)
+        self._log.take_settings(settings)
 
     # -- for whoever measures
 
     @property
     def flushes(self) -> FlushCounts:
-        return self._writer.flushes
+        return self._writes.flushes
 
     @property
     def cleaning(self) -> CleaningCounts:
-        return self._cleaning.counts
+        return self._log.cleaning
 
     @property
     def rebalances(self) -> int:
@@ -130,15 +103,14 @@ class Runtime:
 
     @property
     def disk_hangs(self) -> bool:
-        """Whether nothing has become durable for `offsets.commit.timeout.ms`."""
-        return self._writer.hangs
+        """Whether nothing of a partition has become durable for `offsets.commit.timeout.ms`."""
+        return any(map(self._writes.hangs, range(len(self._partitions))))
 
     async def log_bytes(self, patience_seconds: float) -> int | None:
-        """Of the offsets log, on disk; None where that is not to be had in time, as partitions are being loaded."""
-        loop, numbers = asyncio.get_running_loop(), range(len(self._partitions))
+        """Of the offsets log; None where that is not to be had, or not in time, as partitions are being loaded."""
         try:
             async with asyncio.timeout(patience_seconds):
-                return await loop.run_in_executor(self._recoverer, lambda: sum(map(self._loader.size, numbers)))
+                return await self._log.size()
         except TimeoutError:
             return None
 
@@ -170,48 +142,56 @@ class Runtime:
         The largest come last, so that most are served soon. From then on the log is cleaned, too.
 
         One whose log cannot be used is not served (COORDINATOR_NOT_AVAILABLE), one of which a call failed is tried
-        again. Raises :class:`shim.log.LogError` and :class:`OSError`, of the first, when none could be read back.
+        again. Raises :class:`shim.log.LogError` and what is :attr:`Backend.passing`, of the first, when none could be
+        read back.
         """
-        self._loop = asyncio.get_running_loop()
-        numbers = range(len(self._partitions))
-        sizes = await self._loop.run_in_executor(self._recoverer, lambda: [self._loader.size(n) for n in numbers])
-        progress = self._loader.progress
-        progress.expect(sizes)
+        await self._log.open()
+        sizes = await self._log.sizes()
+        self._log.progress.expect(sizes)
         failed: dict[Partition, Exception] = {}
-        for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
-            if self._stopping:
-                return
-            try:
-                from_snapshot = await self._load(partition)
-            except OSError as error:
-                log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
-                failed[partition] = error
-            except Exception as error:
-                self._cannot_serve(partition, error)
-                failed[partition] = error
-            else:
-                progress.loaded(sizes[partition.number], from_snapshot=from_snapshot)
+        places = asyncio.Semaphore(self._log.loads_at_once)
+
+        async def load(partition: Partition) -> None:
+            async with places:
+                if not self._stopping:
+                    await self._load_first(partition, sizes[partition.number], failed)
+
+        async with asyncio.TaskGroup() as loads:
+            for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
+                loads.create_task(load(partition))
+        if self._stopping:
+            return
         if len(failed) == len(self._partitions):
             raise next(iter(failed.values()))
         for partition, why in failed.items():
-            progress.failed(sizes[partition.number])
-            if isinstance(why, OSError):
+            self._log.progress.failed(sizes[partition.number])
+            if isinstance(why, self._log.passing):
                 self._begin_reload(partition, None)
-        self._cleaning.start()
+        self._log.begin_cleaning()
+
+    async def _load_first(self, partition: Partition, size: int, failed: dict[Partition, Exception]) -> None:
+        try:
+            from_snapshot = await self._load(partition)
+        except self._log.passing as error:
+            log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
+            failed[partition] = error
+        except Exception as error:
+            self._cannot_serve(partition, error)
+            failed[partition] = error
+        else:
+            self._log.progress.loaded(size, from_snapshot=from_snapshot)
 
     async def _load(self, partition: Partition) -> bool:
         """Whether it was from a snapshot."""
-        loop = asyncio.get_running_loop()
-        loaded = await loop.run_in_executor(self._recoverer, self._loader.load, partition.number)
+        loaded = await self._log.load(partition.number)
         from_snapshot = loaded.snapshot_offset > 0
         if self._stopping:
             return from_snapshot
         coordinator = loaded.coordinator
-        coordinator.take_settings(self._loader.settings)  # they may have changed meanwhile
+        coordinator.take_settings(self._settings)  # they may have changed meanwhile
         coordinator.loaded(self._clock.now(), self._group_memory)
         partition.coordinator = coordinator
-        self._writer.loaded(partition.number, has_history=loaded.has_history)
-        self._snapshots.loaded(partition.number, loaded.replayed, loaded.snapshot_offset)
+        self._log.loaded(partition.number, loaded)
         self._arm(partition)
         self._tell_watchers(partition)
         return from_snapshot
@@ -227,8 +207,8 @@ class Runtime:
         partition = self._partitions[partition_number]
         if partition.coordinator is None or not self._admitting:
             ticket.fail(partition.unavailable)
-        elif after_flight and self._writer.hangs:
-            # The disk hangs, and whatever is decided now would be refused. So it is not: nothing piles up in memory.
+        elif after_flight and self._writes.hangs(partition_number):
+            # Whatever is decided now would be refused. So it is not: nothing piles up in memory.
             ticket.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             partition.waiting[ticket] = ticket
@@ -264,7 +244,7 @@ class Runtime:
 
     async def settled(self, partition_number: int) -> None:
         """Wait until what was decided by now is durable, or has failed."""
-        flight = self._writer.flight_of(partition_number)
+        flight = self._writes.flight_of(partition_number)
         if flight is not None:
             await flight.over.wait()
 
@@ -282,29 +262,27 @@ class Runtime:
             log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            flight = self._writer.flight_of(partition_number)
-            if flight is None:
-                ticket.answer(response)
-            else:
-                flight.hold(partition_number, ticket, response)
+            _tell([(ticket, response)], partition_number, self._writes.awaited(partition_number))
 
     def durable(self, partition_number: int) -> GroupCoordinator | None:
         """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
-        return None if self._writer.flight_of(partition_number) else self.coordinator(partition_number)
+        coordinator = self.coordinator(partition_number)
+        return coordinator if coordinator is not None and self._writes.may_tell(partition_number) else None
 
     # -- from decision to answer
 
     def _carry_out(self, partition: Partition, outcome: Decided, *, after_flight: bool) -> None:
-        number, writer = partition.number, self._writer
+        number, writes = partition.number, self._writes
         batches, history, answers, state = outcome
         for ticket, _ in answers:
             del partition.waiting[ticket]
         for batch in batches:
-            writer.append(number, batch, history)
+            writes.append(number, batch, history)
             history = []
         if state:
-            writer.append_state(number, list(state))
-        _tell(answers, number, writer.flight_of(number) if after_flight or batches or state else None)
+            writes.append_state(number, list(state))
+        if answers:
+            _tell(answers, number, writes.awaited(number) if after_flight or batches or state else None)
         self._arm(partition)
 
     def _arm(self, partition: Partition) -> None:
@@ -336,17 +314,12 @@ class Runtime:
 
     async def run(self) -> None:
         """Have written what is decided, until :meth:`stop`, and then what is left."""
-        await self._writer.run()
+        await self._writes.run()
 
-    def _failed(self, failed: Mapping[int, OSError], flight: Flight | None) -> None:
+    def _failed(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
         for number, error in failed.items():
             log.error("__consumer_offsets-%d: a write failed: %s", number, error)
         self._forget([self._partitions[number] for number in failed], flight)
-
-    def _cleaned(self, stats: CleanerStats) -> None:
-        """In the cleaner's thread."""
-        if self._loop is not None and not self._stopping and stats.partition.topic == OFFSETS_TOPIC:
-            self._loop.call_soon_threadsafe(self._snapshots.compacted, stats.partition.partition)
 
     # -- after a failure
 
@@ -364,13 +337,13 @@ class Runtime:
             number = partition.number
             partition.last = None
             if partition.coordinator is not None:
-                log.error("__consumer_offsets-%d: reloading the partition from disk", number)
+                log.error("__consumer_offsets-%d: reloading the partition from its log", number)
                 lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 self._tell_watchers(partition)
                 # What of the partition is being written has to be on disk, or to have failed, before it is read back.
-                self._begin_reload(partition, self._writer.flying_of(number))
+                self._begin_reload(partition, self._writes.flying_of(number))
             # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
-            lost += self._writer.lost(number)
+            lost += self._writes.lost(number)
             if failed is not None:
                 lost += failed.lost(number)
         for ticket in lost:
@@ -388,7 +361,7 @@ class Runtime:
         while not self._stopping:
             try:
                 await self._load(partition)
-            except OSError as error:
+            except self._log.passing as error:
                 trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
                 await asyncio.sleep(RELOAD_RETRY_SECONDS)
             except Exception as error:
@@ -412,8 +385,7 @@ class Runtime:
     def stop(self) -> None:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
-        self._cleaning.stop()
-        self._snapshots.stop()
+        self._log.stop()
         parked = []
         for partition in self._partitions:
             if partition.coordinator is not None:
@@ -422,32 +394,16 @@ class Runtime:
             self._tell_watchers(partition)
         for ticket in parked:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
-        self._writer.stop()
 
     async def close(self, timeout_seconds: float) -> None:
         """Close the log, after :meth:`stop`, and when :meth:`run` has returned or been given up.
 
-        Where it has returned, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most.
-
-        Raises TimeoutError when the disk does not let go of the log's threads by then. Python waits for its threads at
-        exit, so only ``os._exit`` ends the process after that.
+        Raises as :meth:`Backend.close`.
         """
         for task in self._reloads:
             task.cancel()
-        self._writer.close()
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(timeout_seconds):
-            await loop.run_in_executor(self._recoverer, self._cleaning.join)
-            await self._snapshots.ended()
-        if self._writer.all_written:
-            last = [(each.number, each.last) for each in self._partitions if each.last is not None]
-            async with asyncio.timeout(LAST_SNAPSHOTS_SECONDS + timeout_seconds):
-                await self._writer.in_thread(self._snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
-        async with asyncio.timeout(timeout_seconds):
-            await self._writer.in_thread(self._log.close)
-        self._snapshots.shutdown()
-        self._recoverer.shutdown()
-        self._writer.shutdown()
+        last = [(each.number, each.last) for each in self._partitions if each.last is not None]
+        await self._log.close(last, timeout_seconds)
 
 
 def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:

@@ -39,7 +39,7 @@ class Writer:
         snapshots: Snapshots,
         clock: Clock,
         commit_timeout_seconds: float,
-        failed: Callable[[Mapping[int, OSError], Flight | None], None],
+        failed: Callable[[Mapping[int, Exception], Flight | None], None],
         answered: Callable[[], None] = lambda: None,
     ) -> None:
         """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one.
@@ -87,14 +87,19 @@ class Writer:
         self._next.append_state(number, records, self._commit_timeout)
         self.wake()
 
-    @property
-    def hangs(self) -> bool:
+    def hangs(self, _number: int) -> bool:
         """Whether what is decided now would be refused, since the disk hangs."""
         return self._next.timed_out
 
     def flight_of(self, number: int) -> Flight | None:
         """The last flight with records of the partition: when it has landed, all that was decided is durable."""
         return self._next if number in self._next.records else self.flying_of(number)
+
+    awaited = flight_of
+    """What an answer waits for. Nobody else writes to the data directory: otherwise it is right at once."""
+
+    def may_tell(self, number: int) -> bool:
+        return self.flight_of(number) is None
 
     def flying_of(self, number: int) -> Flight | None:
         """The flight that is being written, if it has records of the partition."""

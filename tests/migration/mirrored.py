@@ -32,7 +32,7 @@ from shim.log.checkpoint import TopicPartition
 from shim.migration.mirror.mirror import Mirror
 from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartition
 from shim.offsets.cluster.kept_brokers import KeptBrokers
-from shim.runtime import Clock, Runtime, open_log
+from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.upstream import Cluster, TopicReader
 from shim.upstream.errors import Unanswered
 from tests.migration.test_transactions import begun
@@ -162,7 +162,7 @@ async def mirrored(broker: Broker, data_dir: Path, settings: Settings = SETTINGS
     cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
     watching = asyncio.create_task(cluster.run())
     await eventually(lambda: cluster.looked_up)
-    runtime = Runtime(open_log(data_dir, settings), settings, Clock())
+    runtime = Runtime(LocalBackend(open_log(data_dir, settings), settings, Clock()), settings, Clock())
     at = Mirrored(runtime, cluster, settings)
     runtime.admit()
     await runtime.load()

@@ -20,7 +20,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.stores import Stores
 from shim.migration.words import Refused
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.runtime import Clock, Runtime
+from shim.runtime import Clock, LocalBackend, Runtime
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.runtime.held_log import HeldLog
 
@@ -30,7 +30,7 @@ WAIT_SECONDS = 30
 
 async def test_a_word_that_may_be_lost(tmp_path: Path) -> None:
     log = HeldLog.at(tmp_path, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC, STATE_TOPIC))
-    runtime = Runtime(log, SETTINGS, Clock(), files=log.files)
+    runtime = Runtime(LocalBackend(log, SETTINGS, Clock(), files=log.files), SETTINGS, Clock())
     runtime.admit()
     await runtime.load()
     writing = asyncio.create_task(runtime.run())

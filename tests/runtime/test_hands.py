@@ -17,7 +17,7 @@ from protocol.own.state_log import STATE_TOPIC, GroupHandsKey, GroupHandsValue, 
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import PartitionWrite
-from shim.runtime import Clock, Runtime, open_log
+from shim.runtime import Clock, LocalBackend, Runtime, open_log
 
 SETTINGS = Settings(offsets_topic_num_partitions=3)
 WAIT_SECONDS = 30
@@ -38,7 +38,7 @@ class Told:
 
 @asynccontextmanager
 async def runtime_at(data_dir: Path) -> AsyncIterator[Runtime]:
-    runtime = Runtime(open_log(data_dir, SETTINGS), SETTINGS, Clock())
+    runtime = Runtime(LocalBackend(open_log(data_dir, SETTINGS), SETTINGS, Clock()), SETTINGS, Clock())
     runtime.admit()
     await runtime.load()
     writing = asyncio.create_task(runtime.run())

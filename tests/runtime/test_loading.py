@@ -14,8 +14,10 @@ from shim.coordinator import CoordinatorSettings
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
-from shim.runtime import Clock, Runtime, loading, open_log
-from shim.runtime.loading import Loader, Progress
+from shim.runtime import Clock, LocalBackend, Runtime, open_log
+from shim.runtime.backend import Loaded
+from shim.runtime.loading import Loader
+from shim.runtime.progress import Progress
 from tests.runtime.running import PARTITIONS, offset_in, running
 from tests.runtime.test_runtime import WITHOUT_HISTORY, served_again
 
@@ -29,7 +31,7 @@ async def test_the_largest_partition_comes_last(tmp_path: Path, monkeypatch: pyt
     order: list[int] = []
     real = Loader.load
 
-    def noted(loader: Loader, number: int) -> loading.Loaded:
+    def noted(loader: Loader, number: int) -> Loaded:
         order.append(number)
         return real(loader, number)
 
@@ -42,7 +44,7 @@ async def test_the_largest_partition_comes_last(tmp_path: Path, monkeypatch: pyt
 async def test_the_end_of_loading_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     settings = Settings(offsets_topic_num_partitions=2)
-    runtime = Runtime(open_log(tmp_path, settings), settings, Clock())
+    runtime = Runtime(LocalBackend(open_log(tmp_path, settings), settings, Clock()), settings, Clock())
     await runtime.load()
     runtime.stop()
     await runtime.close(10)
@@ -97,7 +99,7 @@ async def test_a_partition_that_cannot_be_read_for_now_is_served_later(
     real = Loader.load
     fails = True
 
-    def failing(loader: Loader, number: int) -> loading.Loaded:
+    def failing(loader: Loader, number: int) -> Loaded:
         if number == 0 and fails:
             raise OSError(errno.EIO, "Input/output error", "the segment")
         return real(loader, number)
@@ -115,11 +117,13 @@ async def test_a_partition_that_cannot_be_read_for_now_is_served_later(
 async def test_where_no_partition_can_be_read_that_is_said(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(loader: Loader, number: int) -> loading.Loaded:
+    def failing(loader: Loader, number: int) -> Loaded:
         raise error
 
     monkeypatch.setattr(Loader, "load", failing)
-    runtime = Runtime(open_log(tmp_path, WITHOUT_HISTORY), WITHOUT_HISTORY, Clock())
+    runtime = Runtime(
+        LocalBackend(open_log(tmp_path, WITHOUT_HISTORY), WITHOUT_HISTORY, Clock()), WITHOUT_HISTORY, Clock()
+    )
     with pytest.raises(type(error)):
         await runtime.load()
     runtime.stop()
@@ -129,7 +133,7 @@ async def test_where_no_partition_can_be_read_that_is_said(
 def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     now = 100.0
-    monkeypatch.setattr("shim.runtime.loading.time.monotonic", lambda: now)
+    monkeypatch.setattr("shim.runtime.progress.time.monotonic", lambda: now)
     progress = Progress()
     progress.expect([10 << 20, 30 << 20])
     for _ in range(100):

@@ -26,8 +26,9 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.log import PartitionWrite
 from shim.log.journal import JOURNAL_NAME
-from shim.runtime import Clock, Runtime, Ticket
-from shim.runtime.loading import Loaded, Loader
+from shim.runtime import Clock, LocalBackend, Runtime, Ticket
+from shim.runtime.backend import Loaded
+from shim.runtime.loading import Loader
 from tests.coordinator.driving import parked, subscription
 from tests.runtime.held_log import WAIT_SECONDS, Answered, HeldLog, Teller
 from tests.runtime.running import CALLER, PARTITIONS, TOPIC, Running, offset_in, running
@@ -535,9 +536,11 @@ async def test_requests_during_the_load_are_told_so_and_a_stop_ends_it(tmp_path:
     key, value = OffsetCommitKey("g", TOPIC, 0), OffsetCommitValue(offset=1)
     assert log.write([PartitionWrite(0, [[(encode_key(key), encode_value(value))]] * 1_000, 1)]) == {}
     replayed = 0
-    runtime = Runtime(log, Settings(offsets_topic_num_partitions=1), Clock())
+    settings = Settings(offsets_topic_num_partitions=1)
+    backend = LocalBackend(log, settings, Clock())
+    runtime = Runtime(backend, settings, Clock())
     runtime.admit()
-    shim = Running(runtime, log)
+    shim = Running(runtime, backend, log)
     reading, go_on = threading.Event(), threading.Event()
 
     def slow(_: Path) -> None:

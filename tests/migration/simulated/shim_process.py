@@ -37,7 +37,7 @@ from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
-from shim.runtime import Clock, Runtime, open_log
+from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.runtime.step import Step as Ticket
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.migration.simulated.disk import DISK, Disk
@@ -73,9 +73,8 @@ class ShimProcess:
         self._context.run(self._make, data_dir, tree, rng)
 
     def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
-        runtime = self.runtime = Runtime(
-            open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, Clock(), files=self.disk
-        )
+        self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, Clock(), files=self.disk)
+        runtime = self.runtime = Runtime(self._log, SETTINGS, Clock())
         cluster = cast(ClusterGroups, NoGroups())
         self.ensemble = SimulatedEnsemble(tree, rng)
         ensemble = cast(Ensemble, self.ensemble)
@@ -100,7 +99,7 @@ class ShimProcess:
         self._context.run(self.runtime.stop)
         await end_tasks_of(self)
         self._context.run(self.feeding.close)
-        self.runtime._cleaning.join()
+        self._log._cleaning.join()
         self.disk.abandon()
 
     async def does(self, coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -50,7 +50,7 @@ async def test_at_the_stop_one_that_a_compaction_has_removed_saves_nothing(tmp_p
     async with running(tmp_path, replace(ONE, offsets_topic_num_partitions=2)) as shim:
         shim.log.release(1_000)
         await commits(shim, range(10), shim.group_in(0))
-        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.runtime._snapshots._taking is None)
+        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.backend._snapshots._taking is None)
         await commits(shim, range(1), shim.group_in(0))
         await commits(shim, range(9), shim.group_in(1))
         shim.log.partition_log(0).snapshots.outdate(10)
@@ -91,7 +91,7 @@ async def test_none_is_taken_at_the_stop_of_what_could_not_be_written(tmp_path: 
 async def test_the_time_at_the_stop_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("shim.runtime.runtime.LAST_SNAPSHOTS_SECONDS", 0.0)
+    monkeypatch.setattr("shim.runtime.local.LAST_SNAPSHOTS_SECONDS", 0.0)
     caplog.set_level("INFO")
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
@@ -182,7 +182,7 @@ async def test_a_stop_gives_up_the_one_in_the_making_and_takes_it_anew(
 
 
 async def test_a_stop_gives_up_a_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.runtime.runtime.LAST_SNAPSHOTS_SECONDS", 0.0)
+    monkeypatch.setattr("shim.runtime.local.LAST_SNAPSHOTS_SECONDS", 0.0)
     steps = 0
 
     def step(_: StateDump) -> bool:
@@ -240,14 +240,14 @@ async def test_one_that_waits_to_be_taken_again_is_taken_at_the_stop(
         shim.log.files.fail("create", errno.ENOSPC, f"{topic}-0/{snapshot_name(10)}")
         await commits(shim, range(10))
         await until(lambda: "a snapshot could not be written" in caplog.text)
-        await until(lambda: shim.runtime._snapshots._taking is None)
+        await until(lambda: shim.backend._snapshots._taking is None)
         assert snapshot_offsets(tmp_path, topic) == []
         shim.log.files.heal()
         shim.commit("g", 10)
         await until(lambda: len(shim.log.writes) == 11)
         shim.commit("g", 11)
         shim.stop()
-        shim.runtime._snapshots._take_again(0)  # its time has come, and there is one more write
+        shim.backend._snapshots._take_again(0)  # its time has come, and there is one more write
     assert len(shim.log.writes) == 12
     assert snapshot_offsets(tmp_path) == snapshot_offsets(tmp_path, HISTORY_TOPIC) == [12]
 
@@ -280,7 +280,7 @@ async def test_one_is_taken_at_the_stop_when_a_compaction_has_removed_the_last(
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
         await commits(shim, range(10))
-        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.runtime._snapshots._taking is None)
+        await until(lambda: snapshot_offsets(tmp_path) == [10] and shim.backend._snapshots._taking is None)
         monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 1_000_000)
         await commits(shim, [10])
         shim.log.partition_log(0).snapshots.outdate(10)  # a round that was stopped after its first swap

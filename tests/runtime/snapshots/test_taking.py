@@ -156,7 +156,7 @@ async def test_none_is_begun_where_nothing_of_the_flight_was_written(
         shim.log.release(1)
         await ticket.result()
         await until(lambda: len(shim.log.writes) == 11)
-        assert shim.runtime._snapshots._taking is not None
+        assert shim.backend._snapshots._taking is not None
         with monkeypatch.context() as patch:
             if nothing_written == "as the disk fails":
                 shim.log.files.fail("pwrite", errno.EIO, ".log")
@@ -165,7 +165,7 @@ async def test_none_is_begun_where_nothing_of_the_flight_was_written(
                     patch.setattr(f"shim.log.batching.{limit}", 1)
             shim.log.release(1)
             assert await doomed.result() is ErrorCode.NOT_COORDINATOR
-            await until(lambda: shim.runtime._snapshots._taking is None)
+            await until(lambda: shim.backend._snapshots._taking is None)
         assert not takes
         shim.log.files.heal()
         assert offset_in(await served_again(shim, "g")) == 9
@@ -184,7 +184,7 @@ async def test_of_many_offsets_one_is_taken_after_as_many_records(tmp_path: Path
         for group in range(10, 20):
             await commits(shim, [group], f"g{group}")
         await commits(shim, range(9), "g0")
-        await until(lambda: shim.runtime._snapshots._taking is None)
+        await until(lambda: shim.backend._snapshots._taking is None)
         assert snapshot_offsets(tmp_path) == [10]
         await commits(shim, [9], "g0")
         await until(lambda: snapshot_offsets(tmp_path) == [30])
@@ -333,7 +333,7 @@ async def test_another_is_taken_after_a_round_that_ends_before_it_inside_its_seg
         shim.log.release(1_000)
         await commits(shim, range(10))
         await until(lambda: snapshot_offsets(tmp_path) == [10])
-        shim.runtime._snapshots._since[0] = -1_000_000
+        shim.backend._snapshots._since[0] = -1_000_000
         partition = shim.log.partition_log(0)
         while not partition.closed_segments():
             await commits(shim, [10])
@@ -343,6 +343,6 @@ async def test_another_is_taken_after_a_round_that_ends_before_it_inside_its_seg
         stats = Cleaner(tmp_path, [partition], settings).step(1_700_000_000_000)
         assert stats is not None
         assert stats.end_offset < 10 < segment.next_offset
-        shim.runtime._cleaned(stats)
+        shim.backend._cleaned(stats)
         await until(lambda: snapshot_offsets(tmp_path) == [partition.log_end_offset])
     assert_as_replayed(tmp_path, ONE)

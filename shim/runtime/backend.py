@@ -1,0 +1,129 @@
+"""What the runtime needs of a log: the one on the local disk (local.py) is one such, the one on topics another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator
+from shim.metrics import CleaningCounts, FlushCounts
+from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
+from shim.runtime.progress import Progress
+
+
+class Loaded(NamedTuple):
+    """A partition's coordinator, and how many records were replayed, from which offset on (0: without a snapshot).
+
+    ``has_history``: whether its history takes records; not where that is damaged.
+    """
+
+    coordinator: GroupCoordinator
+    replayed: int
+    snapshot_offset: int
+    has_history: bool = True
+
+
+class Reports(NamedTuple):
+    """To whoever has the coordinators. All are called in the event loop."""
+
+    coordinator: Callable[[int], GroupCoordinator | None]
+    """The partition's, while there is one."""
+    failed: Callable[[Mapping[int, Exception], Flight | None], None]
+    """Of which partitions a write has failed, with why, and of the flight that it was, if it was one. Nobody knows what
+    of it is in the log: the partition has to be loaded again."""
+    answered: Callable[[], None]
+    """Everybody has been told who waited for a write."""
+
+
+class Writes(Protocol):
+    """What was decided, on its way into the log. For the event loop."""
+
+    @property
+    def flushes(self) -> FlushCounts: ...
+
+    def append(self, number: int, records: Batch, history: RecordSet) -> None:
+        """One decision's records, to be written with the partition's next flight."""
+
+    def append_state(self, number: int, records: RecordSet) -> None:
+        """Likewise, of the shim's own state."""
+
+    def flight_of(self, number: int) -> Flight | None:
+        """The last flight with records of the partition: when it has landed, all that was decided is durable."""
+
+    def flying_of(self, number: int) -> Flight | None:
+        """The flight that is being written, if it has records of the partition."""
+
+    def awaited(self, number: int) -> Flight | None:
+        """What an answer waits for that is decided now, and tells what the partition has. None: for nothing."""
+
+    def may_tell(self, number: int) -> bool:
+        """Whether it waits for nothing."""
+
+    def hangs(self, number: int) -> bool:
+        """Whether what is decided now would be refused, since nothing has landed for `offsets.commit.timeout.ms`."""
+
+    def lost(self, number: int) -> list[Ticket]:
+        """What of the partition waits for the next flight is not to be written. Gives whom to fail."""
+
+    async def run(self) -> None:
+        """Write flights until the log's :meth:`Backend.stop`, and then those that are left."""
+
+
+class Backend(Protocol):
+    """The log of all offsets partitions. For the event loop."""
+
+    @property
+    def num_partitions(self) -> int: ...
+
+    @property
+    def loads_at_once(self) -> int:
+        """So many partitions may be loaded at the same time."""
+
+    @property
+    def passing(self) -> tuple[type[Exception], ...]:
+        """What :meth:`load` raises where it may go well the next time."""
+
+    @property
+    def progress(self) -> Progress: ...
+
+    @property
+    def cleaning(self) -> CleaningCounts: ...
+
+    @property
+    def writes(self) -> Writes: ...
+
+    def attach(self, reports: Reports) -> None:
+        """The first thing."""
+
+    def take_settings(self, settings: Settings) -> None:
+        """Of the coordinators that are loaded from now on, and of the cleaner."""
+
+    async def open(self) -> None:
+        """Before anything is loaded. Raises what :meth:`load` raises."""
+
+    async def size(self) -> int | None:
+        """Of the whole log, in bytes; None where nobody knows."""
+
+    async def sizes(self) -> Sequence[int]:
+        """Of each partition, in bytes; nearly: what loading it will take longer for. 0 where nobody knows."""
+
+    async def load(self, number: int) -> Loaded:
+        """What the partition has; it takes writes then. Raises LogError, and what is :attr:`passing`."""
+
+    def loaded(self, number: int, loaded: Loaded) -> None:
+        """The coordinator is the partition's now."""
+
+    def begin_cleaning(self) -> None:
+        """All that can be loaded is."""
+
+    def stop(self) -> None:
+        """Whatever was decided by now is still written, and nothing more is begun."""
+
+    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+        """After :meth:`stop`, and when ``writes.run`` has returned or been given up. ``last``: the coordinators that
+        decide nothing any more, of which all is in the log where it has returned.
+
+        Raises TimeoutError when that takes too long. Python waits for its threads at exit, so only ``os._exit`` ends
+        the process after that.
+        """

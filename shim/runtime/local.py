@@ -1,0 +1,130 @@
+"""The log on the local disk, as the runtime needs it.
+
+Its calls block: writes run in one thread (writer.py), recoveries in another, so that reading one partition back holds
+up no other's writes; snapshots and compaction have threads, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from shim.config import Settings
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.cleaner.cleaning import CleanerStats
+from shim.log.files import Files
+from shim.metrics import CleaningCounts
+from shim.runtime.backend import Loaded, Reports
+from shim.runtime.cleaning_thread import CleaningThread
+from shim.runtime.clock import Clock
+from shim.runtime.loading import Loader
+from shim.runtime.progress import Progress
+from shim.runtime.snapshots import Snapshots
+from shim.runtime.writer import Writer
+
+LAST_SNAPSHOTS_SECONDS = 4.0
+"""How long snapshots are still taken at the end."""
+
+
+class LocalBackend:
+    """See :class:`shim.runtime.backend.Backend`."""
+
+    loads_at_once: Final = 1
+    passing: Final = (OSError,)
+
+    writes: Writer
+
+    def __init__(
+        self, offsets_log: OffsetsLog, settings: Settings, clock: Clock, *, files: Files | None = None
+    ) -> None:
+        """The log has the topics that the settings ask for: :func:`shim.runtime.opening.open_log` opens it so.
+
+        ``files``: the log's own, if they are not the usual ones.
+        """
+        self._log = offsets_log
+        self._clock = clock
+        self._commit_timeout = settings.offsets_commit_timeout_ms / 1000
+        self._stopping = False
+        self._recoverer = ThreadPoolExecutor(1, thread_name_prefix="log-recover")
+        self._loader = Loader(offsets_log, CoordinatorSettings.of(settings), lambda: self._stopping)
+        self._cleaning = CleaningThread(offsets_log, settings, clock, files or Files(), self._cleaned)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def attach(self, reports: Reports) -> None:
+        self._snapshots = Snapshots(self._log, reports.coordinator, lambda: self.writes.wake())
+        self.writes = Writer(
+            self._log, self._snapshots, self._clock, self._commit_timeout, reports.failed, reports.answered
+        )
+
+    @property
+    def num_partitions(self) -> int:
+        return self._log.num_partitions
+
+    @property
+    def progress(self) -> Progress:
+        return self._loader.progress
+
+    @property
+    def cleaning(self) -> CleaningCounts:
+        return self._cleaning.counts
+
+    def take_settings(self, settings: Settings) -> None:
+        self._loader.settings = CoordinatorSettings.of(settings)
+        self._cleaning.take_settings(settings)
+
+    # -- loading
+
+    async def open(self) -> None:
+        """It was opened by whoever has given it."""
+        self._loop = asyncio.get_running_loop()
+
+    async def size(self) -> int:
+        return sum(await self.sizes())
+
+    async def sizes(self) -> list[int]:
+        numbers = range(self.num_partitions)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._recoverer, lambda: [self._loader.size(number) for number in numbers])
+
+    async def load(self, number: int) -> Loaded:
+        return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._loader.load, number)
+
+    def loaded(self, number: int, loaded: Loaded) -> None:
+        self.writes.loaded(number, has_history=loaded.has_history)
+        self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
+
+    def begin_cleaning(self) -> None:
+        self._cleaning.start()
+
+    def _cleaned(self, stats: CleanerStats) -> None:
+        """In the cleaner's thread."""
+        if self._loop is not None and not self._stopping and stats.partition.topic == OFFSETS_TOPIC:
+            self._loop.call_soon_threadsafe(self._snapshots.compacted, stats.partition.partition)
+
+    # -- the end
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._cleaning.stop()
+        self._snapshots.stop()
+        self.writes.stop()
+
+    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+        """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most."""
+        writes, snapshots = self.writes, self._snapshots
+        writes.close()
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_seconds):
+            await loop.run_in_executor(self._recoverer, self._cleaning.join)
+            await snapshots.ended()
+        if writes.all_written:
+            async with asyncio.timeout(LAST_SNAPSHOTS_SECONDS + timeout_seconds):
+                await writes.in_thread(snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
+        async with asyncio.timeout(timeout_seconds):
+            await writes.in_thread(self._log.close)
+        snapshots.shutdown()
+        self._recoverer.shutdown()
+        writes.shutdown()
