@@ -53,6 +53,14 @@ def test_numbers_and_switches(tmp_path: Path) -> None:
         ("upstream.security.protocol=SASL_SSL", "PLAIN needs upstream.sasl.username and upstream.sasl.password"),
         ("zookeeper.username=shim", "zookeeper.username and zookeeper.password are of use only together"),
         ("zookeeper.set.acl=true", "zookeeper.set.acl needs zookeeper.username"),
+        ("offsets.log=topics", "'topics' is not one of local, kafka"),
+        ("offsets.log.topics.prefix=", "'' is not 1 to 241 letters"),
+        ("offsets.log.topics.prefix=own shim", "'own shim' is not 1 to 241 letters"),
+        ("offsets.log.topics.prefix=ölog", "'ölog' is not 1 to 241 letters"),
+        (f"offsets.log.topics.prefix={'a' * 242}", "is not 1 to 241 letters"),
+        ("offsets.log.topics.prefix=__consumer", "__consumer_offsets is the cluster's own topic"),
+        ("offsets.topic.replication.factor=0", "'0' is not a whole number from 1 to 32767"),
+        ("offsets.read.lease.ms=10001", "'10001' is not a whole number from 0 to 10000"),
         ("upstream.sasl.mechanism=GSSAPI", "'GSSAPI' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
     ],
 )
@@ -60,6 +68,11 @@ def test_a_wrong_setting_is_one_line(text: str, message: str) -> None:
     with pytest.raises(SettingError, match=message) as refused:
         load_settings(None, [text])
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("prefix", ["a" * 241, "Own.shim-1_log", "."])
+def test_what_the_topics_of_the_log_may_be_called(prefix: str) -> None:
+    assert load_settings(None, [f"offsets.log.topics.prefix={prefix}"]).offsets_log_topics_prefix == prefix
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

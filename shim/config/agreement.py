@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from shim.config.addresses import SettingError, parse_counts, parse_host_port
 
 if TYPE_CHECKING:
     from shim.config.settings import Settings
+
+_TOPICS_PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]{1,241}")
+"""A topic's name has 249 characters at most, and `_offsets` and `_history` come behind it."""
+
+_BROKERS_OWN: Final = "__consumer"
+"""With `_offsets` behind it this is the topic that the cluster's own coordinators read."""
 
 
 def check_together(settings: Settings) -> None:
@@ -28,6 +35,16 @@ def check_together(settings: Settings) -> None:
         raise SettingError("zookeeper.set.acl needs zookeeper.username: what is created has to be somebody's")
     if settings.metrics_statsd_address:
         _check_statsd_address(settings.metrics_statsd_address)
+    _check_topics_prefix(settings.offsets_log_topics_prefix)
+
+
+def _check_topics_prefix(prefix: str) -> None:
+    if not _TOPICS_PREFIX.fullmatch(prefix):
+        raise SettingError(
+            f"offsets.log.topics.prefix: {prefix!r} is not 1 to 241 letters, digits, dots, underscores and hyphens"
+        )
+    if prefix == _BROKERS_OWN:
+        raise SettingError(f"offsets.log.topics.prefix: {prefix}_offsets is the cluster's own topic")
 
 
 def _check_statsd_address(address: str) -> None:

@@ -31,6 +31,14 @@ class Settings:
     registrar_enable: bool = boolean(
         False, "Whether consumers of 0.8 to 1.1 find brokers and topics in `zookeeper.connect`."
     )
+    offsets_log: str = choice(
+        "local", ("local", "kafka"), "Where the offsets log is: in `data.dir`, or on topics of the cluster."
+    )
+    offsets_log_topics_prefix: str = text("__offset_shim", "How the names of these topics begin.")
+    offsets_topic_replication_factor: int = integer(3, 1, 32_767, "Replicas that these topics are made with.")
+    offsets_read_lease_ms: int = integer(
+        1000, 0, 10_000, "How long after a write to these topics offsets are told without another one; 0: never."
+    )
     offsets_topic_num_partitions: int = integer(50, 1, 100_000, "Partitions of the offsets log; fixed once written.")
     # An emptied segment is 61 bytes: two of them at least must fit into one, or compaction never merges them.
     offsets_topic_segment_bytes: int = integer(104_857_600, 1024, INT32_MAX, "Bytes at which a log segment is closed.")

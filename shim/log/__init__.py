@@ -1,6 +1,7 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
 from shim.log.batching import Appended, DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from shim.log.data_dir import DataDir
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
@@ -11,6 +12,7 @@ __all__ = [
     "OFFSETS_TOPIC",
     "Appended",
     "CorruptLog",
+    "DataDir",
     "DroppingSet",
     "EndOfTransaction",
     "InTransaction",

@@ -3,7 +3,8 @@
 ::
 
     DIR/.lock
-    DIR/meta.properties                                 which cluster the offsets are of, as brokers note it
+    DIR/meta.properties                                 which cluster the offsets are of, as brokers note it, and where
+                                                        they are, if not in here
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
 
 Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (handover.py).
@@ -12,8 +13,10 @@ Beside them: the checkpoints (checkpoint.py), what a process leaves to the next 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 from shim.counted import counted
 from shim.log.checkpoint import replace_file
@@ -22,7 +25,9 @@ from shim.log.files import Files
 
 LOCK_NAME = ".lock"
 META_NAME = "meta.properties"
+_CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"
+_PLACE = "offsets.log"
 # Those of every age: brokers note their id among the properties since 0.8.2, and the file of high watermarks is older.
 _BROKERS_PROPERTIES = frozenset({"broker.id", "node.id", "directory.id"})
 _BROKERS_FILES = ("replication-offset-checkpoint", "log-start-offset-checkpoint")
@@ -43,43 +48,9 @@ def segment_base_offsets(files: Files, folder: Path) -> list[int]:
     return [int(match[1]) for name in files.names(folder) if (match := _SEGMENT_NAME.fullmatch(name))]
 
 
-def claim(files: Files, data_dir: Path, cluster_id: str) -> None:
-    """Note durably that the data directory belongs to this cluster.
-
-    Raises LogError when it belongs to another one: offsets mean nothing, or the wrong thing, anywhere else.
-    """
-    path = data_dir / META_NAME
-    if not files.exists(path):
-        replace_file(files, path, f"version=1\ncluster.id={cluster_id}\n".encode())
-        return
-    owner = cluster_id_of(files, data_dir)  # durable: opening the directory synced the name, whoever made it
-    if not owner:
-        raise LogError(f"{path} names no cluster: write cluster.id=… of the cluster that the offsets are of into it")
-    if owner != cluster_id:
-        raise LogError(f"data directory {data_dir} belongs to cluster {owner}, this is cluster {cluster_id}")
-
-
-def check_chroot(files: Files, data_dir: Path, chroot: str) -> None:
-    """Raises LogError when groups of this data directory have offsets in ZooKeeper below another znode than that ("/"
-    for the root): what is not found there would be taken for deleted."""
-    noted = _meta(files, data_dir).get(_CHROOT)
-    if noted not in (None, chroot):
-        raise LogError(
-            f"groups of data directory {data_dir} have their offsets in ZooKeeper below {noted}, --zookeeper names "
-            f"{chroot}: if that is meant, write {_CHROOT}={chroot} into {data_dir / META_NAME}"
-        )
-
-
-def note_chroot(files: Files, data_dir: Path, chroot: str) -> None:
-    """Note durably that they have, once the data directory belongs to a cluster."""
-    path = data_dir / META_NAME
-    if _CHROOT not in _meta(files, data_dir):
-        replace_file(files, path, files.read_file(path).rstrip(b"\n") + f"\n{_CHROOT}={chroot}\n".encode())
-
-
 def cluster_id_of(files: Files, folder: Path) -> str | None:
     """Which cluster the data in a folder (the shim's, or a broker's) is of; None where it does not say."""
-    return _meta(files, folder).get("cluster.id")
+    return _meta(files, folder).get(_CLUSTER)
 
 
 def refuse_brokers_folder(files: Files, data_dir: Path) -> None:
@@ -90,12 +61,41 @@ def refuse_brokers_folder(files: Files, data_dir: Path) -> None:
         raise LogError(f"{data_dir} is a broker's log directory ({min(told)}), and no data directory of a shim")
 
 
+def refuse_log_on_topics(files: Files, data_dir: Path) -> None:
+    """Raises LogError where the offsets are noted to be on topics of the cluster: a log in here would be an empty one,
+    or an old one."""
+    if (noted := _meta(files, data_dir).get(_PLACE)) is not None:
+        raise LogError(
+            f"the log of data directory {data_dir} is on topics of the cluster, not in it ({META_NAME} says "
+            f"{_PLACE}={noted}): a shim serves it with offsets.log=kafka"
+        )
+
+
+def _refuse_other_log(files: Files, data_dir: Path, place: str) -> None:
+    """Raises LogError where the offsets are in the directory, or on other topics than those of ``place``."""
+    noted = _meta(files, data_dir).get(_PLACE, place)
+    if noted != place:
+        raise LogError(
+            f"the log of data directory {data_dir} is on other topics ({META_NAME} says {_PLACE}={noted}, not {place})"
+            f": set offsets.log.topics.prefix={noted.partition(':')[2]}, or give another --data-dir"
+        )
+    if partitions := partitions_in(files, data_dir):
+        raise LogError(
+            f"data directory {data_dir} has a log in it ({', '.join(sorted(partitions))}), whose offsets would be left "
+            "behind, and moving them to topics is not built yet: keep offsets.log=local, or give another --data-dir"
+        )
+
+
 def _meta(files: Files, folder: Path) -> dict[str, str]:
     path = folder / META_NAME
     if not files.exists(path):
         return {}
     lines = files.read_file(path).decode("utf-8", "replace").splitlines()
     return dict(line.partition("=")[::2] for line in lines)
+
+
+def _lines(properties: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
 
 
 class DataDirLock:
@@ -115,6 +115,101 @@ class DataDirLock:
         if self._fd >= 0:
             self._files.unlock(self._fd)
             self._fd = -1
+
+
+class DataDir:
+    """A data directory that this process has for itself, and what is noted in it: which cluster the offsets are of,
+    where they are, and where in ZooKeeper old consumers have theirs. Blocking.
+
+    ``path``: absolute.
+    """
+
+    def __init__(self, files: Files, path: Path, lock: DataDirLock, place: str | None) -> None:
+        """``place``: what is to be noted of where the offsets are; None where they are in here."""
+        self.path = path
+        self._files = files
+        self._lock = lock
+        self._place = place
+        self._cluster_id: str | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, topics_prefix: str | None = None, files: Files | None = None) -> Self:
+        """Takes the directory for this process, and makes it where it is not there: for a log in it, or, where
+        ``topics_prefix`` is given, for one on the topics whose names begin with that. Who opens a log in it makes the
+        names durable that an earlier start may have left.
+
+        Raises LogError for a broker's folder, when another process has the directory, and when its offsets are
+        elsewhere; OSError.
+        """
+        files = files or Files()
+        path = path.absolute()
+        make_data_dir(files, path)
+        refuse_brokers_folder(files, path)
+        with ExitStack() as undone:
+            lock = DataDirLock(files, path)
+            undone.callback(lock.release)
+            if topics_prefix is None:
+                refuse_log_on_topics(files, path)
+                place = None
+            else:
+                place = f"kafka:{topics_prefix}"
+                _refuse_other_log(files, path, place)
+                # What an earlier start made, and was killed before it had synced the name.
+                if _PLACE in _meta(files, path):
+                    files.sync_directory(path)
+                else:
+                    files.sync_directory(path.parent)
+            undone.pop_all()
+            return cls(files, path, lock, place)
+
+    def claim(self, cluster_id: str) -> None:
+        """Note durably, at one stroke, that the directory belongs to this cluster, and on which topics its offsets are,
+        if they are on any.
+
+        Raises LogError when it belongs to another one: offsets mean nothing, or the wrong thing, anywhere else;
+        OSError.
+        """
+        if cluster_id == self._cluster_id:
+            return
+        path = self.path / META_NAME
+        place = {} if self._place is None else {_PLACE: self._place}
+        if not self._files.exists(path):
+            replace_file(self._files, path, _lines({"version": "1", _CLUSTER: cluster_id, **place}))
+        else:
+            owner = cluster_id_of(self._files, self.path)  # durable: opening synced the name, whoever made it
+            if not owner:
+                raise LogError(
+                    f"{path} names no cluster: write {_CLUSTER}=… of the cluster that the offsets are of into it"
+                )
+            if owner != cluster_id:
+                raise LogError(f"data directory {self.path} belongs to cluster {owner}, this is cluster {cluster_id}")
+            self._add(place)
+        self._cluster_id = cluster_id
+
+    def check_chroot(self, chroot: str) -> None:
+        """Raises LogError when groups of this data directory have offsets in ZooKeeper below another znode than that
+        ("/" for the root): what is not found there would be taken for deleted; OSError."""
+        noted = _meta(self._files, self.path).get(_CHROOT)
+        if noted not in (None, chroot):
+            raise LogError(
+                f"groups of data directory {self.path} have their offsets in ZooKeeper below {noted}, --zookeeper "
+                f"names {chroot}: if that is meant, write {_CHROOT}={chroot} into {self.path / META_NAME}"
+            )
+
+    def note_chroot(self, chroot: str) -> None:
+        """Note durably that they have, after :meth:`claim`. Raises OSError."""
+        self._add({_CHROOT: chroot})
+
+    def _add(self, properties: Mapping[str, str]) -> None:
+        """Notes durably those that are not there yet. Raises OSError, also before :meth:`claim`."""
+        noted = _meta(self._files, self.path)
+        if missing := {name: value for name, value in properties.items() if name not in noted}:
+            path = self.path / META_NAME
+            replace_file(self._files, path, self._files.read_file(path).rstrip(b"\n") + b"\n" + _lines(missing))
+
+    def close(self) -> None:
+        """Gives the directory back."""
+        self._lock.release()
 
 
 def make_data_dir(files: Files, data_dir: Path) -> None:

@@ -10,15 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import (
-    DataDirLock,
-    check_chroot,
-    claim,
-    make_data_dir,
-    note_chroot,
-    open_partitions,
-    refuse_brokers_folder,
-)
+from shim.log.data_dir import DataDir, open_partitions
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
@@ -65,27 +57,24 @@ class OffsetsLog:
 
     A partition takes writes after :meth:`recover` of it has been read to its end; so, too, after a write of it has
     failed. Partitions of the same number in several topics belong together: where one has failed, all are recovered.
+
+    ``data_dir``: what it is in, and closes.
     """
 
     def __init__(
         self,
-        lock: DataDirLock,
+        data_dir: DataDir,
         partitions: Mapping[TopicPartition, PartitionLog],
         handover: Handover,
         journal: Journal,
         *,
-        files: Files,
-        data_dir: Path,
         settings: LogSettings,
     ) -> None:
-        self._lock = lock
-        self._files = files
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._settings = settings
         self._handover = handover
         self._journal = journal
         self._flushes_first = settings.flushes_first
-        self._cluster_id: str | None = None
         self._partitions = dict(partitions)
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
@@ -104,7 +93,7 @@ class OffsetsLog:
     ) -> Self:
         """Takes the data directory for this process, and makes what is not there yet, durably. Reads no records.
 
-        Raises LogError when another process has the directory, when it holds another number of partitions, when a
+        Raises LogError as :meth:`DataDir.open`, when the directory holds another number of partitions, when a
         partition's folder is missing, when the checkpoint of recovery points is damaged, or the journal of another
         version; OSError; ValueError for a number of partitions below 1.
         """
@@ -112,12 +101,10 @@ class OffsetsLog:
             raise ValueError(f"{num_partitions} partitions")
         files = files or Files()
         settings = settings or LogSettings()
-        data_dir = data_dir.absolute()
-        make_data_dir(files, data_dir)
-        refuse_brokers_folder(files, data_dir)
         with ExitStack() as undone:
-            lock = DataDirLock(files, data_dir)
-            undone.callback(lock.release)
+            held = DataDir.open(data_dir, files=files)
+            undone.callback(held.close)
+            data_dir = held.path
             noted = recovery_points(files, data_dir)
             journal = Journal(files, data_dir)
             undone.callback(journal.close)
@@ -147,23 +134,9 @@ class OffsetsLog:
                 for at, folder in folders.items()
             }
             handover = Handover(files, data_dir, settings, left, noted, partitions.values())
-            log = cls(lock, partitions, handover, journal, files=files, data_dir=data_dir, settings=settings)
+            log = cls(held, partitions, handover, journal, settings=settings)
             undone.pop_all()
             return log
-
-    def claim(self, cluster_id: str) -> None:
-        """Note durably which cluster the offsets are of. Raises LogError when they are of another; OSError."""
-        if cluster_id != self._cluster_id:
-            claim(self._files, self._data_dir, cluster_id)
-            self._cluster_id = cluster_id
-
-    def check_chroot(self, chroot: str) -> None:
-        """Raises LogError when its groups have offsets in ZooKeeper elsewhere; OSError."""
-        check_chroot(self._files, self._data_dir, chroot)
-
-    def note_chroot(self, chroot: str) -> None:
-        """Note durably that its groups have offsets there, after :meth:`claim`. Raises OSError."""
-        note_chroot(self._files, self._data_dir, chroot)
 
     @property
     def num_partitions(self) -> int:
@@ -307,14 +280,14 @@ class OffsetsLog:
             self._journal.begin_anew()
         except OSError as error:
             self._cannot_sync = True  # until the time for it has come again
-            _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self._data_dir, error)
+            _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self.data_dir.path, error)
         return failed
 
     def _note_recovery_points(self) -> None:
         try:
             self._handover.note()
         except OSError as error:  # what was noted before is as true as it was
-            _logger.warning("%s: recovery points not noted, trying again later: %s", self._data_dir, error)
+            _logger.warning("%s: recovery points not noted, trying again later: %s", self.data_dir.path, error)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -328,7 +301,7 @@ class OffsetsLog:
             return
         self._closed = True
         with ExitStack() as closing:  # each of them, whatever the others raise; the lock last
-            closing.callback(self._lock.release)
+            closing.callback(self.data_dir.close)
             for log in self._partitions.values():
                 closing.callback(log.close)
             closing.callback(self._journal.close)
@@ -347,4 +320,4 @@ class OffsetsLog:
                 self._journal.discard()
             self._handover.leave()
         except OSError as error:
-            _logger.warning("%s: not noted that it was closed in good order: %s", self._data_dir, error)
+            _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)

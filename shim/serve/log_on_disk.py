@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
+from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
 from shim.runtime import Runtime, open_log
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
@@ -63,11 +63,11 @@ async def load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
-async def note_chroot(offsets_log: OffsetsLog, zookeeper: str, claimed: asyncio.Event) -> None:
+async def note_chroot(data_dir: DataDir, zookeeper: str, claimed: asyncio.Event) -> None:
     """Groups have offsets in that ZooKeeper: another chroot is a mistake from here on."""
     await claimed.wait()
     try:
-        offsets_log.note_chroot(chroot_of(zookeeper))
+        data_dir.note_chroot(chroot_of(zookeeper))
     except OSError as error:
         log.warning("the chroot of ZooKeeper is not noted: %s", reason_of(error))
 
@@ -77,14 +77,14 @@ def chroot_of(zookeeper: str) -> str:
     return "/" + zookeeper.partition("/")[2].strip("/")
 
 
-def claim(offsets_log: OffsetsLog, cluster: Cluster, zookeeper: str | None, data_dir: Path) -> None:
+def claim(data_dir: DataDir, cluster: Cluster, zookeeper: str | None) -> None:
     """``zookeeper``: a connect string. Raises :class:`CannotStart` where the offsets are of something else."""
     try:
         if cluster.cluster_id is not None:
-            offsets_log.claim(cluster.cluster_id)
+            data_dir.claim(cluster.cluster_id)
             if zookeeper is not None:
-                offsets_log.check_chroot(chroot_of(zookeeper))
+                data_dir.check_chroot(chroot_of(zookeeper))
     except LogError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
-        raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+        raise CannotStart(f"data directory {data_dir.path}: {reason_of(error)}") from error

@@ -59,7 +59,7 @@ class Start:
         connect = self._parts.zookeeper.connect
 
         async def found() -> None:
-            await note_chroot(self._parts.log, connect, self._claimed)
+            await note_chroot(self._parts.log.data_dir, connect, self._claimed)
 
         await look_for_groups(self._parts.lookup, self._session_begun, found, connect)
 
@@ -67,7 +67,7 @@ class Start:
         cluster, zookeeper = self._parts.cluster, self._parts.zookeeper
         if cluster.looked_up:
             # Before anybody is served: the offsets may be of another cluster.
-            claim(self._parts.log, cluster, zookeeper and zookeeper.connect, self.data_dir)
+            claim(self._parts.log.data_dir, cluster, zookeeper and zookeeper.connect)
             self._claimed.set()
         await self._parts.listeners.follow(brokers)
         if cluster.looked_up:

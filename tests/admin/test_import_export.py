@@ -158,7 +158,7 @@ def test_a_group_that_is_here_is_refused_unless_it_is_to_be_replaced(exported: P
 def test_offsets_of_another_cluster_are_refused(exported: Path, tmp_path: Path) -> None:
     target = tmp_path / "here"
     offsets_log = OffsetsLog.open(target, 1)
-    offsets_log.claim("A")
+    offsets_log.data_dir.claim("A")
     offsets_log.close()
     (exported / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=B\n")
     result = log("import", "--data-dir", target, "--from-folder", exported)

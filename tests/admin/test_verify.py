@@ -12,7 +12,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.partition import partition_for
 from protocol.records.batches import encode_batch
 from protocol.records.compression import Compression
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, PartitionWrite
 from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT
 from tests.admin.running import TIMESTAMP, commit_record, log, log_in_a_process, plainly, served, write_log
 
@@ -223,3 +223,33 @@ def test_a_brokers_log_directory_is_left_alone(tmp_path: Path, mark: str | None,
     assert result.status == 2
     assert "is a broker's log directory" in result.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify", "--data-dir", "topics"],
+        ["repair", "--data-dir", "topics", "--yes"],
+        ["dump", "--data-dir", "topics"],
+        ["compact", "--data-dir", "topics"],
+        ["export", "--data-dir", "topics", "--to-folder", "out"],
+        ["backup", "--data-dir", "topics", "out"],
+        ["import", "--data-dir", "topics", "--from-folder", "data"],
+        ["import", "--data-dir", "topics", "--from-folder", "data", "--dry-run"],
+        ["import", "--data-dir", "out", "--from-folder", "topics"],
+    ],
+    ids=" ".join,
+)
+def test_there_is_nothing_to_look_at_where_the_log_is_on_topics(
+    data_dir: Path, tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held = DataDir.open(tmp_path / "topics", topics_prefix="own")
+    held.claim("A")
+    held.close()
+    before = sorted(tmp_path.rglob("*"))
+    result = log(*command)
+    assert (result.status, result.stdout) == (2, "")
+    (told,) = result.stderr.splitlines()
+    assert "topics is on topics of the cluster, not in it (meta.properties says offsets.log=kafka:own)" in told
+    assert sorted(tmp_path.rglob("*")) == before

@@ -13,7 +13,7 @@ from unittest import mock
 from protocol.records.batches import CorruptBatch, batches
 from shim.log import batching, flush, index, journal
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
-from shim.log.data_dir import META_NAME, segment_name
+from shim.log.data_dir import META_NAME, DataDir, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
@@ -210,7 +210,7 @@ class Lives:
 
     def _claim(self, log: OffsetsLog) -> None:
         try:
-            log.claim("A")
+            log.data_dir.claim("A")
         except OSError:
             return
         self.claimed = True
@@ -287,6 +287,47 @@ class Lives:
                 kept.certain = len(kept.records)
                 if kept.records:
                     self.noted[at] = len(kept.records)
+
+
+class DataDirLives:
+    """Lives of a data directory whose log is on topics, each ended by a crash; and what has to be noted in it after
+    each. Everything follows from the seed."""
+
+    def __init__(self, seed: int, files: type[LostFiles] = LostFiles) -> None:
+        self.rng = random.Random(seed)
+        self.files = files(rng=self.rng)
+        self.files.mkdir(Path("/disk"))
+        self.files.sync_directory(Path("/"))
+        self.noted: set[bytes] = set()
+        self.crashes = 0
+
+    def run(self, lives: int) -> None:
+        for _ in range(lives):
+            self.files.crash_at = self.rng.randrange(OPENING_CALLS)
+            with suppress(PowerFailure):
+                self._live()
+            self.crashes += 1
+            killed = self.rng.random() < 0.5
+            self.files = self.files.after_kill() if killed else self.files.after_power_failure()
+            self._check()
+        self._live()
+        assert self.files.open_files == 0
+
+    def _live(self) -> None:
+        held = DataDir.open(DATA_DIR, topics_prefix="own", files=self.files)
+        held.claim("A")
+        self.noted |= {b"cluster.id=A", b"offsets.log=kafka:own"}
+        self._check()
+        if self.rng.random() < 0.5:
+            held.note_chroot("/")
+            self.noted.add(b"zookeeper.chroot=/")
+        held.close()
+
+    def _check(self) -> None:
+        found = self.files.content().get(DATA_DIR / META_NAME)
+        lines = [] if found is None else found.splitlines()
+        assert self.noted <= set(lines), "what was noted is forgotten"
+        assert found is None or lines[:3] == [b"version=1", b"cluster.id=A", b"offsets.log=kafka:own"], "half a note"
 
 
 def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from shim.log.errors import LogError
-from tests.log.crashing import Lives
+from tests.log.crashing import DataDirLives, Lives
 from tests.log.sync_sites import CallPath, Site, sites, watching
 
+KINDS = (Lives, DataDirLives)
 LIVES = 4
 SEEDS_FOR_A_PROOF = 6_000
 ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "snapshot", "swap"})
@@ -28,10 +29,11 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("first_seed", range(0, 1_000, 125))
-def test_crashes(first_seed: int) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_crashes(kind: type[Lives] | type[DataDirLives], first_seed: int) -> None:
     crashes = 0
     for seed in range(first_seed, first_seed + 125):
-        lives = Lives(seed)
+        lives = kind(seed)
         lives.run(LIVES)
         crashes += lives.crashes
     assert crashes == 125 * LIVES
@@ -49,7 +51,8 @@ def paths() -> set[CallPath]:
     """Every way that led to a sync in some lives."""
     watched = watching()
     for seed in range(100):
-        Lives(seed, watched).run(LIVES)
+        for kind in KINDS:
+            kind(seed, watched).run(LIVES)
     return watched.seen
 
 
@@ -63,7 +66,8 @@ def test_no_sync_can_be_left_out(site: Site, paths: set[CallPath]) -> None:
 
 def loses(path: CallPath, seed: int) -> bool:
     try:
-        Lives(seed, watching(path)).run(LIVES)
+        for kind in KINDS:
+            kind(seed, watching(path)).run(LIVES)
     except (AssertionError, LogError):
         return True
     return False

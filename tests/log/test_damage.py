@@ -288,7 +288,7 @@ def test_without_its_newest_segment_a_log_is_never_taken_for_whole(tmp_path: Pat
     assert points[TopicPartition(OFFSETS_TOPIC, 0)] == written == int(newest.stem) + 1
     log.partition_log(0).close()
     newest.unlink()
-    log._lock.release()
+    log.data_dir.close()
     again = OffsetsLog.open(tmp_path, 1)
     with pytest.raises(CorruptLog, match="synced were"):
         list(again.recover(0))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shim.log import DataDir
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.errors import LogError
 from shim.log.files import Files
@@ -32,6 +33,20 @@ def written(data_dir: Path, num_partitions: int = 3) -> None:
         recovered(log, partition)
     assert log.write([write(p, one("a")) for p in range(num_partitions)]) == {}
     log.close()
+
+
+def meta(data_dir: Path) -> Path:
+    return data_dir / "meta.properties"
+
+
+def everything_in(data_dir: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(data_dir)): path.read_bytes() for path in data_dir.rglob("*") if path.is_file()}
+
+
+def claimed(data_dir: Path, topics_prefix: str | None = "own") -> DataDir:
+    held = DataDir.open(data_dir, topics_prefix=topics_prefix)
+    held.claim("A")
+    return held
 
 
 def test_layout(tmp_path: Path) -> None:
@@ -193,51 +208,122 @@ def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_data_directory_belongs_to_the_first_cluster_it_meets(tmp_path: Path) -> None:
-    log = OffsetsLog.open(tmp_path / "data", 1)
-    log.claim("A")
-    log.claim("A")
-    log.close()
-    log = OffsetsLog.open(tmp_path / "data", 1)
+    held = DataDir.open(tmp_path / "data")
+    held.claim("A")
+    held.claim("A")
+    held.close()
+    held = DataDir.open(tmp_path / "data")
     with pytest.raises(LogError, match="belongs to cluster A, this is cluster B"):
-        log.claim("B")
-    log.claim("A")
-    log.close()
-    assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=A\n"
+        held.claim("B")
+    held.claim("A")
+    held.close()
+    assert meta(tmp_path / "data").read_text() == "version=1\ncluster.id=A\n"
 
 
 def test_groups_have_their_offsets_in_zookeeper_where_they_had_them_first(tmp_path: Path) -> None:
-    path = tmp_path / "data" / "meta.properties"
-    log = OffsetsLog.open(tmp_path / "data", 1)
-    log.claim("A")
-    log.check_chroot("/nothing/is/noted/yet")
-    log.note_chroot("/kafka")
-    log.close()
-    log = OffsetsLog.open(tmp_path / "data", 1)
-    log.claim("A")
-    log.check_chroot("/kafka")
-    log.note_chroot("/kafka")
+    path = meta(tmp_path / "data")
+    held = DataDir.open(tmp_path / "data")
+    held.claim("A")
+    held.check_chroot("/nothing/is/noted/yet")
+    held.note_chroot("/kafka")
+    held.close()
+    held = DataDir.open(tmp_path / "data")
+    held.claim("A")
+    held.check_chroot("/kafka")
+    held.note_chroot("/kafka")
     with pytest.raises(LogError, match=r"below /kafka, --zookeeper names /: if that is meant, write"):
-        log.check_chroot("/")
+        held.check_chroot("/")
     assert path.read_text() == "version=1\ncluster.id=A\nzookeeper.chroot=/kafka\n"
     path.write_text(path.read_text().replace("=/kafka", "=/"))
-    log.check_chroot("/")
-    log.close()
+    held.check_chroot("/")
+    held.close()
 
 
 def test_a_note_without_a_cluster_is_named(tmp_path: Path) -> None:
-    log = OffsetsLog.open(tmp_path / "data", 1)
-    (tmp_path / "data" / "meta.properties").write_text("version=1\n")
+    held = DataDir.open(tmp_path / "data")
+    meta(tmp_path / "data").write_text("version=1\n")
     with pytest.raises(LogError, match=r"meta\.properties names no cluster"):
-        log.claim("B")
-    log.close()
+        held.claim("B")
+    held.close()
 
 
 def test_a_note_that_was_never_finished_counts_for_nothing(tmp_path: Path) -> None:
-    log = OffsetsLog.open(tmp_path / "data", 1)
+    held = DataDir.open(tmp_path / "data")
     (tmp_path / "data" / "meta.properties.tmp").write_text("version=1\ncluster.id=A\n")
-    log.claim("B")
+    held.claim("B")
+    held.close()
+    assert meta(tmp_path / "data").read_text() == "version=1\ncluster.id=B\n"
+
+
+def test_that_the_offsets_are_on_topics_is_noted_with_whose_they_are(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    held = DataDir.open(tmp_path, topics_prefix="own", files=files)
+    assert not meta(tmp_path).exists()
+    held.claim("A")
+    held.note_chroot("/kafka")
+    noted = meta(tmp_path).read_text()
+    assert noted == "version=1\ncluster.id=A\noffsets.log=kafka:own\nzookeeper.chroot=/kafka\n"
+    held.close()
+    held = DataDir.open(tmp_path, topics_prefix="own", files=files)
+    renamed = [path for call, path in files.calls if call == "rename"]
+    with pytest.raises(LogError, match="belongs to cluster A"):
+        held.claim("B")
+    held.claim("A")
+    held.check_chroot("/kafka")
+    held.close()
+    assert [path for call, path in files.calls if call == "rename"] == renamed
+    assert meta(tmp_path).read_text() == noted
+    assert files.open_files == {}
+
+
+def test_a_directory_that_has_a_cluster_and_no_log_takes_one_on_topics(tmp_path: Path) -> None:
+    claimed(tmp_path, None).close()
+    assert meta(tmp_path).read_text() == "version=1\ncluster.id=A\n"
+    claimed(tmp_path).close()
+    assert meta(tmp_path).read_text() == "version=1\ncluster.id=A\noffsets.log=kafka:own\n"
+
+
+def test_a_log_is_not_begun_where_the_offsets_are_on_topics(tmp_path: Path) -> None:
+    claimed(tmp_path).close()
+    before = everything_in(tmp_path)
+    says = rf"log of data directory {tmp_path} is on topics .* offsets\.log=kafka:own\): .* with offsets\.log=kafka$"
+    for _ in range(2):  # and is given back
+        with pytest.raises(LogError, match=says):
+            OffsetsLog.open(tmp_path, 1)
+    assert everything_in(tmp_path) == before
+    claimed(tmp_path).close()
+
+
+def test_other_topics_are_refused(tmp_path: Path) -> None:
+    claimed(tmp_path).close()
+    before = everything_in(tmp_path)
+    for _ in range(2):
+        with pytest.raises(LogError, match=r"is on other topics .*kafka:own, not kafka:other.*topics\.prefix=own, or"):
+            DataDir.open(tmp_path, topics_prefix="other")
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("cluster_id", [None, "A"])
+def test_a_log_is_not_left_behind(tmp_path: Path, cluster_id: str | None) -> None:
+    log = OffsetsLog.open(tmp_path, 2)
+    if cluster_id:
+        log.data_dir.claim(cluster_id)
     log.close()
-    assert (tmp_path / "data" / "meta.properties").read_text() == "version=1\ncluster.id=B\n"
+    before = everything_in(tmp_path)
+    for _ in range(2):
+        with pytest.raises(LogError, match=r"has a log in it \(__consumer_offsets\), .* keep offsets\.log=local"):
+            DataDir.open(tmp_path, topics_prefix="own")
+    assert everything_in(tmp_path) == before
+    OffsetsLog.open(tmp_path, 2).close()
+
+
+def test_a_directory_without_a_log_is_one_process_alone(tmp_path: Path) -> None:
+    held = claimed(tmp_path)
+    with pytest.raises(LogError, match="in use"):
+        DataDir.open(tmp_path, topics_prefix="own")
+    held.close()
+    held.close()
+    claimed(tmp_path).close()
 
 
 @pytest.mark.parametrize("mark", ["version=1\nnode.id=1\ncluster.id=x\n", "version=0\nbroker.id=0\n", None])
@@ -249,4 +335,6 @@ def test_a_brokers_log_directory_is_refused(tmp_path: Path, mark: str | None) ->
     before = sorted(tmp_path.iterdir())
     with pytest.raises(LogError, match="is a broker's log directory"):
         OffsetsLog.open(tmp_path, 2)
+    with pytest.raises(LogError, match="is a broker's log directory"):
+        DataDir.open(tmp_path, topics_prefix="own")
     assert sorted(tmp_path.iterdir()) == before

@@ -400,7 +400,7 @@ def test_an_age_is_known_after_loading_from_an_anchor(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_segment_that_is_rolled_just_now_is_found(log: OffsetsLog) -> None:
+def test_a_segment_that_is_rolled_just_now_is_found(log: OffsetsLog, files: FaultyFiles) -> None:
     """Whoever looks up an offset of the active segment meets a roll: by then it is in a closed one."""
     fill(log, 60)
     partition = log.partition_log(0)
@@ -414,6 +414,6 @@ def test_a_segment_that_is_rolled_just_now_is_found(log: OffsetsLog) -> None:
         return partition._ends.acknowledged
 
     segment, is_last, fd = partition._closed.open_at(offset, end)
-    log._files.close(fd)
+    files.close(fd)
     assert not is_last
     assert segment.base_offset <= offset < segment.next_offset

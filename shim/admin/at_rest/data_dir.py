@@ -13,7 +13,7 @@ from protocol.own.state_log import STATE_TOPIC
 from shim.admin.at_rest.journal import redo_journal
 from shim.log import OFFSETS_TOPIC, LogError
 from shim.log.checkpoint import TopicPartition
-from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder
+from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
 from shim.log.torn_tail import Known
@@ -63,7 +63,9 @@ def _num_partitions(partitions: Iterable[TopicPartition], topics: Collection[str
 
 
 def num_partitions_in(files: Files, path: Path) -> int:
-    """As :class:`DataDir` says it; 0 where there is no data directory yet, or nothing in it."""
+    """As :class:`DataDir` says it; 0 where there is no data directory yet, or nothing in it. Raises LogError where its
+    log is on topics of the cluster; OSError."""
+    refuse_log_on_topics(files, path)
     return _num_partitions(partition_folders(files, path), _OWN_TOPICS) if files.exists(path) else 0
 
 
@@ -81,11 +83,13 @@ def refuse_existing(files: Files, paths: Iterable[Path]) -> None:
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:
-    """Takes no lock. Raises LogError where there is no data directory, or a broker's; OSError."""
+    """Takes no lock. Raises LogError where there is no data directory, where its log is on topics of the cluster, or
+    where it is a broker's; OSError."""
     path = path.absolute()
     if not files.exists(path):
         raise LogError(f"there is no data directory {path}")
     refuse_brokers_folder(files, path)
+    refuse_log_on_topics(files, path)
     partitions = partition_folders(files, path)
     if not partitions:
         raise LogError(f"{path} is no data directory: it has no partition in it")

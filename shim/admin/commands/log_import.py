@@ -34,7 +34,7 @@ from shim.admin.transfer.importing import PlannedGroup, import_offsets, plan_for
 from shim.admin.transfer.live_import import read_cluster
 from shim.config import Settings, load_configuration, parse_servers
 from shim.counted import counted
-from shim.log.data_dir import LOCK_NAME, cluster_id_of
+from shim.log.data_dir import LOCK_NAME, cluster_id_of, refuse_log_on_topics
 from shim.log.files import Files
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -147,6 +147,8 @@ def _from_folders(files: Files, folders: Sequence[Path], num_partitions: int | N
     for lock in (folder / LOCK_NAME for folder in folders):
         if files.exists(lock) and files.is_held(lock):
             raise Refused(f"{lock.parent} is in use by another process (it holds {LOCK_NAME}): stop the broker first")
+    for folder in folders:
+        refuse_log_on_topics(files, folder)
     now_ms = time.time_ns() // 1_000_000
     offsets, counts = read_broker(files, folders, now_ms, Ongoing, num_partitions=num_partitions)
     found = {cluster_id for folder in folders if (cluster_id := cluster_id_of(files, folder))}

@@ -105,7 +105,7 @@ def import_offsets(
     try:
         planned = plan_import(source, _recovered(log, progress), groups, replace=replace)
         if cluster_id is not None:
-            log.claim(cluster_id)
+            log.data_dir.claim(cluster_id)
         changing = [each for each in planned if each.outcome != UNCHANGED]
         with progress("writing", sum(len(each.offsets) for each in changing)) as ongoing:
             for writes, count in _writes(changing, num_partitions):
