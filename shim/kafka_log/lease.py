@@ -38,6 +38,10 @@ class Lease:
     def holds(self, now: float) -> bool:
         return now < self._until
 
+    def will_hold(self, decided_at: float, sent_at: float) -> bool:
+        """Whether what was decided then is right, once a batch is acknowledged that was sent at ``sent_at``."""
+        return decided_at < sent_at + self.seconds
+
 
 class Claim(NamedTuple):
     """An ``Owner`` record that was read. ``is_own``: of this process."""

@@ -7,11 +7,10 @@ below it is all that there is, and was there when it was written. See docs/decis
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 
 from protocol.errors import DecodeError
 from protocol.own.position import Position
@@ -39,10 +38,19 @@ class Fenced(UpstreamError):
     """Somebody else has taken the partition over."""
 
 
+class RecordSetTooLarge(UpstreamError):
+    """The topic does not take it. Nothing of the partition's was written, and it is still owned."""
+
+
+Settled: TypeAlias = Callable[[Mapping[int, UpstreamError | None]], None]
+"""Told of partitions: None where all is in all in-sync replicas, else why that is not known, or that it is not so."""
+
+
 class _Owned:
     """A partition from one :meth:`OwnedTopic.take_over` on. ``resumes``: this process has served it under the claim
     before. ``is_read``: what it has is known, and it may be written. ``is_served``: that may be told, too, within the
-    lease. ``heard_at``: when a write was last known to be acknowledged, of CLOCK_BOOTTIME."""
+    lease. Of CLOCK_BOOTTIME: ``heard_at``: when a write was last known to be acknowledged; ``sent_at``: no later than
+    the batch under way was sent."""
 
     def __init__(self, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool) -> None:
         self.sequence = sequence
@@ -50,13 +58,18 @@ class _Owned:
         self.fence = fence
         self.resumes = resumes
         self.is_read = self.is_served = False
-        self.fenced_at = self.heard_at = boottime()
+        self.fenced_at = self.heard_at = self.sent_at = boottime()
+
+    def stamp(self, batch: bytes) -> bytes:
+        """To be sent at once. Raises RuntimeError while there is another."""
+        self.sent_at = boottime()
+        return self.sequence.stamp(batch)
 
 
 class OwnedTopic:
     """For the event loop. Of each partition one call at a time, and they come in this order: :meth:`take_over`,
-    :meth:`read` to its end, then :meth:`write`, :meth:`renew` and :meth:`release`. A partition of which any of them has
-    failed is owned no more, until it is taken over again.
+    :meth:`read` to its end, then :meth:`write` and :meth:`release`. A partition of which any of them has failed is
+    owned no more, until it is taken over again, unless it was RecordSetTooLarge.
     """
 
     def __init__(
@@ -235,29 +248,30 @@ class OwnedTopic:
     # -- owning
 
     async def write(
-        self, writes: Mapping[int, Sequence[RecordSet | Runs]], timestamp_ms: int
-    ) -> dict[int, UpstreamError]:
-        """Record sets, none of which is divided between batches. Gives the partitions of which it is not known that all
-        are in all in-sync replicas. Raises OSError (EMSGSIZE) for a set that the topic does not take, nothing having
-        been written."""
-        batches = {number: self._prepared(number, sets, timestamp_ms) for number, sets in writes.items()}
-        failed: dict[int, UpstreamError] = {}
-        while left := {number: its for number, its in batches.items() if its and number not in failed}:
-            failed |= await self._write_one_each({number: its.pop(0) for number, its in left.items()})
-        return failed
+        self, writes: Mapping[int, Sequence[RecordSet | Runs]], timestamp_ms: int, settled: Settled
+    ) -> None:
+        """Record sets, none of which is divided between batches. Where a partition has none, a claim is written, which
+        changes nothing. ``settled`` is called in the loop as soon as something is known, once of each partition: of
+        those that one broker has answered in one call. From then on the partition may be written again, while others
+        are still waited for. Raises ValueError for an impossible timestamp, nothing having been written, and what
+        ``settled`` raises; of what was not told by then nobody knows what came.
+        """
+        owned, failed = self._writable(writes)
+        batches: dict[int, list[bytes]] = {}
+        for number in owned:
+            try:
+                batches[number] = self._prepared(number, writes[number], timestamp_ms) or [self._claim()]
+            except RecordSetTooLarge as error:
+                failed[number] = error
+        if failed:
+            settled(failed)
+        await self._write({number: (owned[number], its) for number, its in batches.items()}, settled)
 
-    def _prepared(self, number: int, sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[bytes]:
-        batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
-        largest = max(map(len, batches), default=0)
-        if largest > self._max_message_bytes:
-            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self._max_message_bytes}"
-            raise OSError(errno.EMSGSIZE, f"{self._topic}-{number}: {reason}")
-        return batches
-
-    async def _write_one_each(self, batches: Mapping[int, bytes]) -> dict[int, UpstreamError]:
+    def _writable(self, numbers: Iterable[int]) -> tuple[dict[int, _Owned], dict[int, UpstreamError]]:
+        """Those that are, and why others are not."""
         owned: dict[int, _Owned] = {}
         failed: dict[int, UpstreamError] = {}
-        for number in batches:
+        for number in numbers:
             try:
                 its = self._owned_now(number)
             except UpstreamError as error:
@@ -267,45 +281,99 @@ class OwnedTopic:
                 owned[number] = its
             else:
                 failed[number] = UpstreamError(f"{self._topic}-{number} has not been read yet")
-        stamped = {number: its.sequence.stamp(batches[number]) for number, its in owned.items()}
+        return owned, failed
+
+    def _prepared(self, number: int, sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[bytes]:
         try:
-            sent = await self._producer.send(stamped, self._patience)
-        except BaseException:  # given up, too: nobody knows what came of them
-            for number, its in owned.items():
+            batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
+        except OSError as error:
+            raise RecordSetTooLarge(f"{self._topic}-{number}: {error.strerror}") from error
+        largest = max(map(len, batches), default=0)
+        if largest > self._max_message_bytes:
+            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self._max_message_bytes}"
+            raise RecordSetTooLarge(f"{self._topic}-{number}: {reason}")
+        return batches
+
+    async def _write(self, batches: Mapping[int, tuple[_Owned, list[bytes]]], settled: Settled) -> None:
+        """Of each partition one batch after the other."""
+        left = {number: (its, iter(data)) for number, (its, data) in batches.items()}
+
+        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
+            told: dict[int, UpstreamError | None] = {}
+            more: dict[int, bytes] = {}
+            for number, produced in sent.items():
+                its, data = left[number]
+                trouble = self._settle(number, its.sequence, produced)
+                if trouble is None:
+                    its.lease.acknowledged(produced.sent_at)
+                    its.heard_at = boottime()
+                    batch = next(data, None)
+                    if batch is not None:
+                        more[number] = its.stamp(batch)
+                        continue
+                else:
+                    self._give_up(number, its)
+                del left[number]
+                told[number] = trouble
+            if told:
+                settled(told)
+            return more
+
+        try:
+            first = {number: its.stamp(next(data)) for number, (its, data) in left.items()}
+            await self._producer.send_each(first, self._patience, known)
+        finally:  # given up, too: nobody knows what came of those that were not told
+            for number, (its, _) in left.items():
                 self._give_up(number, its)
-            raise
-        for number, its in owned.items():
-            trouble = self._settle(number, its.sequence, sent[number])
-            if trouble is None:
-                its.lease.acknowledged(sent[number].sent_at)
-                its.heard_at = boottime()
-            else:
-                self._give_up(number, its)
-                failed[number] = trouble
-        return failed
 
     def may_tell(self, number: int) -> bool:
-        """Whether nobody else can have written by now; where not, it may be after a :meth:`renew`, or behind the write
-        that is under way."""
+        """Whether nobody else can have written by now; where not, it may be after a :meth:`write`."""
         owned = self._owned.get(number)
         return owned is not None and owned.is_served and owned.lease.holds(boottime())
 
-    async def renew(self, numbers: Sequence[int]) -> dict[int, UpstreamError]:
-        """A write that changes nothing, as :meth:`write`."""
-        return await self._write_one_each({number: self._claim() for number in numbers})
+    def may_tell_behind(self, number: int, decided_at: float) -> bool:
+        """Whether what was decided then, of CLOCK_BOOTTIME, may be told once the write that is under way is
+        acknowledged. False where none is."""
+        owned = self._owned.get(number)
+        if owned is None or not owned.is_served or not owned.sequence.is_under_way:
+            return False
+        return owned.lease.will_hold(decided_at, owned.sent_at)
 
-    async def release(self, numbers: Sequence[int]) -> dict[int, UpstreamError]:
-        """Whoever takes them over next need not wait."""
+    def idle(self, seconds: float) -> list[int]:
+        """Partitions that are served, of which nothing was acknowledged for so long and nothing is under way."""
+        before = boottime() - seconds
+        return [
+            number
+            for number, its in self._owned.items()
+            if its.is_served and its.heard_at <= before and not its.sequence.is_under_way
+        ]
+
+    def producer(self, number: int) -> ProducerEpoch:
+        """Under which a partition is owned. Raises UpstreamError for one that is not."""
+        owned = self._owned.get(number)
+        if owned is None:
+            raise UpstreamError(f"{self._topic}-{number} is not owned")
+        return ProducerEpoch(owned.sequence.producer_id, owned.sequence.epoch)
+
+    async def release(self, numbers: Collection[int]) -> dict[int, UpstreamError]:
+        """Whoever takes them over next need not wait. Gives those of which it is not known that it is written."""
         served = [number for number in numbers if (its := self._owned.get(number)) is not None and its.is_served]
         for number in numbers:
             self._served_last.discard(number)
             if number in self._owned:
                 self._owned[number].is_served = False  # before anybody can read that it is
+        failed: dict[int, UpstreamError] = {}
+
+        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+            failed.update((number, error) for number, error in told.items() if error is not None)
+
         try:
-            return await self._write_one_each(dict.fromkeys(served, self._claim(released=True)))
+            owned, unwritable = self._writable(served)
+            await self._write({number: (its, [self._claim(released=True)]) for number, its in owned.items()}, settled)
         finally:
             for number in numbers:
                 self._owned.pop(number, None)
+        return failed | unwritable
 
     def close(self) -> None:
         self._owned.clear()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.messages import produce
@@ -17,6 +17,10 @@ from shim.upstream.kept_connection import KeptConnections
 from shim.upstream.topic_leaders import LedTopic, TopicLeaders
 
 log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES: Final = 32 << 20
+"""Of batches in one request, unless one alone has more. Brokers refuse more than ``socket.request.max.bytes`` (100 MiB
+unless they are told otherwise) by closing the connection."""
 
 _ALL_IN_SYNC: Final = -1
 _OLDEST, _NEWEST = 3, 12
@@ -36,7 +40,7 @@ _SELDOM_S: Final = 1.0
 
 class Produced(NamedTuple):
     """``base_offset`` and ``append_time_ms`` are of what was written, the second by the leader's clock; ``sent_at``:
-    when it was sent first, of CLOCK_BOOTTIME. ``why``: the last that was said of what was not."""
+    no later than it was sent first, of CLOCK_BOOTTIME. ``why``: the last that was said of what was not."""
 
     verdict: Verdict
     sent_at: float
@@ -45,8 +49,62 @@ class Produced(NamedTuple):
     why: str = ""
 
 
+Known: TypeAlias = Callable[[Mapping[int, Produced]], Mapping[int, bytes]]
+
+
+class _Flight:
+    """What one call has on its way; at most one batch of each partition."""
+
+    def __init__(self, seconds: float, known: Known) -> None:
+        self.seconds = seconds
+        self.known = known
+        self.left: dict[int, _Batch] = {}
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def fail(self, error: BaseException) -> None:
+        self.left.clear()
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+
+class _Batch:
+    """``until``, of CLOCK_BOOTTIME: behind a suspend it is not sent any more, as the brokers may have forgotten who may
+    send it."""
+
+    __slots__ = ("attempt", "data", "flight", "number", "sent_at", "until", "why")
+
+    def __init__(self, flight: _Flight, number: int, data: bytes, now: float) -> None:
+        self.flight = flight
+        self.number = number
+        self.data = data
+        self.sent_at = now
+        self.until = now + flight.seconds
+        self.attempt = 0
+        self.why = "not sent yet"
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.flight.left.get(self.number) is self
+
+    @property
+    def unknown(self) -> Produced:
+        return Produced(Verdict.UNKNOWN, self.sent_at, why=self.why)
+
+
+class _Lane:
+    """To one leader: a request at a time, as its connection takes them, and what waits for the next."""
+
+    def __init__(self, leader: HostPort) -> None:
+        self.leader = leader
+        self.waiting: list[_Batch] = []
+        self.asked: Collection[_Batch] = ()
+        self.task: asyncio.Task[None] | None = None
+
+
 class TopicProducer:
-    """Of one topic, for the event loop. One call at a time for each partition."""
+    """Of one topic, for the event loop. One batch at a time of each partition. What waits for one leader goes out in
+    one request, whoever has called; nothing waits for another leader's partitions."""
 
     def __init__(self, leaders: TopicLeaders, settings: Settings, topic: str) -> None:
         self._leaders = leaders
@@ -55,42 +113,193 @@ class TopicProducer:
         self._led: LedTopic | None = None
         self._newest: LedTopic | None = None
         self._looking_up = asyncio.Lock()
+        self._flights: set[_Flight] = set()
+        self._lanes: dict[HostPort, _Lane] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, batches: Mapping[int, bytes], seconds: float) -> dict[int, Produced]:
-        """One stamped batch for each partition. Of each it is told what came of it within that time; none waits for one
-        that has another leader, but who has called waits for all."""
-        sent_at = boottime()
-        told = {number: Produced(Verdict.UNKNOWN, sent_at, why="not sent yet") for number in batches}
-        try:
-            async with asyncio.timeout(seconds):
-                await self._until_known(dict(batches), told, sent_at + seconds)
-        except TimeoutError:
-            self._led = None  # whoever hangs is not asked first the next time
+        """One stamped batch for each partition. Of each it is told what came of it within that time; who has called
+        waits for all."""
+        told: dict[int, Produced] = {}
+
+        def known(some: Mapping[int, Produced]) -> Mapping[int, bytes]:
+            told.update(some)
+            return {}
+
+        await self.send_each(batches, seconds, known)
         return told
 
-    async def _until_known(self, left: dict[int, bytes], told: dict[int, Produced], until: float) -> None:
-        """``until``, of CLOCK_BOOTTIME: behind a suspend nothing is sent any more, as the brokers may have forgotten
-        who may send it."""
-        attempt = 0
-        while left and boottime() < until:
+    async def send_each(self, batches: Mapping[int, bytes], seconds: float, known: Known) -> None:
+        """The same, but told as soon as it is known, each partition's once, and all of one answer's in one call of
+        ``known``. What that gives is the next batch of such partitions, which has the same time. Raises what ``known``
+        raises; of what was not told by then, or when who has called gives up, nothing is sent any more.
+        """
+        if not batches:
+            return
+        flight = _Flight(seconds, known)
+        self._flights.add(flight)
+        try:
+            self._begin(flight, batches)
+            await flight.ended
+        finally:
+            self._flights.discard(flight)
+            flight.left.clear()
+            if flight.timer is not None:
+                flight.timer.cancel()
+            self._break_off_unawaited()
+
+    def close(self) -> None:
+        """What is on its way is told to be unknown."""
+        for task in self._tasks:
+            task.cancel()
+        self._connections.close()
+        for flight in list(self._flights):
+            self._tell([(batch, batch.unknown) for batch in flight.left.values()])
+
+    # -- flights
+
+    def _begin(self, flight: _Flight, batches: Mapping[int, bytes]) -> None:
+        now = boottime()
+        made = [_Batch(flight, number, data, now) for number, data in batches.items()]
+        flight.left.update((batch.number, batch) for batch in made)
+        if flight.timer is None:
+            self._set_timer(flight, now)
+        self._dispatch(made)
+
+    def _set_timer(self, flight: _Flight, now: float) -> None:
+        seconds = min(batch.until for batch in flight.left.values()) - now
+        flight.timer = asyncio.get_running_loop().call_later(seconds, self._expire, flight)
+
+    def _expire(self, flight: _Flight) -> None:
+        flight.timer = None
+        now = boottime()
+        overdue = [batch for batch in flight.left.values() if batch.until <= now]
+        if overdue:
+            self._led = None  # whoever hangs is not asked first the next time
+            self._tell([(batch, batch.unknown) for batch in overdue])
+            self._break_off_unawaited()
+        if flight.left and flight.timer is None:
+            self._set_timer(flight, now)
+
+    def _tell(self, told: Iterable[tuple[_Batch, Produced]]) -> None:
+        by_flight: dict[_Flight, dict[int, Produced]] = {}
+        for batch, produced in told:
+            if batch.is_awaited:
+                by_flight.setdefault(batch.flight, {})[batch.number] = produced
+        for flight, its in by_flight.items():
+            for number in its:
+                del flight.left[number]
+            try:
+                more = flight.known(its)
+            except Exception as error:  # it is the caller's, and no other flight is to suffer from it
+                flight.fail(error)
+                continue
+            if more:
+                self._begin(flight, more)
+            if not flight.left and not flight.ended.done():
+                flight.ended.set_result(None)
+
+    # -- leaders
+
+    def _dispatch(self, batches: Collection[_Batch]) -> None:
+        led = self._led
+        if led is None:
+            self._spawn(self._find_leaders(batches, None))
+            return
+        nobodys = []
+        for batch in batches:
+            place = led.places.get(batch.number)
+            if place is None or place.leader is None:
+                batch.why = "no broker leads the partition"
+                nobodys.append(batch)
+                continue
+            lane = self._lanes.get(place.leader)
+            if lane is None:
+                lane = self._lanes[place.leader] = _Lane(place.leader)
+                lane.task = self._spawn(self._serve(lane))
+            lane.waiting.append(batch)
+        if nobodys:
+            self._send_again(nobodys)
+
+    def _send_again(self, batches: Collection[_Batch]) -> None:
+        """To whoever leads, which is asked anew: what was found out while they were on their way may be too old."""
+        first = min(batches, key=lambda batch: batch.number)
+        if not first.attempt:
+            log.info("%s-%d is not written yet, and sent again: %s", self._topic, first.number, first.why)
+        for batch in batches:
+            batch.attempt += 1
+        self._spawn(self._find_leaders(batches, self._led))
+
+    async def _find_leaders(self, batches: Collection[_Batch], seen: LedTopic | None) -> None:
+        while left := [batch for batch in batches if batch.is_awaited]:
+            attempt = max(batch.attempt for batch in left)
+            led = await self._look_up(seen, left, attempt)
             if attempt:
                 await asyncio.sleep(min(_SELDOM_S, _AGAIN_S * 2.0 ** (attempt - 1)))  # nobody tells who leads next
-            led = self._led or await self._look_up(None, left, attempt, told)
             if led is not None:
-                async with asyncio.TaskGroup() as tries:
-                    for leader, its in _by_leader(led, left, told).items():
-                        tries.create_task(self._try(leader, its, told, attempt))
-            left = {number: batch for number, batch in left.items() if told[number].verdict is Verdict.UNKNOWN}
-            if left and not attempt:
-                number = min(left)
-                log.info("%s-%d is not written yet, and sent again: %s", self._topic, number, told[number].why)
-            if left and led is not None:
-                await self._look_up(led, left, attempt, told)
-            attempt += 1
+                self._dispatch(left)
+                return
+            for batch in left:
+                batch.attempt += 1
 
-    async def _try(
-        self, leader: HostPort, batches: Mapping[int, bytes], told: dict[int, Produced], attempt: int
-    ) -> None:
+    async def _look_up(self, seen: LedTopic | None, left: Collection[_Batch], attempt: int) -> LedTopic | None:
+        """Who leads, unless somebody else has found out since ``seen``."""
+        async with self._looking_up:
+            if self._led is not None and self._led is not seen:
+                return self._led
+            self._led = None
+            try:
+                if attempt and attempt % _EACH_ASKED == 0:
+                    number = min(batch.number for batch in left)
+                    found = await self._leaders.look_up_at_most_brokers(number, _LOOK_UP_S)
+                else:
+                    found = await self._leaders.look_up(_LOOK_UP_S)
+            except UpstreamError as error:
+                for batch in left:
+                    batch.why = str(error)
+            else:
+                self._led = self._newest = found.newer(self._newest)
+                leaders = {place.leader for place in self._led.places.values() if place.leader is not None}
+                self._connections.close_others(leaders)
+            return self._led
+
+    # -- requests
+
+    async def _serve(self, lane: _Lane) -> None:
+        try:
+            while lane.waiting:
+                if batches := self._take(lane):
+                    lane.asked = batches.values()
+                    await self._try(lane, batches)
+                    lane.asked = ()
+        finally:
+            if self._lanes.get(lane.leader) is lane:
+                del self._lanes[lane.leader]
+
+    def _take(self, lane: _Lane) -> dict[int, _Batch]:
+        """What goes out together. Those that were tried more often have more time, and go by themselves."""
+        now = boottime()
+        waiting = [batch for batch in lane.waiting if batch.is_awaited]
+        overdue = [batch for batch in waiting if batch.until <= now]
+        taken: dict[int, _Batch] = {}
+        size = attempt = 0
+        lane.waiting = []
+        for batch in waiting:
+            if batch.until <= now:
+                continue
+            fits = size + len(batch.data) <= MAX_REQUEST_BYTES and batch.number not in taken
+            if not taken or (fits and batch.attempt == attempt):
+                attempt = batch.attempt
+                size += len(batch.data)
+                taken[batch.number] = batch
+            else:
+                lane.waiting.append(batch)
+        self._tell([(batch, batch.unknown) for batch in overdue])
+        return taken
+
+    async def _try(self, lane: _Lane, batches: Mapping[int, _Batch]) -> None:
+        leader = lane.leader
+        attempt = max(batch.attempt for batch in batches.values())
         seconds = _ANSWERED_WITHIN_S * 2.0 ** min(attempt, 10)  # a large batch takes its time on a slow link
         why = f"{leader}: Produce: not answered within {seconds:g} s"
         try:
@@ -100,15 +309,30 @@ class TopicProducer:
             answers, why = {}, str(error)
         except TimeoutError:
             answers = {}
-        for number in batches:
+        told: list[tuple[_Batch, Produced]] = []
+        again = []
+        for number, batch in batches.items():
             answer = answers.get(number)
-            told[number] = told[number]._replace(why=why) if answer is None else _judged(leader, answer, told[number])
+            produced = batch.unknown._replace(why=why) if answer is None else _judged(leader, answer, batch.sent_at)
+            if produced.verdict is not Verdict.UNKNOWN:
+                told.append((batch, produced))
+            elif batch.is_awaited:
+                batch.why = produced.why
+                again.append(batch)
+        if not answers:  # what is behind them may be led by somebody else by now, too
+            for batch in lane.waiting:
+                batch.why = why
+            again += lane.waiting
+            lane.waiting = []
+        if again:
+            self._send_again(again)
+        self._tell(told)
 
     async def _ask(
-        self, leader: HostPort, batches: Mapping[int, bytes]
+        self, leader: HostPort, batches: Mapping[int, _Batch]
     ) -> dict[int, produce.PartitionProduceResponse | None]:
         """None of a partition of which it is not clear what was said. Raises UpstreamError."""
-        data = tuple(produce.PartitionProduceData(number, batch) for number, batch in batches.items())
+        data = tuple(produce.PartitionProduceData(number, batch.data) for number, batch in batches.items())
         request = produce.ProduceRequest(
             acks=_ALL_IN_SYNC,
             timeout_ms=int(_REPLICATED_WITHIN_S * 1000),
@@ -122,50 +346,35 @@ class TopicProducer:
                 found[each.index] = each if clear else None
         return found
 
-    async def _look_up(
-        self, seen: LedTopic | None, left: Mapping[int, bytes], attempt: int, told: dict[int, Produced]
-    ) -> LedTopic | None:
-        """Who leads, unless somebody else has found out since ``seen``."""
-        async with self._looking_up:
-            if self._led is not None and self._led is not seen:
-                return self._led
-            self._led = None
-            try:
-                if attempt % _EACH_ASKED == _EACH_ASKED - 1:
-                    found = await self._leaders.look_up_at_most_brokers(min(left), _LOOK_UP_S)
-                else:
-                    found = await self._leaders.look_up(_LOOK_UP_S)
-            except UpstreamError as error:
-                told.update((number, told[number]._replace(why=str(error))) for number in left)
-            else:
-                self._led = self._newest = found.newer(self._newest)
-                leaders = {place.leader for place in self._led.places.values() if place.leader is not None}
-                self._connections.close_others(leaders)
-            return self._led
+    def _break_off_unawaited(self) -> None:
+        """Requests of which nobody waits for an answer: what is behind them is not to wait for it either."""
+        for lane in list(self._lanes.values()):
+            if lane.asked and lane.task is not None and not any(batch.is_awaited for batch in lane.asked):
+                lane.task.cancel()
+                del self._lanes[lane.leader]
+                self._dispatch([batch for batch in lane.waiting if batch.is_awaited])
 
-    def close(self) -> None:
-        self._connections.close()
+    # -- tasks
+
+    def _spawn(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            for flight in self._flights:  # a mistake in here: those who wait are told, as nobody waits for the task
+                flight.fail(error)
 
 
-def _by_leader(
-    led: LedTopic, batches: Mapping[int, bytes], told: dict[int, Produced]
-) -> dict[HostPort, dict[int, bytes]]:
-    found: dict[HostPort, dict[int, bytes]] = {}
-    for number, batch in batches.items():
-        place = led.places.get(number)
-        if place is None or place.leader is None:
-            told[number] = told[number]._replace(why="no broker leads the partition")
-        else:
-            found.setdefault(place.leader, {})[number] = batch
-    return found
-
-
-def _judged(leader: HostPort, answer: produce.PartitionProduceResponse, before: Produced) -> Produced:
+def _judged(leader: HostPort, answer: produce.PartitionProduceResponse, sent_at: float) -> Produced:
     verdict = verdict_of(answer.error_code)
     if verdict is Verdict.WRITTEN:
         if answer.base_offset < 0:
-            return before._replace(why=f"{leader}: Produce: written, and nowhere")
-        return Produced(verdict, before.sent_at, answer.base_offset, answer.log_append_time_ms)
+            return Produced(Verdict.UNKNOWN, sent_at, why=f"{leader}: Produce: written, and nowhere")
+        return Produced(verdict, sent_at, answer.base_offset, answer.log_append_time_ms)
     error = ErrorCode.for_code(answer.error_code)
     why = f"{leader}: Produce: {error.name}" + (f": {answer.error_message}" if answer.error_message else "")
-    return before._replace(verdict=verdict, why=why)
+    return Produced(verdict, sent_at, why=why)

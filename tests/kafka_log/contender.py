@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import uuid
+from collections.abc import Mapping
 
 from protocol.own.topic_log import Owner
 from shim.config import Settings, parse_servers
@@ -30,6 +31,12 @@ def _say(*what: object) -> None:
     sys.stdout.flush()
 
 
+def _raise_failed(settled: Mapping[int, UpstreamError | None]) -> None:
+    for error in settled.values():
+        if error is not None:
+            raise error
+
+
 async def _count(owned: OwnedTopic) -> None:
     await owned.take_over(0)
     value = 0
@@ -40,9 +47,7 @@ async def _count(owned: OwnedTopic) -> None:
     _say("owns", value, boottime())
     while True:
         begun = boottime()
-        failed = await owned.write({0: [[(_KEY, b"%d" % (value + 1))]]}, 0)
-        if failed:
-            raise failed[0]
+        await owned.write({0: [[(_KEY, b"%d" % (value + 1))]]}, 0, _raise_failed)
         value += 1
         _say("wrote", value, begun, boottime())
         for _ in range(_TELLS):

@@ -9,7 +9,7 @@ import pytest
 
 from shim.kafka_log.lease import LONGEST_SECONDS, Claim, Lease, waiting_seconds
 
-EVENTS = 400
+EVENTS = 800
 
 
 class Written(NamedTuple):
@@ -18,6 +18,15 @@ class Written(NamedTuple):
     at: float
     value: int
     claim: tuple[int, float, bool] | None = None
+
+
+class UnderWay(NamedTuple):
+    """A write: when it was sent, whether it was in the log at once (or when it is acknowledged), and what waits for it:
+    when it was decided, and the newest value that it knew, and that there was."""
+
+    sent_at: float
+    is_written: bool
+    decided: list[tuple[float, int, int]]
 
 
 class Log:
@@ -55,6 +64,7 @@ class Process:
         self._serves_at: float | None = None
         self._served = False
         self._value = 0
+        self._under_way: UnderWay | None = None
 
     @property
     def _clock(self) -> float:
@@ -68,12 +78,28 @@ class Process:
             if each.claim is not None
             for incarnation, seconds, released in [each.claim]
         ]
-        self._value = self._log.newest
+        self._value, self._under_way = self._log.newest, None
         self._log.append(0, (self._incarnation, self._seconds, False))
         self._fence = len(self._log.written)
         self._lease = Lease(self._seconds)
         self._lease.acknowledged(self._clock)
         self._serves_at = self._clock + waiting_seconds(former, resumes=resumed)
+
+    def _wait_for(self, write: UnderWay) -> None:
+        """Something is decided meanwhile, or it is acknowledged, and what waits for it is told; or refused."""
+        if self._rng.random() < 0.6:
+            write.decided.append((self._clock, self._value, self._log.newest))
+            return
+        self._under_way = None
+        if not write.is_written:
+            if self.is_fenced:
+                self._serves_at = self._fence = None
+                return
+            self._log.append(self._value)
+        self._lease.acknowledged(write.sent_at)
+        for decided_at, value, newest in write.decided:
+            if self._lease.will_hold(decided_at, write.sent_at):
+                assert value >= newest, "something old was told"
 
     @property
     def is_fenced(self) -> bool:
@@ -83,6 +109,9 @@ class Process:
     def serve(self) -> None:
         if self._serves_at is None or self._clock < self._serves_at:
             return
+        if self._under_way is not None:
+            self._wait_for(self._under_way)
+            return
         self._served = True
         if self._lease.holds(self._clock):
             assert self._value == self._log.newest, "something old was told"
@@ -91,7 +120,12 @@ class Process:
                 self._serves_at = self._fence = None
             return
         kind = self._rng.random()
-        if kind < 0.6:
+        if kind < 0.3:
+            self._value += 1
+            self._under_way = UnderWay(self._clock, self._rng.random() < 0.5, [])
+            if self._under_way.is_written:
+                self._log.append(self._value)
+        elif kind < 0.6:
             self._value += 1
             self._log.append(self._value)
             self._lease.acknowledged(self._clock - self._rng.choice([0.0, 0.2]))
@@ -141,3 +175,11 @@ def test_a_lease_begins_when_what_was_acknowledged_was_sent() -> None:
     lease.acknowledged(4.0)
     assert lease.holds(5.9)
     assert not lease.holds(6.0)
+
+
+def test_what_is_decided_while_a_batch_is_under_way() -> None:
+    """Without a lease, what was decided before it was sent."""
+    assert Lease(1.0).will_hold(5.9, sent_at=5.0)
+    assert not Lease(1.0).will_hold(6.0, sent_at=5.0)
+    assert Lease(0.0).will_hold(4.9, sent_at=5.0)
+    assert not Lease(0.0).will_hold(5.0, sent_at=5.0)
