@@ -11,11 +11,11 @@ from shim.groups.history import History
 from shim.groups.looking import Looking
 from shim.groups.resetting import Resetting
 from shim.groups.words import Change, Deleted, Details, Moved, Plan, Refused, Scope, Target, Window
-from shim.log import OffsetsLog
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Runtime
+from shim.runtime.history_log import HistoryLog
 from shim.upstream import ClusterTopics, UpstreamError
 from shim.upstream.log_ends import Asked
 
@@ -28,14 +28,14 @@ class Groups:
     def __init__(
         self,
         runtime: Runtime,
-        offsets_log: OffsetsLog,
+        history_log: HistoryLog,
         placements: Placements,
         stores: Stores,
         cluster_groups: ClusterGroups,
         brokers: Asked,
         topics: ClusterTopics,
     ) -> None:
-        self._history = History(offsets_log)
+        self._history = History(history_log)
         changing = Changing(runtime, placements, stores)
         self._looking = Looking(runtime, cluster_groups, brokers, self._history)
         self._resetting = Resetting(changing, self._looking, self._history, cluster_groups, brokers, topics)

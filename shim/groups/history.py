@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
-from typing import NamedTuple, TypeVar
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from protocol.errors import DecodeError
-from protocol.own.history_log import ADOPTED, HISTORY_TOPIC, NOT_TOLD, HistoryRecord, decode_history
+from protocol.own.history_log import ADOPTED, NOT_TOLD, HistoryRecord, decode_history
 from protocol.partition import partition_for
 from shim.groups.words import Moved, Partition, Refused, Window
-from shim.log import CorruptLog, LogError, OffsetsLog
-from shim.log.partition import PartitionLog
-
-Read = TypeVar("Read")
+from shim.log import LogError
+from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
+from shim.upstream.errors import UpstreamError
 
 
 class Then(NamedTuple):
@@ -29,99 +25,86 @@ class Then(NamedTuple):
 
 
 class History:
-    """For the event loop; the reading is done in a thread of its own, one question after the other. Everything raises
-    Refused where there is no history, or it cannot be read."""
+    """For the event loop. Everything raises Refused where there is no history, or it cannot be read."""
 
-    def __init__(self, offsets_log: OffsetsLog) -> None:
-        self._log = offsets_log
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+    def __init__(self, history_log: HistoryLog) -> None:
+        self._log = history_log
 
     async def moves(self, group: str, window: Window) -> list[Moved] | None:
         """In the order of the log; None where there is nothing of the group at all, whatever the window."""
-        return await self._read(group, lambda reading: _fitting(_moves(reading.all()), window))
+        moves = _Moves(window)
+        await self._read(group, moves.add)
+        return moves.told
 
-    def end(self, group: str) -> int:
+    async def end(self, group: str) -> int:
         """Where the log ends that has this group, with others: while it stays, nothing new is there."""
-        try:
-            return self._partition(group).log_end_offset
-        except LogError as error:
-            raise _not_now(error) from error
+        with _refused():
+            return await self._log.end(self._number(group))
 
     async def last_commit(self, group: str, since: int = 0) -> Moved | None:
         """The newest; None where there is none at or after the offset ``since`` of that log."""
-        return await self._read(group, lambda reading: _last_commit(reading, since))
+        number = self._number(group)
+        newest = deque[HistoryRecord](maxlen=1)
+        take = _of(group, newest.extend)
+        with _refused():
+            for part in await self._log.parts(number, since):
+                await self._log.read(number, part, take)
+                for key, value in newest:
+                    return _move((key, value), None if value.replaced == NOT_TOLD else value.replaced)
+        return None
 
     async def at(self, group: str, time_ms: int) -> Then:
         """What was last committed by then."""
-        return await self._read(group, lambda reading: _at(reading.all(), time_ms))
+        at = _At(time_ms)
+        await self._read(group, at.add)
+        return at.told
 
     async def last_reset(self, group: str) -> list[Moved]:
         """What the last reset has set. Empty where none is known, nor any since the cluster has had the group."""
-        return await self._read(group, lambda reading: _last_reset(reading.all()))
+        last = _LastReset()
+        await self._read(group, last.add)
+        return last.told
 
-    async def _read(self, group: str, read: Callable[[_Reading], Read]) -> Read:
-        given_up = threading.Event()
+    async def _read(self, group: str, add: Callable[[Iterable[HistoryRecord]], None]) -> None:
+        """All of it."""
+        number = self._number(group)
+        with _refused():
+            if parts := await self._log.parts(number):
+                await self._log.read(number, Part(parts[-1].first, parts[0].end), _of(group, add))
 
-        def reading() -> Read:
-            try:
-                return read(_Reading(self._partition(group), group, given_up))
-            except (CorruptLog, LogError, OSError) as error:
-                raise _not_now(error) from error
-
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, reading)
-        finally:
-            given_up.set()
-
-    def _partition(self, group: str) -> PartitionLog:
-        try:
-            return self._log.partition_log(partition_for(group, self._log.num_partitions), topic=HISTORY_TOPIC)
-        except ValueError as error:
-            raise Refused("no history is kept (offsets.history.retention.minutes=0)") from error
+    def _number(self, group: str) -> int:
+        return partition_for(group, self._log.num_partitions)
 
     def close(self) -> None:
         """What is being read is given up by whoever waits for it."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._log.close()
 
 
-def _not_now(error: Exception) -> Refused:
-    return Refused(f"the history cannot be read now: {error}")
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except NoHistory as error:
+        raise Refused("no history is kept (offsets.history.retention.minutes=0)") from error
+    except (LogError, OSError, UpstreamError) as error:
+        raise Refused(f"the history cannot be read now: {error}") from error
 
 
-class _Reading:
+def _of(group: str, add: Callable[[Iterable[HistoryRecord]], None]) -> Take:
     """Of one group's records those that this version can read. Damage is told by `log verify`; what else is there can
     be told."""
+    name = group.encode("utf-8", "surrogatepass")
 
-    def __init__(self, partition: PartitionLog, group: str, given_up: threading.Event) -> None:
-        self._partition = partition
-        self._group = group
-        self._name = group.encode("utf-8", "surrogatepass")
-        self._given_up = given_up
-
-    def all(self) -> Iterator[HistoryRecord]:
-        return self._between(0, None)
-
-    def newest_segments_first(self, since: int) -> Iterator[Iterator[HistoryRecord]]:
-        """None of them with what is before ``since`` alone."""
-        closed = self._partition.closed_segments()
-        yield self._between(max(since, closed[-1].next_offset if closed else 0), None)
-        for segment in reversed(closed):
-            if segment.next_offset <= since:
-                return
-            yield self._between(max(since, segment.base_offset), segment.next_offset)
-
-    def _between(self, first: int, end: int | None) -> Iterator[HistoryRecord]:
-        for batch in self._partition.read(first):
-            if self._given_up.is_set():
-                raise LogError("nobody waits for it any more")
-            if end is not None and batch.header.base_offset >= end:
-                return
-            if self._name not in batch.raw:
+    def records(batches: Iterable[HistoryBatch]) -> Iterator[HistoryRecord]:
+        for batch in batches:
+            if name not in batch.raw:
                 continue
             for record in batch.records:
                 for told in _told(record.key, record.value):
-                    if told[0].group == self._group:
+                    if told[0].group == group:
                         yield told
+
+    return lambda batches: add(records(batches))
 
 
 def _told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
@@ -137,58 +120,69 @@ def _move(record: HistoryRecord, before: int | None) -> Moved:
     return Moved(key.time, key.topic, key.partition, before, value.offset, *who)
 
 
-def _moves(records: Iterable[HistoryRecord]) -> Iterator[Moved]:
-    before: dict[Partition, int] = {}
-    for key, value in records:
-        at = (key.topic, key.partition)
-        yield _move((key, value), before.get(at) if value.replaced == NOT_TOLD else value.replaced)
-        before[at] = value.offset
+class _Moves:
+    """``told``: None where nothing came."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._topics = frozenset(window.topics)
+        self._before: dict[Partition, int] = {}
+        self._fitting: deque[Moved] = deque(maxlen=window.last)
+
+    def add(self, records: Iterable[HistoryRecord]) -> None:
+        before = self._before
+        for key, value in records:
+            at = (key.topic, key.partition)
+            move = _move((key, value), before.get(at) if value.replaced == NOT_TOLD else value.replaced)
+            before[at] = value.offset
+            if self._fits(move):
+                self._fitting.append(move)
+
+    def _fits(self, move: Moved) -> bool:
+        topics, partitions, window = self._topics, self._window.partitions, self._window
+        return (
+            (window.all_commits or move.is_move)
+            and (window.since_ms is None or move.time_ms >= window.since_ms)
+            and (not (topics or partitions) or move.topic in topics or (move.topic, move.partition) in partitions)
+        )
+
+    @property
+    def told(self) -> list[Moved] | None:
+        return list(self._fitting) if self._before else None
 
 
-def _fitting(moves: Iterator[Moved], window: Window) -> list[Moved] | None:
-    first = next(moves, None)
-    if first is None:
-        return None
-    topics, partitions = frozenset(window.topics), window.partitions
-    fitting = (
-        each
-        for each in chain((first,), moves)
-        if (window.all_commits or each.is_move)
-        and (window.since_ms is None or each.time_ms >= window.since_ms)
-        and (not (topics or partitions) or each.topic in topics or (each.topic, each.partition) in partitions)
-    )
-    return list(deque(fitting, window.last))
+class _At:
+    def __init__(self, time_ms: int) -> None:
+        self._time_ms = time_ms
+        self._offsets: dict[Partition, int] = {}
+        self._later: dict[Partition, str] = {}
+
+    def add(self, records: Iterable[HistoryRecord]) -> None:
+        for key, value in records:
+            at = (key.topic, key.partition)
+            if key.time <= self._time_ms:
+                self._offsets[at] = value.offset
+            else:
+                self._later.setdefault(at, value.cause)
+
+    @property
+    def told(self) -> Then:
+        doubtful = {at for at, cause in self._later.items() if cause == ADOPTED and at in self._offsets}
+        return Then(self._offsets, doubtful)
 
 
-def _last_commit(reading: _Reading, since: int) -> Moved | None:
-    for records in reading.newest_segments_first(since):
-        if found := deque(records, 1):
-            key, value = found[0]
-            return _move((key, value), None if value.replaced == NOT_TOLD else value.replaced)
-    return None
-
-
-def _at(records: Iterable[HistoryRecord], time_ms: int) -> Then:
-    offsets: dict[Partition, int] = {}
-    later: dict[Partition, str] = {}
-    for key, value in records:
-        at = (key.topic, key.partition)
-        if key.time <= time_ms:
-            offsets[at] = value.offset
-        else:
-            later.setdefault(at, value.cause)
-    return Then(offsets, {at for at, cause in later.items() if cause == ADOPTED and at in offsets})
-
-
-def _last_reset(records: Iterable[HistoryRecord]) -> list[Moved]:
+class _LastReset:
     """Resets say what they replace, and all offsets of one are of one time and cause."""
-    found: list[Moved] = []
-    for key, value in records:
-        if value.cause == ADOPTED:
-            found = []
-        if value.replaced == NOT_TOLD:
-            continue
-        if found and (found[0].time_ms, found[0].cause) != (key.time, value.cause):
-            found = []
-        found.append(_move((key, value), value.replaced))
-    return found
+
+    def __init__(self) -> None:
+        self.told: list[Moved] = []
+
+    def add(self, records: Iterable[HistoryRecord]) -> None:
+        for key, value in records:
+            if value.cause == ADOPTED:
+                self.told = []
+            if value.replaced == NOT_TOLD:
+                continue
+            if self.told and (self.told[0].time_ms, self.told[0].cause) != (key.time, value.cause):
+                self.told = []
+            self.told.append(_move((key, value), value.replaced))

@@ -37,7 +37,7 @@ class LastCommits:
     async def of(self, group: str) -> Moved | None:
         """The newest, also where retention has taken it since; None where there is none, or it was not found in time.
         Raises Refused."""
-        end, now = self._history.end(group), asyncio.get_running_loop().time()
+        end, now = await self._history.end(group), asyncio.get_running_loop().time()
         known = self._known.get(group)
         if known is not None and (known.end > end or (known.again_at is not None and known.again_at <= now)):
             known = None

@@ -412,11 +412,14 @@ class OwnedTopic:
         return sent
 
     def _settle(self, number: int, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:
-        """What came of the batch under way; None where it is written."""
-        where = f"{self._topic}-{number}"
-        if sent.verdict is not Verdict.WRITTEN:
-            kind = Fenced if sent.verdict is Verdict.FENCED else UpstreamError
-            return kind(f"{where}: {sent.verdict.name.lower()}: {sent.why}")
-        if not sequence.written(sent.base_offset):
-            return UpstreamError(f"{where}: lost: a batch stands at {sent.base_offset}, where others were acknowledged")
-        return None
+        return outcome(f"{self._topic}-{number}", sequence, sent)
+
+
+def outcome(where: str, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:
+    """What came of the batch under way; None where it is written."""
+    if sent.verdict is not Verdict.WRITTEN:
+        kind = Fenced if sent.verdict is Verdict.FENCED else UpstreamError
+        return kind(f"{where}: {sent.verdict.name.lower()}: {sent.why}")
+    if not sequence.written(sent.base_offset):
+        return UpstreamError(f"{where}: lost: a batch stands at {sent.base_offset}, where others were acknowledged")
+    return None

@@ -58,6 +58,11 @@ class ProducerSequence:
         """Whether one is stamped of which it is not known that it is written."""
         return self._under_way is not None
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last one that is known to be written; 0 before."""
+        return self._end
+
     def stamp(self, batch: bytes) -> bytes:
         """The batch as the next one. Raises RuntimeError while there is another: a broker would take the second for the
         first, sent again, and say that it is written."""

@@ -125,6 +125,8 @@ class LogTopics(NamedTuple):
     partitions: int
     max_message_bytes: int
     """Of the offsets: no batch may be larger."""
+    history_max_message_bytes: int
+    """Likewise, of the history."""
     delete_retention_ms: int
     """Of the offsets: how long a tombstone stays at least."""
     owner_again_seconds: float
@@ -278,6 +280,7 @@ async def make_ready(
         history.topic_id,
         wanted.partitions,
         int(offsets.configs["max.message.bytes"]),
+        int(history.configs["max.message.bytes"]),
         int(offsets.configs["delete.retention.ms"]),
         again,
     )

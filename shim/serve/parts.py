@@ -28,7 +28,8 @@ from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
-from shim.runtime import Clock, LocalBackend, OffsetsRetention, Runtime
+from shim.runtime import Clock, OffsetsRetention, Runtime
+from shim.runtime.history_log import LocalHistoryLog
 from shim.security.authorizer import Authorizer
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS
 from shim.serve.loop_delay import LoopDelay
@@ -70,9 +71,7 @@ class Parts:
         settings = given.settings
         clock, departures = Clock(), Departures()
         self.log = offsets_log
-        self.runtime = runtime = Runtime(
-            LocalBackend(offsets_log, settings, clock), settings, clock, answered=departures.send
-        )
+        self.runtime = runtime = Runtime(offsets_log, settings, clock, answered=departures.send)
         self.retention = OffsetsRetention(runtime, settings, clock)
 
         # What is in front of the brokers, and what the shim itself asks of them.
@@ -100,7 +99,9 @@ class Parts:
         self.migration = Migration(
             runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
         )
-        self.groups = Groups(runtime, offsets_log, placements, stores, cluster_groups, asked, self._cluster_topics)
+        self.groups = Groups(
+            *(runtime, LocalHistoryLog(offsets_log), placements, stores, cluster_groups, asked, self._cluster_topics)
+        )
         self.registrar = self._registrar(given) if given.registrar else None
 
         # What operators see.

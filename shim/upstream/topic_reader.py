@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from typing import Final, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from protocol.errors import ErrorCode
 from protocol.messages import fetch, list_offsets, offset_for_leader_epoch
 from protocol.own.position import UNKNOWN_EPOCH, Position
-from protocol.records.batches import BatchError, BatchHeader, Record, TruncatedBatch
+from protocol.records.batches import BatchError, BatchHeader, Record, TruncatedBatch, batches
 from protocol.records.fetched import decode_fetched
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
@@ -47,7 +47,10 @@ class _OutOfRange(Exception):
     """The log does not have that offset."""
 
 
-class Read(NamedTuple):
+Content = TypeVar("Content")
+
+
+class Fetched(NamedTuple, Generic[Content]):
     """What one fetch has brought, from ``start`` on; there may be nothing in it.
 
     ``is_reset``: the log is the one that was read only up to ``start``, which is before where it was read last.
@@ -55,7 +58,7 @@ class Read(NamedTuple):
     """
 
     start: Position
-    batches: list[tuple[BatchHeader, list[Record]]]
+    batches: list[tuple[BatchHeader, Content]]
     end_offset: int
     is_reset: bool = False
 
@@ -66,6 +69,16 @@ class Read(NamedTuple):
         for header, _ in self.batches:
             position = position.behind(header)
         return position
+
+
+Read: TypeAlias = Fetched[list[Record]]
+
+_Decode: TypeAlias = Callable[[bytes], Iterator[tuple[BatchHeader | None, Content]]]
+
+
+def _undecoded(buf: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    for at, header in batches(buf):
+        yield header, buf[at : at + header.size]
 
 
 def _is_surprising(topic: LedTopic, position: Position) -> bool:
@@ -91,21 +104,39 @@ class TopicReader:
 
     async def end_of(self, partition: int) -> Position:
         """The high watermark: everything that is written from now on is at or above it. Raises UpstreamError."""
+        topic_id, (found,) = await self._offsets(partition, _LATEST)
+        return Position(partition, found.offset, found.leader_epoch, found.offset, topic_id)
+
+    async def ends_of(self, partition: int) -> tuple[int, int]:
+        """The earliest offset that is there, and the high watermark. Raises UpstreamError."""
+        _, (earliest, latest) = await self._offsets(partition, _EARLIEST, _LATEST)
+        return earliest.offset, latest.offset
+
+    async def _offsets(
+        self, partition: int, *timestamps: int
+    ) -> tuple[bytes, list[list_offsets.ListOffsetsPartitionResponse]]:
+        """With the topic's id."""
         topic = await self._leaders.look_up(_PATIENCE_S)
         connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
         try:
-            found = await leading.offset(_LATEST)
+            return topic.topic_id, [await leading.offset(timestamp) for timestamp in timestamps]
         finally:
             connection.close()
-        return Position(partition, found.offset, found.leader_epoch, found.offset, topic.topic_id)
 
-    async def read(self, position: Position) -> AsyncGenerator[Read, None]:
+    def read(self, position: Position) -> AsyncGenerator[Read, None]:
         """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
         again. The first one comes at once, also where there is nothing to be read.
 
         Where the log is not the one that was read up to there, and where the offset is not there any more, it goes on
         where it still is, or is again, and says so in the log.
         """
+        return self._read(position, decode_fetched)
+
+    def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
+        """Likewise, of a topic that nobody writes to in formats before magic 2: each batch as it is, CRCs checked."""
+        return self._read(position, _undecoded)
+
+    async def _read(self, position: Position, decode: _Decode[Content]) -> AsyncGenerator[Fetched[Content], None]:
         told = ""
         failures = 0
         while True:
@@ -118,7 +149,7 @@ class TopicReader:
                 if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                     start = Position(position.partition, 0, topic_id=topic.topic_id)
                     self._tell_of(start, position)
-                    yield Read(start, [], 0, is_reset=True)
+                    yield Fetched(start, [], 0, is_reset=True)
                     position = start
                 if position.partition not in topic.places:
                     retry_s = _GONE_RETRY_S
@@ -128,7 +159,7 @@ class TopicReader:
                 max_wait_ms = 0
                 while True:
                     try:
-                        batches = await leading.fetch(start.next_offset, max_wait_ms)
+                        fetched = await leading.fetch(start.next_offset, max_wait_ms, decode)
                     except _OutOfRange:
                         start = await leading.nearer_end(start)
                         continue
@@ -139,7 +170,7 @@ class TopicReader:
                     is_reset = start.next_offset < position.next_offset or position.is_of_another_topic(start.topic_id)
                     if is_reset or start.next_offset > position.next_offset:
                         self._tell_of(start, position)
-                    read = Read(start, batches, end_offset, is_reset)
+                    read = Fetched(start, fetched, end_offset, is_reset)
                     yield read
                     position = start = read.position
                     max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
@@ -190,7 +221,7 @@ class _Leading:
         self._leader_epoch = leader_epoch
         self._name = f"{topic}-{partition}"
 
-    async def fetch(self, offset: int, max_wait_ms: int) -> list[tuple[BatchHeader, list[Record]]]:
+    async def fetch(self, offset: int, max_wait_ms: int, decode: _Decode[Content]) -> list[tuple[BatchHeader, Content]]:
         """Raises _OutOfRange, UpstreamError, BatchError."""
         wanted = fetch.FetchPartition(
             self._partition,
@@ -212,14 +243,14 @@ class _Leading:
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise _OutOfRange
         raise_for(found.error_code, self._name)
-        batches = []
+        fetched = []
         try:
-            for header, records in decode_fetched(found.records or b""):
+            for header, content in decode(found.records or b""):
                 if header is not None and header.next_offset > offset:
-                    batches.append((header, records))
+                    fetched.append((header, content))
         except TruncatedBatch:
             pass  # a response may end in the middle of a batch
-        return batches
+        return fetched
 
     async def standing(self, position: Position) -> Position:
         """How far this is the log that was read up to ``position``. Raises UpstreamError."""

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
+from tests.groups.kept import Kept, kept_locally, kept_on_topic
 from tests.groups.place import HOUR_MS, PARTITIONS, RECORDS, TIMEOUT_S, Hours, Place
 from tests.migration.test_changing_hands import administered
+
+
+@pytest.fixture(params=["local", "topic"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    if request.param == "local":
+        async with kept_locally(tmp_path / "data") as locally:
+            yield locally
+        return
+    broker: Broker = request.getfixturevalue("broker")
+    make_topic: TopicFactory = request.getfixturevalue("make_topic")
+    async with kept_on_topic(broker.bootstrap_servers, make_topic(on=broker)) as on_topic:
+        await on_topic.begin(0)
+        yield on_topic
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.own.history_log import OffsetHistoryKey, OffsetHistoryValue
 from shim.groups import last_commits
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import Moved, Refused
-from shim.log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.offsets_log import PartitionWrite
-from shim.log.settings import LogSettings
+from shim.kafka_log import history_reading
+from shim.log import OffsetsLog
+from shim.runtime.history_log import HistoryBatch, HistoryLog, LocalHistoryLog
+from tests.groups.kept import Kept
 
 NOW: Final = 1_767_225_600_123
 
@@ -23,7 +24,7 @@ NOW: Final = 1_767_225_600_123
 class Watched(History):
     """Remembers from where it was read."""
 
-    def __init__(self, log: OffsetsLog) -> None:
+    def __init__(self, log: HistoryLog) -> None:
         super().__init__(log)
         self.reads: list[int] = []
 
@@ -33,30 +34,13 @@ class Watched(History):
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[OffsetsLog]:
-    """Of one partition, whose segments are small."""
-    topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
-    log = OffsetsLog.open(tmp_path / "data", 1, topics=topics, settings=LogSettings(segment_bytes=400))
-    try:
-        for topic in topics:
-            assert list(log.recover(0, topic=topic)) == []
-        yield log
-    finally:
-        log.close()
+def history(kept: Kept) -> Watched:
+    return Watched(kept.log)
 
 
-@pytest.fixture
-def history(log: OffsetsLog) -> Iterator[Watched]:
-    history = Watched(log)
-    yield history
-    history.close()
-
-
-def commit(log: OffsetsLog, group: str, offset: int) -> None:
+async def commit(kept: Kept, group: str, offset: int) -> None:
     key = OffsetHistoryKey(group, "orders", 0, NOW + offset)
-    value = OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "etl", "/127.0.0.1")
-    records = [encode_history((key, value))]
-    assert log.write([PartitionWrite(0, [records], NOW, topic=HISTORY_TOPIC)]) == {}
+    await kept.write((key, OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "etl", "/127.0.0.1")))
 
 
 async def offset(commits: LastCommits, group: str) -> int | None:
@@ -64,30 +48,33 @@ async def offset(commits: LastCommits, group: str) -> int | None:
     return None if found is None else found.offset
 
 
-async def test_only_what_is_new_is_read(log: OffsetsLog, history: Watched) -> None:
+async def test_only_what_is_new_is_read(kept: Kept, history: Watched) -> None:
     commits = LastCommits(history)
     assert await offset(commits, "g") is None
     for number in range(20):
-        commit(log, "g", number)
+        await commit(kept, "g", number)
     assert await offset(commits, "g") == 19
     assert await offset(commits, "g") == 19
     assert history.reads == [0, 0], "where nothing is new, nothing is read"
     for number in range(20):
-        commit(log, "other", 100 + number)
+        await commit(kept, "other", 100 + number)
     assert await offset(commits, "g") == 19
     assert history.reads == [0, 0, 20]
-    commit(log, "g", 7)
+    await commit(kept, "g", 7)
     assert await offset(commits, "g") == 7
     assert history.reads == [0, 0, 20, 40]
     assert await offset(commits, "other") == 119
 
 
-async def test_each_part_of_the_log_is_looked_into(log: OffsetsLog, history: Watched) -> None:
-    """Whatever segments lie between: the newest there is at or after that offset, and none before it."""
+async def test_each_part_of_the_log_is_looked_into(
+    kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lies between: the newest there is at or after that offset, and none before it."""
+    monkeypatch.setattr(history_reading, "_NEWEST_OFFSETS", 2)
     groups = [f"g{number % 3}" for number in range(30)]
     for number, group in enumerate(groups):
-        commit(log, group, number)
-    assert len(log.partition_log(0, topic=HISTORY_TOPIC).closed_segments()) > 3
+        await commit(kept, group, number)
+    assert len(await kept.log.parts(0)) > 3
     for since in range(31):
         for group in {*groups, "nobody"}:
             expected = max((at for at in range(since, 30) if groups[at] == group), default=None)
@@ -95,17 +82,33 @@ async def test_each_part_of_the_log_is_looked_into(log: OffsetsLog, history: Wat
             assert (None if found is None else found.offset) == expected
 
 
+async def test_no_part_of_the_log_is_read_twice(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_reading, "_NEWEST_OFFSETS", 2)
+    for number in range(30):
+        await commit(kept, "g", number)
+    found: list[int] = []
+
+    def take(batches: Iterable[HistoryBatch]) -> None:
+        found.extend(record.offset for batch in batches for record in batch.records)
+
+    for since in (0, 7, 29, 30):
+        for part in reversed(await kept.log.parts(0, since)):
+            await kept.log.read(0, part, take)
+        assert found == [*range(since, 30)]
+        found.clear()
+
+
 async def test_a_look_that_takes_too_long_is_not_made_at_each_poll(
-    log: OffsetsLog, history: Watched, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = LastCommits(history)
-    commit(log, "g", 1)
+    await commit(kept, "g", 1)
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 0.0)
     assert await commits.of("g") is None
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 30.0)
     assert await commits.of("g") is None
     assert history.reads == [0]
-    commit(log, "g", 2)
+    await commit(kept, "g", 2)
     assert await offset(commits, "g") == 2
     assert history.reads == [0, 1]
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 0.0)
@@ -117,28 +120,26 @@ async def test_a_look_that_takes_too_long_is_not_made_at_each_poll(
 
 
 async def test_what_is_known_outlasts_a_look_that_takes_too_long(
-    log: OffsetsLog, history: Watched, monkeypatch: pytest.MonkeyPatch
+    kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The history is read by one thread: somebody else may keep it busy."""
     commits = LastCommits(history)
-    commit(log, "g", 1)
+    await commit(kept, "g", 1)
     assert await offset(commits, "g") == 1
-    commit(log, "other", 2)
+    await commit(kept, "other", 2)
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 0.0)
     assert await offset(commits, "g") == 1
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 30.0)
-    commit(log, "g", 3)
+    await commit(kept, "g", 3)
     assert await offset(commits, "g") == 3
     assert history.reads == [0, 1, 1], "it is read on from where the last look ended"
 
 
-async def test_groups_beyond_those_that_are_kept(
-    log: OffsetsLog, history: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_groups_beyond_those_that_are_kept(kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_commits, "MOST_KEPT", 2)
     commits = LastCommits(history)
     for number, group in enumerate("abc"):
-        commit(log, group, number)
+        await commit(kept, group, number)
     for group in "abacab":
         assert await offset(commits, group) == "abc".index(group)
     assert len(history.reads) == 4, "of b, which was looked at longest ago, it was read again"
@@ -146,7 +147,7 @@ async def test_groups_beyond_those_that_are_kept(
 
 async def test_without_a_history(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
-    history = History(log)
+    history = History(LocalHistoryLog(log))
     try:
         with pytest.raises(Refused, match="no history is kept"):
             await LastCommits(history).of("g")

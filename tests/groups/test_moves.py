@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
+from protocol.own.history_log import ADOPTED, NOT_TOLD, OffsetHistoryKey, OffsetHistoryValue
 from shim.groups.history import History
 from shim.groups.words import Window
-from shim.log import OFFSETS_TOPIC, OffsetsLog
-from shim.log.offsets_log import PartitionWrite
+from tests.groups.kept import Kept
 
 NOW: Final = 1_767_225_600_123
 GROUP: Final = "g"
@@ -22,24 +19,26 @@ Told = tuple[str, int, int | None, int]
 
 
 class Group:
-    """With a history in a log of one partition. Each commit is a millisecond after the one before."""
+    """With a history of one partition. Each commit is a millisecond after the one before."""
 
-    def __init__(self, log: OffsetsLog) -> None:
-        self._log = log
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
         self._now = NOW
-        self.history = History(log)
+        self.history = History(kept.log)
 
-    def commit(self, offset: int, topic: str = "orders", partition: int = 0, group: str = GROUP) -> None:
-        self._write(group, topic, partition, OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "etl", "/10.0.0.4"))
+    async def commit(self, offset: int, topic: str = "orders", partition: int = 0, group: str = GROUP) -> None:
+        value = OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "etl", "/10.0.0.4")
+        await self._write(group, topic, partition, value)
 
-    def reset(self, before: int, offset: int) -> None:
-        value = OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "s", "/", cause=RESET, replaced=before)
-        self._write(GROUP, "orders", 0, value)
+    async def set_for(self, cause: str, before: int, offset: int, partition: int = 0, *, later_ms: int = 1) -> None:
+        value = OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "s", "/", cause=cause, replaced=before)
+        await self._write(GROUP, "orders", partition, value, later_ms)
 
-    def _write(self, group: str, topic: str, partition: int, value: OffsetHistoryValue) -> None:
-        self._now += 1
-        records = [encode_history((OffsetHistoryKey(group, topic, partition, self._now), value))]
-        assert self._log.write([PartitionWrite(0, [records], NOW, topic=HISTORY_TOPIC)]) == {}
+    async def _write(
+        self, group: str, topic: str, partition: int, value: OffsetHistoryValue, later_ms: int = 1
+    ) -> None:
+        self._now += later_ms
+        await self._kept.write((OffsetHistoryKey(group, topic, partition, self._now), value))
 
     async def told(self, window: Window) -> list[Told]:
         moves = await self.history.moves(GROUP, window)
@@ -48,25 +47,16 @@ class Group:
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[Group]:
-    topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
-    log = OffsetsLog.open(tmp_path / "data", 1, topics=topics)
-    for topic in topics:
-        assert list(log.recover(0, topic=topic)) == []
-    group = Group(log)
-    try:
-        yield group
-    finally:
-        group.history.close()
-        log.close()
+def group(kept: Kept) -> Group:
+    return Group(kept)
 
 
 async def test_commits_that_moved_nothing_are_left_out_before_the_newest_are_counted(group: Group) -> None:
     for offset in (3, 5, 500):
-        group.commit(offset)
-        group.commit(offset)
+        await group.commit(offset)
+        await group.commit(offset)
     for _ in range(50):
-        group.commit(500)
+        await group.commit(500)
     assert await group.told(Window(last=2)) == [("orders", 0, 3, 5), ("orders", 0, 5, 500)]
     assert await group.told(Window()) == [("orders", 0, None, 3), ("orders", 0, 3, 5), ("orders", 0, 5, 500)]
     assert await group.told(Window(last=2, all_commits=True)) == [("orders", 0, 500, 500)] * 2
@@ -76,14 +66,14 @@ async def test_commits_that_moved_nothing_are_left_out_before_the_newest_are_cou
 async def test_what_was_before_is_known_from_what_is_left_out(group: Group) -> None:
     """A move back and forth is two; the window's beginning hides nothing of what came before it."""
     for offset in (7, 7, 3, 3, 7):
-        group.commit(offset)
+        await group.commit(offset)
     assert await group.told(Window(since_ms=NOW + 2)) == [("orders", 0, 7, 3), ("orders", 0, 3, 7)]
     assert await group.told(Window(since_ms=NOW + 4)) == [("orders", 0, 3, 7)]
 
 
 async def test_partitions_move_each_by_itself(group: Group) -> None:
     for topic, partition in (("orders", 0), ("orders", 1), ("bills", 1), ("orders", 0)):
-        group.commit(7, topic, partition)
+        await group.commit(7, topic, partition)
     every = [("orders", 0, None, 7), ("orders", 1, None, 7), ("bills", 1, None, 7)]
     assert await group.told(Window()) == every
     assert await group.told(Window(partitions={("orders", 1)})) == every[1:2]
@@ -93,14 +83,38 @@ async def test_partitions_move_each_by_itself(group: Group) -> None:
 
 
 async def test_what_was_set_for_a_cause_is_told_though_it_moved_nothing(group: Group) -> None:
-    group.commit(7)
-    group.reset(7, 7)
-    group.commit(7)
+    await group.commit(7)
+    await group.set_for(RESET, 7, 7)
+    await group.commit(7)
     assert await group.told(Window()) == [("orders", 0, None, 7), ("orders", 0, 7, 7)]
 
 
 async def test_a_group_of_which_there_is_nothing(group: Group) -> None:
-    group.commit(7)
-    group.commit(7)
+    await group.commit(7)
+    await group.commit(7)
     assert await group.history.moves("nosuch", Window()) is None
     assert await group.told(Window(since_ms=NOW + 2)) == [], "it has a history, and no move since then"
+
+
+async def test_what_was_last_committed_by_then(group: Group) -> None:
+    for offset, partition in ((7, 0), (8, 1), (9, 0)):
+        await group.commit(offset, partition=partition)
+    await group.set_for(ADOPTED, NOT_TOLD, 20, 1)
+    assert await group.history.at(GROUP, NOW) == ({}, set())
+    assert await group.history.at(GROUP, NOW + 2) == ({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)})
+    assert await group.history.at(GROUP, NOW + 4) == ({("orders", 0): 9, ("orders", 1): 20}, set())
+
+
+async def test_what_the_last_reset_has_set(group: Group) -> None:
+    async def set_last() -> list[tuple[int, int | None, int]]:
+        return [(each.partition, each.before, each.offset) for each in await group.history.last_reset(GROUP)]
+
+    await group.commit(7)
+    assert await set_last() == []
+    await group.set_for(RESET, 7, 5)
+    await group.set_for(RESET, 5, 3)
+    await group.set_for(RESET, 6, 4, 1, later_ms=0)
+    await group.commit(4)
+    assert await set_last() == [(0, 5, 3), (1, 6, 4)]
+    await group.set_for(ADOPTED, NOT_TOLD, 9)
+    assert await set_last() == []

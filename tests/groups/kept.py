@@ -1,0 +1,95 @@
+"""A history of one partition, wherever it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, encode_history
+from shim.config import Settings, parse_servers
+from shim.kafka_log.history import HistoryTopic
+from shim.kafka_log.history_reading import TopicHistoryLog
+from shim.kafka_log.producer_ids import ProducerIds
+from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.offsets_log import PartitionWrite
+from shim.log.settings import LogSettings
+from shim.runtime.history_log import HistoryLog, LocalHistoryLog
+from shim.upstream.cluster import Cluster
+
+SETTINGS: Final = Settings(topology_refresh_interval_ms=200)
+PATIENCE_S: Final = 20.0
+MOST_BYTES: Final = 2_000_000
+
+
+class Kept(Protocol):
+    @property
+    def log(self) -> HistoryLog: ...
+
+    async def write(self, record: HistoryRecord) -> None:
+        """In a batch of its own."""
+
+
+class KeptLocally:
+    """In small segments."""
+
+    def __init__(self, offsets_log: OffsetsLog) -> None:
+        self._log = offsets_log
+        self.log = LocalHistoryLog(offsets_log)
+
+    async def write(self, record: HistoryRecord) -> None:
+        written = PartitionWrite(0, [[encode_history(record)]], record[0].time, topic=HISTORY_TOPIC)
+        assert self._log.write([written]) == {}
+
+
+@asynccontextmanager
+async def kept_locally(data_dir: Path) -> AsyncIterator[KeptLocally]:
+    topics = (OFFSETS_TOPIC, HISTORY_TOPIC)
+    log = OffsetsLog.open(data_dir, 1, topics=topics, settings=LogSettings(segment_bytes=400))
+    for topic in topics:
+        assert list(log.recover(0, topic=topic)) == []
+    kept = KeptLocally(log)
+    try:
+        yield kept
+    finally:
+        kept.log.close()
+        log.close()
+
+
+class KeptOnTopic:
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, patience_s: float) -> None:
+        self._topic = topic
+        self._ids = ProducerIds(cluster, SETTINGS)
+        self.writing = HistoryTopic(cluster, SETTINGS, topic, patience_seconds=patience_s, max_message_bytes=MOST_BYTES)
+        self.log = TopicHistoryLog(cluster, SETTINGS, topic, partitions, self.writing, patience_s)
+
+    async def begin(self, *numbers: int) -> None:
+        """As who has taken over the offsets of these partitions."""
+        for number in numbers:
+            self.writing.begin(number, await self._ids.next_epoch(f"{self._topic}-{number}", PATIENCE_S))
+
+    async def write(self, record: HistoryRecord) -> None:
+        assert await self.writing.write({0: [[encode_history(record)]]}, record[0].time) == {}
+
+    def close(self) -> None:
+        self.log.close()
+        self.writing.close()
+        self._ids.close()
+
+
+@asynccontextmanager
+async def kept_on_topic(
+    bootstrap: str, topic: str, partitions: int = 1, patience_s: float = PATIENCE_S
+) -> AsyncIterator[KeptOnTopic]:
+    """A process's. It has begun nothing."""
+    cluster = Cluster(parse_servers(bootstrap), SETTINGS)
+    following = asyncio.create_task(cluster.run())
+    kept = KeptOnTopic(cluster, topic, partitions, patience_s)
+    try:
+        yield kept
+    finally:
+        kept.close()
+        following.cancel()
+        await asyncio.wait([following])
