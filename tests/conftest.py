@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from shim.demo.parts import Broker, Cluster, ZooKeeper
 from shim.demo.parts.metadata import cluster_view
+from tests.shim_process import OFFSETS_LOG
 
 _TOPIC_TIMEOUT_S = 30.0
 _POLL_S = 0.02
@@ -46,6 +47,21 @@ def pytest_configure(config: pytest.Config) -> None:
     # And where its client is closed while a connection shakes hands, it does not close that one. The shim itself has no
     # sockets of this class: its TLS is over transports.
     config.addinivalue_line("filterwarnings", "ignore:unclosed <ssl.SSLSocket:ResourceWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`local_log` says why a test is of the log on a disk alone."""
+    if OFFSETS_LOG == "local":
+        return
+    for item in items:
+        for mark in item.iter_markers("local_log"):
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+@pytest.fixture
+def offsets_log() -> str:
+    """Where the log of the test's shims is; a test may be parametrised with others."""
+    return OFFSETS_LOG
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """In whose hands the groups of a shim are, as its data directory says, whether it runs or not."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,9 @@ def hands_on_disk(data_dir: Path) -> dict[str, Hands]:
     return found
 
 
-def passed_through(data_dir: Path) -> set[str]:
+def passed_through(hands: Mapping[str, Hands]) -> set[str]:
     """The groups that were left to the cluster."""
-    return {group for group, hands in hands_on_disk(data_dir).items() if hands is Hands.PASSED_THROUGH}
+    return {group for group, whose in hands.items() if whose is Hands.PASSED_THROUGH}
 
 
 _FILES: Final = Files()

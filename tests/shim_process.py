@@ -1,14 +1,18 @@
 """The shim as its users run it: a process of its own, on free loopback ports."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from shim.demo.parts import StartFailed, free_port_range
+from protocol.own.state_log import Hands
+from shim.demo.parts import Broker, StartFailed, free_port_range
 from shim.demo.parts.process import Child
-from tests.hands_on_disk import passed_through
+from tests.hands_on_disk import hands_on_disk, passed_through
+from tests.hands_on_topic import hands_on_topic
 
 _HOST = "127.0.0.1"
 _READY = "offset-shim ready"
@@ -18,6 +22,17 @@ _STOP_TIMEOUT_S = 15.0
 _LOG_SHOWN = 4_000  # characters of the log in an exception
 # Quick, for tests that do not look at it; a test of Kafka's own 3000 says so in its settings.
 _QUICK: Mapping[str, int] = {"group.initial.rebalance.delay.ms": 0}
+# Fifty partitions of two topics for each of many tests are a lot for one broker.
+_ON_TOPICS: Mapping[str, str | int] = {
+    "offsets.log": "kafka",
+    "offsets.topic.num.partitions": 4,
+    "offsets.topic.replication.factor": 1,
+}
+_SEGMENT_BYTES = "offsets.topic.segment.bytes"
+_LEAST_SEGMENT_BYTES = 1_048_576  # that brokers of 4.3 take for a topic
+
+OFFSETS_LOG: Final = os.environ.get("OFFSETS_LOG", "local")
+"""Where the log of every shim is whose test does not say: as in `offsets.log`."""
 
 
 class Shim:
@@ -27,6 +42,10 @@ class Shim:
     Ports, data and settings stay the same over `stop`, `kill` and `start`. `settings` are given with `--set`, `args`
     are further options; `patch` is Python that its process runs before, for what no setting says. The process dies with
     this one, however that ends; as a context manager it is started, and stopped however the block ends.
+
+    `offsets_log` is as in the setting, and `OFFSETS_LOG` of the environment by default. On topics each data directory
+    has its own, with few partitions where `settings` do not say how many. They are looked into at `plaintext_servers`,
+    where the brokers at `bootstrap_servers` want TLS or SASL.
 
     At the end of the block every group that was made at it has been served by it, and none passed through to the
     cluster: otherwise it would have been the cluster's own coordinator that was tested. A test in which that is as it
@@ -43,14 +62,24 @@ class Shim:
         args: Sequence[str] = (),
         patch: str = "",
         passes_groups: bool = False,
+        offsets_log: str = OFFSETS_LOG,
+        plaintext_servers: str | None = None,
         start_timeout: float = _START_TIMEOUT_S,
         stop_timeout: float = _STOP_TIMEOUT_S,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.plaintext_servers = plaintext_servers or bootstrap_servers
         self.data_dir = data_dir
         self.log_file = data_dir.with_name(f"{data_dir.name}.stderr")
         self.port = listen_port or free_port_range(2 + _HIGHEST_NODE_ID, _HOST)
+        self.topics_prefix: str | None = None
+        if offsets_log == "kafka":
+            self.topics_prefix = f"__shim_{sha256(bytes(data_dir.absolute())).hexdigest()[:12]}"
         self.settings = {**_QUICK, **(settings or {})}
+        if self.topics_prefix is not None:
+            segment_bytes = max(int(self.settings.get(_SEGMENT_BYTES, 0)), _LEAST_SEGMENT_BYTES)
+            self.settings = {**_ON_TOPICS, **self.settings, _SEGMENT_BYTES: segment_bytes}
+            self.settings["offsets.log.topics.prefix"] = self.topics_prefix
         self.args = tuple(args)
         self.patch = patch
         self.passes_groups = passes_groups
@@ -139,6 +168,19 @@ class Shim:
         self.start()
         return status
 
+    def hands(self) -> dict[str, Hands]:
+        """In whose hands its groups are, as its log says, whether it runs or not."""
+        if self.topics_prefix is None:
+            return hands_on_disk(self.data_dir)
+        return hands_on_topic(self.plaintext_servers, f"{self.topics_prefix}_offsets")
+
+    def segments(self, broker: Broker) -> list[Path]:
+        """The files of its offsets that hold something, on topics those of that broker."""
+        folder, name = self.data_dir, "__consumer_offsets"
+        if self.topics_prefix is not None:
+            folder, name = broker.data, f"{self.topics_prefix}_offsets"
+        return sorted(path for path in folder.rglob(f"{name}-*/*.log") if path.stat().st_size)
+
     def _ended(self) -> int:
         assert self._child is not None
         status = self._child.returncode
@@ -164,5 +206,5 @@ class Shim:
         if self._child is not None:
             self.stop()
         if kind is None and not self.passes_groups:
-            passed = passed_through(self.data_dir)
+            passed = passed_through(self.hands())
             assert not passed, f"these groups were the cluster's, and never served by the shim: {sorted(passed)}"

@@ -19,7 +19,7 @@ from benchmarks.commit.wire import TOPIC, ask
 from protocol.messages import create_topics
 from shim.demo.parts import Broker
 from shim.demo.processes import HOST, ShimProcess
-from tests.hands_on_disk import passed_through
+from tests.hands_on_disk import hands_on_disk, passed_through
 
 # Kafka's own defaults, in the place of those with which tests start a broker: threads, sizes, collector, compiler.
 BROKER_PROPERTIES: Final = {
@@ -115,7 +115,7 @@ def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterat
         )
         kafka_generator = running.enter_context(Generator(broker.port, connections))
         shim_generator = running.enter_context(Generator(shim.broker_port, connections))
-        if passed := passed_through(shim.data):
+        if passed := passed_through(hands_on_disk(shim.data)):
             raise RuntimeError(f"the broker would be measured twice: the shim does not serve {sorted(passed)}")
         yield Sides(Side("shim", shim.pid, shim_generator), Side("Kafka", broker.pid, kafka_generator))
 

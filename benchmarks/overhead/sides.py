@@ -21,7 +21,7 @@ from benchmarks.overhead.looking import looked_at, until_ready
 from shim.demo.parts import Broker
 from shim.demo.parts.ports import free_port
 from shim.demo.processes import HOST, ShimProcess
-from tests.hands_on_disk import passed_through
+from tests.hands_on_disk import hands_on_disk, passed_through
 
 OFF, HISTORY, ON = "all off", "history", "all on"
 _ASKED: Final = "asked"
@@ -105,7 +105,7 @@ def all_sides(folder: Path, connections: int) -> Iterator[list[Side]]:
                 until_ready(looked, _READY_S)
             side = Side(name, shim, connections, looked)
             running.callback(side.close)
-            if passed := passed_through(shim.data):
+            if passed := passed_through(hands_on_disk(shim.data)):
                 raise RuntimeError(f"the broker would be measured: the shim does not serve {sorted(passed)}")
             found.append(side)
         yield found

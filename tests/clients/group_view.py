@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import KafkaError
 
 from protocol.messages import describe_groups
 from protocol.messages.describe_groups import DescribedGroup
@@ -14,8 +16,13 @@ from shim.demo.parts import tools
 from tests.wire import WireClient
 
 _TIMEOUT_S = 15.0
+_NOT_YET = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 _GROUP_METADATA = re.compile(
-    r"CreateTime: (?P<timestamp>\d+) .* key: (?P<key>\{\"type\":\"2\".*\}) payload: (?P<value>\{.*\})"
+    r"(?:Create|LogAppend)Time: (?P<timestamp>\d+) .* key: (?P<key>\{\"type\":\"2\".*\}) payload: (?P<value>\{.*\})"
 )
 
 
@@ -48,7 +55,13 @@ class GroupView:
 
     def shared_by(self, members: int, partitions: int) -> bool:
         """Whether the group is stable with so many members, each partition given to one, as many to each."""
-        state, shares = self.assigned()
+        try:
+            state, shares = self.assigned()
+        except KafkaException as error:
+            # A broker that was just started, and is asked whether it knows of the group, may not be able to tell yet.
+            if error.args[0].code() not in _NOT_YET:
+                raise
+            return False
         whole = sorted(partition for share in shares for partition in share) == list(range(partitions))
         even = [len(share) for share in shares] == [partitions // members] * members
         return state == ConsumerGroupState.STABLE and whole and even
@@ -77,9 +90,8 @@ class Generation(NamedTuple):
     timestamp: int
 
 
-def generations(data_dir: Path, group: str) -> list[Generation]:
-    """What Kafka's own tool reads of the group in the log at `data_dir`: its group metadata records in their order."""
-    segments = sorted(path for path in data_dir.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+def generations(segments: Sequence[Path], group: str) -> list[Generation]:
+    """What Kafka's own tool reads of the group in these files of the log: its group metadata records in their order."""
     return [
         Generation(value["generation"], len(value["members"]), int(match["timestamp"]))
         for line in tools.dump_offsets_log(*segments).splitlines()

@@ -36,7 +36,7 @@ def test_with_the_initial_rebalance_delay_of_kafka(
     }
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
         share_leave_and_come_back(CONFLUENT_KAFKA, broker, shim, programs, topic, group)
-        created, first, *_ = generations(shim.data_dir, group)
+        created, first, *_ = generations(shim.segments(broker), group)
     assert (created.number, first.number) == (0, 1)
     assert first.timestamp - created.timestamp >= _INITIAL_REBALANCE_DELAY_MS
 
@@ -112,7 +112,7 @@ def share_leave_and_come_back(
     assert at_broker.committed() == {}
 
     # Each of these changes was a rebalance, to a generation of its own: two members, one, none, one again, none.
-    written = generations(shim.data_dir, group)
+    written = generations(shim.segments(broker), group)
     numbered = [generation.number for generation in written]
     assert numbered == sorted(set(numbered))
     assert [members for members, _ in groupby(generation.members for generation in written)][-5:] == [2, 1, 0, 1, 0]

@@ -34,14 +34,15 @@ def churning(seed: int) -> dict[str, str | int]:
 
 
 @pytest.fixture
-def shim(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shim]:
+def shim(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, offsets_log: str) -> Iterator[Shim]:
     """Running, with few offsets partitions, so that many groups share each; with all of its log's machinery at work
     where the test has a seed."""
     callspec = getattr(request.node, "callspec", None)
     seed = callspec.params.get("seed") if callspec is not None else None
     settings = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS, **(churning(seed) if seed is not None else {})}
     patch = _SNAPSHOTS_OFTEN if seed is not None else ""
-    with Shim(broker.bootstrap_servers, tmp_path / "data", settings=settings, patch=patch) as running:
+    data_dir = tmp_path / "data"
+    with Shim(broker.bootstrap_servers, data_dir, settings=settings, patch=patch, offsets_log=offsets_log) as running:
         yield running
 
 

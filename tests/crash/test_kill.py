@@ -65,31 +65,40 @@ async def committed_and_killed(shim: Shim, groups: Sequence[Committer], after: i
     return load.acknowledged
 
 
+async def killed_again_and_again(
+    shim: Shim, topic: str, consuming: Consuming, groups: Sequence[Committer], seed: int, kills: int
+) -> int:
+    """How many commits were acknowledged, beside the consumer's. The shim runs at the end, and so does the consumer."""
+    rng = random.Random(seed)
+    for committer in groups[:MEMBERS]:
+        join(shim.port, committer, topic)
+    acknowledged = 0
+    for kill in range(kills):
+        await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it takes part again
+        after = rng.randint(1, MOST_COMMITS)
+        acknowledged += await committed_and_killed(shim, groups, after, seed * KILLS + kill)
+        await asyncio.to_thread(shim.start)
+        check(shim, groups, topic)
+        by_consumer = consuming.acknowledged()
+        found = served(shim.port, [consuming.group], consuming.topic)
+        consuming.check(by_consumer, found[consuming.group])
+    assert acknowledged > kills * MOST_COMMITS / 4
+    assert all(committer.history.number for committer in groups), "a group that never committed"
+    await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it goes on after the last kill
+    return acknowledged
+
+
 # Every seed is a run of its own, so that many of them can be done in parts.
+@pytest.mark.local_log("it counts compactions and snapshots, and Kafka's tool reads the files")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 26))])
 async def test_killed_again_and_again_every_acknowledged_offset_is_served(
-    shim: Shim, committed_topic: str, consuming: Consuming, group: str, seed: int
+    broker: Broker, shim: Shim, committed_topic: str, consuming: Consuming, group: str, seed: int
 ) -> None:
-    rng = random.Random(seed)
     groups = committers(committed_topic, group, seed)
-    for committer in groups[:MEMBERS]:
-        join(shim.port, committer, committed_topic)
-    acknowledged = 0
     async with asyncio.timeout(TIME_LIMIT_SECONDS):
-        for kill in range(KILLS):
-            await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it takes part again
-            after = rng.randint(1, MOST_COMMITS)
-            acknowledged += await committed_and_killed(shim, groups, after, seed * KILLS + kill)
-            await asyncio.to_thread(shim.start)
-            check(shim, groups, committed_topic)
-            by_consumer = consuming.acknowledged()
-            found = served(shim.port, [consuming.group], consuming.topic)
-            consuming.check(by_consumer, found[consuming.group])
-        assert acknowledged > KILLS * MOST_COMMITS / 4
-        assert all(committer.history.number for committer in groups), "a group that never committed"
-        await asyncio.to_thread(consuming.wait_committed, consuming.committed)  # it goes on after the last kill
+        acknowledged = await killed_again_and_again(shim, committed_topic, consuming, groups, seed, KILLS)
         shim.stop()
-        assert await asyncio.to_thread(read_by_kafka, segments(shim))
+        assert await asyncio.to_thread(read_by_kafka, shim.segments(broker))
     told = shim.log()
     compactions, snapshots = told.count(": compacted offsets "), len(re.findall(r"\([1-9]\d* from snapshots\)", told))
     assert compactions > KILLS
@@ -100,9 +109,16 @@ async def test_killed_again_and_again_every_acknowledged_offset_is_served(
     )
 
 
-def segments(shim: Shim) -> list[Path]:
-    """The segments that hold something."""
-    return [segment for segment in sorted(shim.data_dir.glob("__consumer_offsets-*/*.log")) if segment.stat().st_size]
+@pytest.mark.parametrize("offsets_log", ["kafka"])
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(0, 5), *(pytest.param(seed, KILLS, marks=pytest.mark.soak) for seed in range(1, 6))]
+)
+async def test_killed_with_the_log_on_topics(
+    shim: Shim, committed_topic: str, consuming: Consuming, group: str, seed: int, kills: int
+) -> None:
+    groups = committers(committed_topic, group, seed)
+    async with asyncio.timeout(TIME_LIMIT_SECONDS):
+        await killed_again_and_again(shim, committed_topic, consuming, groups, seed, kills)
 
 
 def half_of_the_last_batch(log: bytes) -> bytes:
@@ -118,9 +134,10 @@ TAILS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.local_log("it damages the files")
 @pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
 async def test_garbage_after_the_last_batch_is_cut_off(
-    shim: Shim, committed_topic: str, group: str, tail: Callable[[bytes], bytes]
+    broker: Broker, shim: Shim, committed_topic: str, group: str, tail: Callable[[bytes], bytes]
 ) -> None:
     groups = committers(committed_topic, group, 0)
     async with asyncio.timeout(TIME_LIMIT_SECONDS):
@@ -128,7 +145,7 @@ async def test_garbage_after_the_last_batch_is_cut_off(
         await asyncio.to_thread(shim.start)
         check(shim, groups, committed_topic)
         shim.kill()
-        written = {segment: segment.read_bytes() for segment in segments(shim)}
+        written = {segment: segment.read_bytes() for segment in shim.segments(broker)}
         assert len(written) == OFFSETS_PARTITIONS
         # The kill may have torn a write, too.
         before = set(shim.data_dir.glob("*/*.cut-*"))
@@ -145,7 +162,10 @@ async def test_garbage_after_the_last_batch_is_cut_off(
         check(shim, groups, committed_topic)
 
 
-async def test_a_log_that_lost_its_last_batch_would_be_noticed(shim: Shim, committed_topic: str, group: str) -> None:
+@pytest.mark.local_log("it damages the files")
+async def test_a_log_that_lost_its_last_batch_would_be_noticed(
+    broker: Broker, shim: Shim, committed_topic: str, group: str
+) -> None:
     """The load and its checks on a shim that loses one acknowledged batch: what the other tests rely on."""
     groups = committers(committed_topic, group, 0)
     async with asyncio.timeout(TIME_LIMIT_SECONDS):
@@ -153,7 +173,7 @@ async def test_a_log_that_lost_its_last_batch_would_be_noticed(shim: Shim, commi
         await asyncio.to_thread(shim.start)
         check(shim, groups, committed_topic)
         shim.kill()
-        lossy = segments(shim)[0]
+        lossy = shim.segments(broker)[0]
         log = lossy.read_bytes()
         position, _ = list(batches(log))[-1]
         lossy.write_bytes(log[:position])

@@ -33,7 +33,7 @@ from shim.demo.parts import Broker
 from tests.differential.side import Answer, Side, View, errors_in
 from tests.differential.steps import OTHER, OWN, PARTITIONS, SHORT_MS, TOPICS, Commit, Step, exists
 from tests.differential.wire import Connection
-from tests.shim_process import Shim
+from tests.shim_process import OFFSETS_LOG, Shim
 
 COMPARED: Final = (
     offset_commit.API,
@@ -160,13 +160,15 @@ def in_order_broker(folder: Path, settings: Mapping[str, int]) -> Broker:
 
 
 @contextmanager
-def pair_with(broker: Broker, folder: Path, settings: Mapping[str, int], *, patch: str = "") -> Iterator[Pair]:
-    """Put a shim in front of the running broker. `patch`: Python that the shim's process runs before (see `Shim`)."""
+def pair_with(
+    broker: Broker, folder: Path, settings: Mapping[str, int], *, patch: str = "", offsets_log: str = OFFSETS_LOG
+) -> Iterator[Pair]:
+    """Put a shim in front of the running broker. `patch`, `offsets_log`: see `Shim`."""
     apart: dict[str, str | int] = {
         **settings,
         "offsets.mirror.upstream": "false",
     }  # the broker is asked whether it knows of anything
-    with Shim(broker.bootstrap_servers, folder / "data", settings=apart, patch=patch) as shim:
+    with Shim(broker.bootstrap_servers, folder / "data", settings=apart, patch=patch, offsets_log=offsets_log) as shim:
         both = Pair(broker, shim)
         try:
             yield both

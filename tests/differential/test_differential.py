@@ -1,16 +1,19 @@
 """The same requests to the real group coordinator and to the shim's: the same answers, the same visible state."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from protocol.errors import ErrorCode
+from shim.demo.parts import Broker
 from tests.differential.checking import Report, check
-from tests.differential.pair import Pair
+from tests.differential.pair import USUAL, Pair, pair_with
 from tests.differential.steps import Timing
 
 SHORT_SEQUENCES = 150
 SHORT_DELAYED = 6
+SHORT_ON_TOPICS = 40
 SOAK_PARTS = 20
 SOAK_SEQUENCES = 500
 SOAK_FIRST = 1_000_000
@@ -69,6 +72,11 @@ def test_the_same_answers_and_the_same_state(usual_pair: Pair) -> None:
 
 def test_the_same_with_an_initial_rebalance_delay(delayed_pair: Pair) -> None:
     assert_same(check(delayed_pair, range(SHORT_DELAYED), Timing.DELAY))
+
+
+def test_the_same_with_the_log_on_topics(usual_broker: Broker, tmp_path: Path) -> None:
+    with pair_with(usual_broker, tmp_path, USUAL, offsets_log="kafka") as both:
+        assert_same(check(both, range(SHORT_ON_TOPICS)))
 
 
 @pytest.mark.soak

@@ -128,6 +128,7 @@ def test_a_data_directory_in_use(broker: Broker, tmp_path: Path) -> None:
     assert str(tmp_path / "data") in error
 
 
+@pytest.mark.local_log("the second one looks into the directory")
 def test_another_number_of_partitions(broker: Broker, tmp_path: Path) -> None:
     with Shim(broker.bootstrap_servers, tmp_path / "data", settings={"offsets.topic.num.partitions": 5}):
         pass
@@ -227,6 +228,7 @@ def test_a_disk_that_hangs_does_not_keep_it_from_stopping(tmp_path: Path) -> Non
     assert "Traceback" not in stderr.read_text()
 
 
+@pytest.mark.local_log("the second one looks into the directory")
 @pytest.mark.usefixtures("topic_t")
 def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path, group: str) -> None:
     with Shim(broker.bootstrap_servers, tmp_path / "data") as shim, WireClient(shim.port) as client:
@@ -238,6 +240,7 @@ def test_offsets_of_another_cluster(broker: Broker, tmp_path: Path, group: str) 
         assert committed(client, group) == 1
 
 
+@pytest.mark.local_log("it damages the files")
 @pytest.mark.usefixtures("topic_t")
 def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broker: Broker, tmp_path: Path) -> None:
     two = {"offsets.topic.num.partitions": 2}
@@ -260,6 +263,7 @@ def test_one_damaged_partition_of_several_is_not_served_and_the_others_are(broke
     assert bytes(damaged) == segment.read_bytes()
 
 
+@pytest.mark.local_log("it damages the files")
 @pytest.mark.usefixtures("topic_t")
 def test_a_damaged_log(broker: Broker, tmp_path: Path, group: str) -> None:
     one = {"offsets.topic.num.partitions": 1}

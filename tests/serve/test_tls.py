@@ -73,6 +73,7 @@ def shim(request: pytest.FixtureRequest, secured: Secured, tmp_path_factory: pyt
         tmp_path_factory.mktemp("shim") / "data",
         settings={**upstream(secured), **listening(secured, keystore)},
         patch=patch,
+        plaintext_servers=secured.broker.bootstrap_servers,
     ) as running:
         yield running
 

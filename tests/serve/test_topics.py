@@ -159,6 +159,7 @@ def test_a_topic_made_anew_under_its_name(
             assert (fetch(client, group, topic), fetch(client, group, topic, 1)) == (3, -1)
 
 
+@pytest.mark.local_log("it commits while no broker runs")
 def test_a_broker_that_restarts_is_no_reason_to_delete_anything(
     client: WireClient, shim: Shim, broker: Broker, make_topic: TopicFactory, group: str
 ) -> None:

@@ -77,6 +77,7 @@ def _batches(raw: bytes, end: int) -> Iterator[int]:
         at += read_header(raw, at).size
 
 
+@pytest.mark.local_log("the log is on the disk that is lost")
 def test_all_of_it(broker: Broker, shim: Shim) -> None:
     """The same cluster id, on an empty disk."""
     port = shim.broker_port(broker.node_id)

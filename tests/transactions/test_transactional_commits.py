@@ -155,9 +155,12 @@ def test_a_producer_that_is_fenced_is_aborted(place: Place) -> None:
     assert settled(place, group, topic) == -1
 
 
+@pytest.mark.parametrize("offsets_log", ["local", "kafka"])
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_ends_while_the_shim_is_away(own_broker: Broker, tmp_path: Path, committed: bool) -> None:
-    with Shim(own_broker.bootstrap_servers, tmp_path / "data") as shim:
+def test_what_ends_while_the_shim_is_away(
+    own_broker: Broker, tmp_path: Path, committed: bool, offsets_log: str
+) -> None:
+    with Shim(own_broker.bootstrap_servers, tmp_path / "data", offsets_log=offsets_log) as shim:
         port = shim.broker_port(own_broker.node_id)
         with Place(port, own_broker.release) as place:
             topic, group, made = place.new_topic(), place.new_group(), place.new_transaction()
@@ -185,6 +188,7 @@ def test_the_features_that_clients_choose_by(place: Place) -> None:
     assert [offered[key] for key in (25, 26, 28)] == [(0, 4), (0, 5), (0, 5)]
 
 
+@pytest.mark.local_log("on topics there are no batches of applications' transactions")
 def test_kafkas_own_tool_reads_the_log(own_broker: Broker, tmp_path: Path) -> None:
     settings: dict[str, str | int] = {"offsets.topic.num.partitions": 1}
     with Shim(own_broker.bootstrap_servers, tmp_path / "data", settings=settings) as shim:
