@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owned_topic import outcome
+from shim.kafka_log.owned_topic import Settled, outcome
 from shim.kafka_log.producer_ids import ProducerEpoch
-from shim.kafka_log.producing import TopicProducer
+from shim.kafka_log.producing import Produced, TopicProducer
 from shim.kafka_log.sequence import ProducerSequence
 from shim.log import Runs
 from shim.log.batching import RecordSet, prepare_batches
@@ -39,10 +39,10 @@ class HistoryTopic:
         self, cluster: Cluster, settings: Settings, topic: str, *, patience_seconds: float, max_message_bytes: int
     ) -> None:
         """``patience_seconds``: how long is asked for the outcome of a write. ``max_message_bytes``: no batch may be
-        larger."""
+        larger; it may change between writes."""
         self._topic = topic
         self._patience = patience_seconds
-        self._max_message_bytes = max_message_bytes
+        self.max_message_bytes = max_message_bytes
         self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
         self._reader = TopicReader(cluster, settings, topic)
         self._begun: dict[int, ProducerSequence] = {}
@@ -55,45 +55,66 @@ class HistoryTopic:
     async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int) -> dict[int, UpstreamError]:
         """Gives the partitions of which it is not known that all is in all in-sync replicas; Fenced for those that
         somebody else writes by now. A record that the topic does not take is left out, and the log says so once."""
-        batches = {number: self._prepared(number, sets, timestamp_ms) for number, sets in writes.items()}
         failed: dict[int, UpstreamError] = {}
-        while left := {number: its for number, its in batches.items() if its and number not in failed}:
-            failed |= await self._write_one_each({number: its.pop(0) for number, its in left.items()})
+
+        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+            failed.update((number, error) for number, error in told.items() if error is not None)
+
+        await self.write_each(writes, timestamp_ms, settled)
         return failed
 
+    async def write_each(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
+        """The same, but ``settled`` is told as :meth:`OwnedTopic.write` does it."""
+        begun: dict[int, ProducerSequence] = {}
+        left: dict[int, Iterator[bytes]] = {}
+        at_once: dict[int, UpstreamError | None] = {}
+        for number, sets in writes.items():
+            sequence = self._begun.get(number)
+            if sequence is None:
+                at_once[number] = UpstreamError(f"{self._topic}-{number} is not written by this process")
+            elif sequence.is_under_way:
+                raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
+            elif batches := self._prepared(number, sets, timestamp_ms):
+                begun[number], left[number] = sequence, iter(batches)
+            else:
+                at_once[number] = None
+        if at_once:
+            settled(at_once)
+
+        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
+            told: dict[int, UpstreamError | None] = {}
+            more: dict[int, bytes] = {}
+            for number, produced in sent.items():
+                trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
+                batch = next(left[number], None) if trouble is None else None
+                if batch is not None:
+                    more[number] = begun[number].stamp(batch)
+                    continue
+                if trouble is not None:
+                    self._give_up(number, begun[number])
+                del left[number]
+                told[number] = trouble
+            if told:
+                settled(told)
+            return more
+
+        try:
+            first = {number: begun[number].stamp(next(batches)) for number, batches in left.items()}
+            await self._producer.send_each(first, self._patience, known)
+        finally:  # given up, too: nobody knows what came of those that were not told
+            for number in left:
+                self._give_up(number, begun[number])
+
     def _prepared(self, number: int, sets: RecordSets, timestamp_ms: int) -> list[bytes]:
-        fitting, left_out = fitting_batches(sets, timestamp_ms, self._max_message_bytes)
+        fitting, left_out = fitting_batches(sets, timestamp_ms, self.max_message_bytes)
         if left_out and not self._has_left_out:
             self._has_left_out = True
             log.warning(
                 "%s-%d: a record of the history is left out, as any that is too large, of which nothing more is said: "
                 "max.message.bytes is %d",
-                *(self._topic, number, self._max_message_bytes),
+                *(self._topic, number, self.max_message_bytes),
             )
         return fitting
-
-    async def _write_one_each(self, batches: Mapping[int, bytes]) -> dict[int, UpstreamError]:
-        begun = {number: self._begun[number] for number in batches if number in self._begun}
-        failed = {
-            number: UpstreamError(f"{self._topic}-{number} is not written by this process")
-            for number in batches.keys() - begun.keys()
-        }
-        for number, sequence in begun.items():
-            if sequence.is_under_way:
-                raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
-        stamped = {number: sequence.stamp(batches[number]) for number, sequence in begun.items()}
-        try:
-            sent = await self._producer.send(stamped, self._patience)
-        except BaseException:  # given up, too: nobody knows what came of them
-            for number, sequence in begun.items():
-                self._give_up(number, sequence)
-            raise
-        for number, sequence in begun.items():
-            trouble = outcome(f"{self._topic}-{number}", sequence, sent[number])
-            if trouble is not None:
-                self._give_up(number, sequence)
-                failed[number] = trouble
-        return failed
 
     def _give_up(self, number: int, sequence: ProducerSequence) -> None:
         if self._begun.get(number) is sequence:

@@ -13,7 +13,7 @@ from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
 from shim.kafka_log.history import HistoryTopic
 from shim.log import LogError
-from shim.runtime.history_log import Part, Take
+from shim.runtime.history_log import NoHistory, Part, Take
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader
@@ -33,18 +33,26 @@ class TopicHistoryLog:
         settings: Settings,
         topic: str,
         num_partitions: int,
-        writing: HistoryTopic,
+        writing: HistoryTopic | None,
         patience_seconds: float = _PATIENCE_S,
     ) -> None:
+        """``writing``: what this process writes; None where no history is kept."""
         self.num_partitions = num_partitions
         self._topic = topic
-        self._writing = writing
+        self._written = writing
         self._patience = patience_seconds
         self._reader = TopicReader(cluster, settings, topic)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
 
     async def end(self, number: int) -> int:
         return await self._writing.end(number)
+
+    @property
+    def _writing(self) -> HistoryTopic:
+        """Raises NoHistory."""
+        if self._written is None:
+            raise NoHistory
+        return self._written
 
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
         """Each is twice as long as the one behind it."""

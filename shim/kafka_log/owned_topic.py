@@ -99,22 +99,28 @@ class OwnedTopic:
         self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
         self._reader = TopicReader(cluster, settings, topic)
         self._owned: dict[int, _Owned] = {}
+        self._epochs: dict[int, tuple[ProducerEpoch, int]] = {}
+        """By partition the last epoch, and how many had been asked for by then."""
         self._served_last: set[int] = set()
         """Partitions whose last claim is this process's own, and was served under, unless somebody else has come."""
 
     # -- taking over
 
     async def take_over(self, number: int) -> None:
-        """Nobody who owned the partition before can write to it any more. Raises Fenced, UpstreamError."""
+        """Nobody who owned the partition before can write to it any more. Raises Fenced, also where somebody has come
+        since this process took it over, without its having heard of it: once, it is not taken back then; UpstreamError.
+        """
         self._owned.pop(number, None)
         resumes = number in self._served_last
         self._served_last.discard(number)
-        sequence = ProducerSequence(*await self._next_epoch(number))
+        producer = await self._next_epoch(number)
+        self._check_nobody_came(number, producer)
+        sequence = ProducerSequence(*producer)
         fence = await self._send(number, sequence, self._claim())
         if fence.append_time_ms < 0:
             raise LogError(f"{self._topic}: message.timestamp.type is not LogAppendTime")
         self._owned[number] = _Owned(sequence, Lease(self._owner.lease_ms / 1000), fence, resumes=resumes)
-        log.info(
+        log.debug(
             "%s-%d: taken over at offset %d, as producer %d with epoch %d",
             *(self._topic, number, fence.base_offset, sequence.producer_id, sequence.epoch),
         )
@@ -168,7 +174,7 @@ class OwnedTopic:
         seconds = waiting_seconds(claims, resumes=resumes)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
-        log.info(
+        log.debug(
             "%s-%d: read to offset %d, after %s; owners before it were waited for %.2f s",
             *(self._topic, number, reached, last.name if last is not None else "nobody", seconds),
         )
@@ -222,6 +228,29 @@ class OwnedTopic:
 
     async def _next_epoch(self, number: int) -> ProducerEpoch:
         return await self._ids.next_epoch(f"{self._topic}-{number}", self._patience)
+
+    def _check_nobody_came(self, number: int, producer: ProducerEpoch) -> None:
+        """An epoch that was given out fences nobody before something is written under it."""
+        asked = self._ids.asked(f"{self._topic}-{number}")
+        before = self._epochs.get(number)
+        self._epochs[number] = producer, asked
+        if before is None:
+            return
+        (producer_id, epoch), asked_before = before
+        if producer.producer_id != producer_id or producer.epoch - epoch > asked - asked_before:
+            del self._epochs[number]
+            raise Fenced(f"{self._topic}-{number}: somebody else has got an epoch")
+
+    async def other_owner(self, number: int) -> Owner:
+        """Wait until somebody else has claimed the partition. Raises UpstreamError, LogError."""
+        fence = self._owned_now(number).fence
+        async with aclosing(self._reader.read(Position(number, fence.base_offset))) as reading:
+            async for read in reading:
+                for _, records in read.batches:
+                    for owner, _ in self._owners(number, records):
+                        if owner.incarnation != self._owner.incarnation:
+                            return owner
+        raise AssertionError("it is read for ever")
 
     def _owners(self, number: int, records: Iterable[Record]) -> Iterator[tuple[Owner, int]]:
         """With their offsets."""
@@ -412,7 +441,10 @@ class OwnedTopic:
         return sent
 
     def _settle(self, number: int, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:
-        return outcome(f"{self._topic}-{number}", sequence, sent)
+        trouble = outcome(f"{self._topic}-{number}", sequence, sent)
+        if isinstance(trouble, Fenced):
+            self._epochs.pop(number, None)  # who takes it over now knows what he does
+        return trouble
 
 
 def outcome(where: str, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.api import Api
@@ -43,6 +44,11 @@ class ProducerIds:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._connections = KeptConnections(settings)
+        self._asked: Counter[str] = Counter()
+
+    def asked(self, transactional_id: str) -> int:
+        """How many epochs may have been given out here."""
+        return self._asked[transactional_id]
 
     async def next_epoch(self, transactional_id: str, seconds: float) -> ProducerEpoch:
         """Raises UpstreamError, also where that is not to be had in time."""
@@ -70,7 +76,8 @@ class ProducerIds:
         if coordinator is None:
             return error, None
         wanted = init_producer_id.InitProducerIdRequest(transactional_id, _TRANSACTION_TIMEOUT_MS)
-        answer = await self._ask(coordinator, init_producer_id.API, wanted)
+        self._asked[transactional_id] += 1
+        answer = await self._ask(coordinator, init_producer_id.API, wanted, once=True)
         if answer.error_code != ErrorCode.NONE:
             return ErrorCode.for_code(answer.error_code), None
         if answer.producer_id < 0 or answer.producer_epoch < 0:
@@ -97,12 +104,12 @@ class ProducerIds:
         raise failed
 
     async def _ask(
-        self, address: HostPort, api: Api[Request, Response], request: Request, at_least: int = 0
+        self, address: HostPort, api: Api[Request, Response], request: Request, at_least: int = 0, *, once: bool = False
     ) -> Response:
         """One that hangs is no reason not to ask the next."""
         try:
             async with asyncio.timeout(_ANSWERED_WITHIN_S):
-                return await self._connections.to(address).ask(api, request, at_least=at_least)
+                return await self._connections.to(address).ask(api, request, at_least=at_least, once=once)
         except TimeoutError:
             raise UpstreamError(f"{address}: {api.name}: not answered within {_ANSWERED_WITHIN_S:g} s") from None
 

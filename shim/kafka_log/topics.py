@@ -18,7 +18,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import create_topics, describe_configs, metadata
+from protocol.records.batch_layout import HEADER_SIZE
 from shim.config import HostPort, Settings
+from shim.log.batching import MAX_BATCH_BYTES
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.kept_connection import KeptConnection, KeptConnections
 
@@ -30,8 +32,8 @@ _RETRY_S: Final = 0.1
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """What the topics are made with."""
 
-LEAST_MESSAGE_BYTES: Final = 1024 * 1024 + 12
-"""What brokers have by default, `__consumer_offsets` with it: a commit that fits there fits here."""
+LEAST_MESSAGE_BYTES: Final = MAX_BATCH_BYTES + HEADER_SIZE
+"""What a batch may have that several record sets share; a little more than brokers have by default."""
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS

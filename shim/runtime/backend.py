@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shim.config import Settings
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.metrics import CleaningCounts, FlushCounts
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.progress import Progress
@@ -95,6 +95,9 @@ class Backend(Protocol):
 
     def attach(self, reports: Reports) -> None:
         """The first thing."""
+
+    def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
+        """With no more for one decision than the log takes, as far as that is known: after :meth:`open` it is."""
 
     def take_settings(self, settings: Settings) -> None:
         """Of the coordinators that are loaded from now on, and of the cleaner."""

@@ -71,6 +71,9 @@ class LocalBackend:
     def cleaning(self) -> CleaningCounts:
         return self._cleaning.counts
 
+    def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
+        return CoordinatorSettings.of(settings)
+
     def take_settings(self, settings: Settings) -> None:
         self._loader.settings = CoordinatorSettings.of(settings)
         self._cleaning.take_settings(settings)

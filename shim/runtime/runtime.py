@@ -21,7 +21,7 @@ from typing import Any
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator, GroupMemory, NotServed, Outcome
+from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.metrics import CleaningCounts, FlushCounts
@@ -51,7 +51,8 @@ class Runtime:
         self._reloads: set[asyncio.Task[None]] = set()
         self._admitting = False
         self._stopping = False
-        self._settings = CoordinatorSettings.of(settings)
+        self._given = settings
+        self._settings = backend.coordinator_settings(settings)
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
         backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
         self._writes = backend.writes
@@ -66,7 +67,8 @@ class Runtime:
 
     def take_settings(self, settings: Settings) -> None:
         """Those of the coordinator and of the cleaner that may change; what was decided by now stays."""
-        self._settings = CoordinatorSettings.of(settings)
+        self._given = settings
+        self._settings = self._log.coordinator_settings(settings)
         for partition in self._partitions:
             if partition.coordinator is not None:
                 partition.coordinator.take_settings(self._settings)
@@ -146,6 +148,7 @@ class Runtime:
         read back.
         """
         await self._log.open()
+        self._settings = self._log.coordinator_settings(self._given)
         sizes = await self._log.sizes()
         self._log.progress.expect(sizes)
         failed: dict[Partition, Exception] = {}
@@ -243,8 +246,10 @@ class Runtime:
         return self._partitions[partition_number].coordinator if self._admitting else None
 
     async def settled(self, partition_number: int) -> None:
-        """Wait until what was decided by now is durable, or has failed."""
-        flight = self._writes.flight_of(partition_number)
+        """Wait until what was decided by now is durable, and nobody else has the log, or until that has failed: then
+        the partition has another coordinator, or none."""
+        is_served = self._partitions[partition_number].coordinator is not None
+        flight = self._writes.awaited(partition_number) if is_served else self._writes.flight_of(partition_number)
         if flight is not None:
             await flight.over.wait()
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from shim.config import Settings
+from shim.kafka_log.owned_topic import Fenced
 from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
 from shim.runtime import Runtime, open_log
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
-from shim.upstream import Cluster, reason_of
+from shim.upstream import Cluster, UpstreamError, reason_of
 
 log = logging.getLogger("shim")
 
@@ -22,8 +23,9 @@ LAST_WRITE_SECONDS: Final = 3.0
 cut off."""
 
 
-async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | None:
-    """None when the shim is stopped meanwhile."""
+async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | DataDir | None:
+    """The log that is in the data directory, or the directory alone where the log is on topics. None when the shim is
+    stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
     opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings)
@@ -42,7 +44,9 @@ async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) 
     return None
 
 
-def _opened(data_dir: Path, settings: Settings) -> OffsetsLog:
+def _opened(data_dir: Path, settings: Settings) -> OffsetsLog | DataDir:
+    if settings.offsets_log == "kafka":
+        return DataDir.open(data_dir, topics_prefix=settings.offsets_log_topics_prefix)
     is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
     offsets_log = open_log(data_dir, settings)
     if is_new:
@@ -57,10 +61,18 @@ def hangs(data_dir: Path) -> DiskHangs:
 async def load(runtime: Runtime, data_dir: Path) -> None:
     try:
         await runtime.load()
-    except LogError as error:
+    except (LogError, UpstreamError) as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+
+
+async def write(runtime: Runtime) -> None:
+    """Until it is stopped."""
+    try:
+        await runtime.run()
+    except Fenced as error:
+        raise CannotStart(f"another shim has taken over what this one served: {error}") from error
 
 
 async def note_chroot(data_dir: DataDir, zookeeper: str, claimed: asyncio.Event) -> None:

@@ -11,8 +11,9 @@ from shim.config import Settings
 from shim.following import Lags, Topics, TransactionFollower
 from shim.given import Given
 from shim.groups.groups import Groups
+from shim.kafka_log.backend import KafkaBackend
 from shim.listener_config import Listener
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OFFSETS_TOPIC, DataDir, OffsetsLog
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
@@ -28,8 +29,8 @@ from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
-from shim.runtime import Clock, OffsetsRetention, Runtime
-from shim.runtime.history_log import LocalHistoryLog
+from shim.runtime import Backend, Clock, LocalBackend, OffsetsRetention, Runtime
+from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.security.authorizer import Authorizer
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS
 from shim.serve.loop_delay import LoopDelay
@@ -59,23 +60,34 @@ class BesideZooKeeper(NamedTuple):
 
 
 class Parts:
-    """Of a shim whose log is open. ``zookeeper`` and ``registrar``: None where they are not wanted.
+    """Of a shim whose data directory is open. ``zookeeper`` and ``registrar``: None where they are not wanted.
+    ``claimed`` is set when the offsets are known to be this cluster's.
 
     For the event loop.
     """
 
     def __init__(
-        self, given: Given, offsets_log: OffsetsLog, limits: Limits, contexts: Mapping[str, TlsContext]
+        self, given: Given, opened: OffsetsLog | DataDir, limits: Limits, contexts: Mapping[str, TlsContext]
     ) -> None:
         """``contexts``: by the names of the listeners that have TLS. Raises :class:`CannotStart`."""
         settings = given.settings
         clock, departures = Clock(), Departures()
-        self.log = offsets_log
-        self.runtime = runtime = Runtime(offsets_log, settings, clock, answered=departures.send)
+        self.cluster = cluster = Cluster(given.bootstrap, settings)
+
+        # The log, and whose it is.
+        self.data_dir = opened.data_dir if isinstance(opened, OffsetsLog) else opened
+        self.claimed = asyncio.Event()
+        backend: Backend
+        history: HistoryLog
+        if isinstance(opened, OffsetsLog):
+            backend, history = LocalBackend(opened, settings, clock), LocalHistoryLog(opened)
+        else:
+            backend = kept = KafkaBackend(cluster, settings, clock, self.claimed)
+            history = kept.history_log
+        self.runtime = runtime = Runtime(backend, settings, clock, answered=departures.send)
         self.retention = OffsetsRetention(runtime, settings, clock)
 
         # What is in front of the brokers, and what the shim itself asks of them.
-        self.cluster = cluster = Cluster(given.bootstrap, settings)
         self.transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
         self._cluster_topics = ClusterTopics(cluster, settings)
         self.topics = Topics(self._cluster_topics, settings)
@@ -99,9 +111,7 @@ class Parts:
         self.migration = Migration(
             runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
         )
-        self.groups = Groups(
-            *(runtime, LocalHistoryLog(offsets_log), placements, stores, cluster_groups, asked, self._cluster_topics)
-        )
+        self.groups = Groups(*(runtime, history, placements, stores, cluster_groups, asked, self._cluster_topics))
         self.registrar = self._registrar(given) if given.registrar else None
 
         # What operators see.
@@ -162,6 +172,7 @@ class Parts:
         sessions = [each.close() for each in (self.registrar, self.zookeeper and self.zookeeper.ensemble) if each]
         # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.
         await asyncio.gather(self.runtime.close(LAST_WRITE_SECONDS), *sessions)
+        self.data_dir.close()  # the last thing
 
 
 def _port_map(listener: Listener) -> PortMap:

@@ -62,11 +62,11 @@ async def serve(
         certificates = CertificateFiles(contexts.values()) if contexts else None
         loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, certificates))
         limits = _limits(given)
-        offsets_log = await open_or_stop(given.data_dir, given.settings, stop)
-        if offsets_log is None:
+        opened = await open_or_stop(given.data_dir, given.settings, stop)
+        if opened is None:
             log.info("stopped")
             return
-        parts = Parts(given, offsets_log, limits, contexts)
+        parts = Parts(given, opened, limits, contexts)
         health.opened(parts.runtime, parts.cluster, parts.whole, parts.measuring)
         reloading.tell(parts.reloadable, parts.listeners)
         start = Start(parts, given)

@@ -21,7 +21,7 @@ class Start:
         self._parts = parts
         self.data_dir = given.data_dir
         self._registrar_waits = given.registrar
-        self._claimed, self._first_view = asyncio.Event(), asyncio.Event()
+        self._first_view = asyncio.Event()
         self._session_tried, self._session_begun = asyncio.Event(), asyncio.Event()
         if parts.zookeeper is None:
             self._session_tried.set()
@@ -59,7 +59,7 @@ class Start:
         connect = self._parts.zookeeper.connect
 
         async def found() -> None:
-            await note_chroot(self._parts.log.data_dir, connect, self._claimed)
+            await note_chroot(self._parts.data_dir, connect, self._parts.claimed)
 
         await look_for_groups(self._parts.lookup, self._session_begun, found, connect)
 
@@ -67,8 +67,8 @@ class Start:
         cluster, zookeeper = self._parts.cluster, self._parts.zookeeper
         if cluster.looked_up:
             # Before anybody is served: the offsets may be of another cluster.
-            claim(self._parts.log.data_dir, cluster, zookeeper and zookeeper.connect)
-            self._claimed.set()
+            claim(self._parts.data_dir, cluster, zookeeper and zookeeper.connect)
+            self._parts.claimed.set()
         await self._parts.listeners.follow(brokers)
         if cluster.looked_up:
             self._first_view.set()
@@ -82,6 +82,6 @@ class Start:
 
     async def _admit(self) -> None:
         """Serve groups as soon as the cluster is the right one, and it is known whether it says what clients may do."""
-        await self._claimed.wait()
+        await self._parts.claimed.wait()
         await self._parts.authorizer.known.wait()
         self._parts.runtime.admit()

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from protocol.api import Api
@@ -202,7 +203,8 @@ class BrokerConnection:
         if self._writer is not None:
             made = self._writer.get_extra_info("socket")
             if made is not None:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_AT_ALL)
+                with suppress(OSError):  # the broker has closed it, and so has the loop
+                    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_AT_ALL)
             self._writer.transport.abort()
             self._reader = self._writer = None
 

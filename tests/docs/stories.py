@@ -159,6 +159,11 @@ SERVES: Final[Story] = (
         "--zookeeper zk-1:2181,zk-2:2181,zk-3:2181/old-consumers --registrar"
     ),
     Step("offset-shim serve --bootstrap-servers kafka-1:9094 …"),
+    Step(
+        "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092 --listen 10.0.0.5:19092 "
+        "--data-dir /var/lib/offset-shim-topics --set offsets.log=kafka",
+        "--set offsets.topic.replication.factor=1 --set offsets.topic.num.partitions=2",
+    ),
 )
 """Each until SIGTERM."""
 

@@ -549,3 +549,18 @@ def test_a_lease_that_nobody_may_have() -> None:
             silent_seconds=1.0,
             max_message_bytes=1,
         )
+
+
+async def test_what_somebody_else_has_by_now_is_not_taken_back(broker: Broker, make_topic: TopicFactory) -> None:
+    topic = make_topic(2, config=CONFIG)
+    async with owned(broker.bootstrap_servers, topic) as first, owned(broker.bootstrap_servers, topic) as second:
+        await served(first, 0, 1)
+        await served(first, 0)  # its own again
+        other = asyncio.ensure_future(first.other_owner(1))
+        await served(second, 1)
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await other).name == "a test"
+        with pytest.raises(Fenced, match="somebody else has got an epoch"):
+            await first.take_over(1)
+        assert await write(second, {1: [some(1)]}) == {}, "it was not fenced by that"
+        assert await served(first, 0) == {0: []}

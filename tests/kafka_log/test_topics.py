@@ -37,7 +37,7 @@ FIT = {
     "unclean.leader.election.enable": "false",
     "min.insync.replicas": "2",
     "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": "1048588",
+    "max.message.bytes": "1048637",
     "delete.retention.ms": "3600000",
     "min.compaction.lag.ms": "60000",
 }
@@ -151,7 +151,7 @@ def test_what_is_fit() -> None:
             for setting, value, needed in (
                 ("unclean.leader.election.enable", "true", "false"),
                 ("message.timestamp.type", "CreateTime", "LogAppendTime"),
-                ("max.message.bytes", "1048587", "at least 1048588"),
+                ("max.message.bytes", "1048636", "at least 1048637"),
                 ("min.insync.replicas", "1", "at least 2"),
             )
         ),
@@ -315,7 +315,7 @@ async def test_the_missing_one_is_made_for_as_few_replicas(
         ("offsets", "cleanup.policy", "delete", "compact"),
         ("offsets", "unclean.leader.election.enable", "true", "false"),
         ("offsets", "message.timestamp.type", "CreateTime", "LogAppendTime"),
-        ("offsets", "max.message.bytes", "1000", "at least 1048588"),
+        ("offsets", "max.message.bytes", "1000", "at least 1048637"),
         ("offsets", "delete.retention.ms", "1000", "at least 3600000"),
         ("offsets", "min.compaction.lag.ms", "0", "at least 60000"),
         ("history", "cleanup.policy", "compact", "delete"),

@@ -43,7 +43,6 @@ def shim(broker: Broker, tmp_path: Path, admin: AdminPort, topic_t: str) -> Iter
         yield shim
 
 
-@pytest.mark.local_log("on topics the records of the state are counted, too")
 def test_commits_are_counted_one_by_one(shim: Shim, admin: AdminPort, fresh_name: Callable[[], str]) -> None:
     group = fresh_name()
     with WireClient(shim.broker_port(1)) as client:

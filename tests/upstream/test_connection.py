@@ -101,3 +101,14 @@ def test_reasons_are_the_systems_words() -> None:
     unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     assert reason_of(unknown) == "Name or service not known"
     assert reason_of(OSError("Multiple exceptions: …")) == "Multiple exceptions: …"
+
+
+async def test_what_was_lost_can_be_broken_off() -> None:
+    async with scripted_broker() as broker:
+        connection = BrokerConnection(broker.address, SETTINGS)
+        await connection.open()
+        assert connection._writer is not None
+        connection._writer.transport.abort()  # as where the network has reset it
+        for _ in range(10):  # the loop closes the socket when it comes round
+            await asyncio.sleep(0)
+        connection.break_off()
