@@ -78,7 +78,7 @@ class Health:
             for state, count in runtime.unavailable.items()
         ]
         if runtime.disk_hangs:
-            lines.append("the disk of the log does not answer")
+            lines.append("writes to the log do not come back, from its disk or the brokers that lead its topics")
         if not cluster.reachable:
             lines.append("no broker of the cluster can be reached" + ("" if cluster.looked_up else " yet"))
         if self._started is None:
