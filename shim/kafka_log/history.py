@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owned_topic import Settled, outcome
+from shim.kafka_log.owned_topic import outcome
 from shim.kafka_log.producer_ids import ProducerEpoch
-from shim.kafka_log.producing import Produced, TopicProducer
+from shim.kafka_log.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.sequence import ProducerSequence
 from shim.log import Runs
 from shim.log.batching import RecordSet, prepare_batches
@@ -66,7 +66,7 @@ class HistoryTopic:
     async def write_each(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
         """The same, but ``settled`` is told as :meth:`OwnedTopic.write` does it."""
         begun: dict[int, ProducerSequence] = {}
-        left: dict[int, Iterator[bytes]] = {}
+        batches: dict[int, list[bytes]] = {}
         at_once: dict[int, UpstreamError | None] = {}
         for number, sets in writes.items():
             sequence = self._begun.get(number)
@@ -74,36 +74,27 @@ class HistoryTopic:
                 at_once[number] = UpstreamError(f"{self._topic}-{number} is not written by this process")
             elif sequence.is_under_way:
                 raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
-            elif batches := self._prepared(number, sets, timestamp_ms):
-                begun[number], left[number] = sequence, iter(batches)
+            elif its := self._prepared(number, sets, timestamp_ms):
+                begun[number], batches[number] = sequence, its
             else:
                 at_once[number] = None
         if at_once:
             settled(at_once)
 
-        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
-            told: dict[int, UpstreamError | None] = {}
-            more: dict[int, bytes] = {}
-            for number, produced in sent.items():
-                trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
-                batch = next(left[number], None) if trouble is None else None
-                if batch is not None:
-                    more[number] = begun[number].stamp(batch)
-                    continue
-                if trouble is not None:
-                    self._give_up(number, begun[number])
-                del left[number]
-                told[number] = trouble
-            if told:
-                settled(told)
-            return more
-
-        try:
-            first = {number: begun[number].stamp(next(batches)) for number, batches in left.items()}
-            await self._producer.send_each(first, self._patience, known)
-        finally:  # given up, too: nobody knows what came of those that were not told
-            for number in left:
+        def judged(number: int, produced: Produced) -> UpstreamError | None:
+            trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
+            if trouble is not None:
                 self._give_up(number, begun[number])
+            return trouble
+
+        await self._producer.send_in_turn(
+            batches,
+            self._patience,
+            stamped=lambda number, batch: begun[number].stamp(batch),
+            judged=judged,
+            given_up=lambda number: self._give_up(number, begun[number]),
+            settled=settled,
+        )
 
     def _prepared(self, number: int, sets: RecordSets, timestamp_ms: int) -> list[bytes]:
         fitting, left_out = fitting_batches(sets, timestamp_ms, self.max_message_bytes)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final, TypeAlias
+from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.own.position import Position
@@ -19,7 +19,7 @@ from protocol.records.batches import BatchHeader, Record
 from shim.config import Settings
 from shim.kafka_log.lease import LONGEST_SECONDS, Claim, Lease, boottime, waiting_seconds
 from shim.kafka_log.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.producing import Produced, TopicProducer
+from shim.kafka_log.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.sequence import ProducerSequence, Verdict
 from shim.log import LogError, LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches
@@ -40,10 +40,6 @@ class Fenced(UpstreamError):
 
 class RecordSetTooLarge(UpstreamError):
     """The topic does not take it. Nothing of the partition's was written, and it is still owned."""
-
-
-Settled: TypeAlias = Callable[[Mapping[int, UpstreamError | None]], None]
-"""Told of partitions: None where all is in all in-sync replicas, else why that is not known, or that it is not so."""
 
 
 class _Owned:
@@ -325,35 +321,25 @@ class OwnedTopic:
 
     async def _write(self, batches: Mapping[int, tuple[_Owned, list[bytes]]], settled: Settled) -> None:
         """Of each partition one batch after the other."""
-        left = {number: (its, iter(data)) for number, (its, data) in batches.items()}
 
-        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
-            told: dict[int, UpstreamError | None] = {}
-            more: dict[int, bytes] = {}
-            for number, produced in sent.items():
-                its, data = left[number]
-                trouble = self._settle(number, its.sequence, produced)
-                if trouble is None:
-                    its.lease.acknowledged(produced.sent_at)
-                    its.heard_at = boottime()
-                    batch = next(data, None)
-                    if batch is not None:
-                        more[number] = its.stamp(batch)
-                        continue
-                else:
-                    self._give_up(number, its)
-                del left[number]
-                told[number] = trouble
-            if told:
-                settled(told)
-            return more
-
-        try:
-            first = {number: its.stamp(next(data)) for number, (its, data) in left.items()}
-            await self._producer.send_each(first, self._patience, known)
-        finally:  # given up, too: nobody knows what came of those that were not told
-            for number, (its, _) in left.items():
+        def judged(number: int, produced: Produced) -> UpstreamError | None:
+            its, _ = batches[number]
+            trouble = self._settle(number, its.sequence, produced)
+            if trouble is None:
+                its.lease.acknowledged(produced.sent_at)
+                its.heard_at = boottime()
+            else:
                 self._give_up(number, its)
+            return trouble
+
+        await self._producer.send_in_turn(
+            {number: data for number, (_, data) in batches.items()},
+            self._patience,
+            stamped=lambda number, batch: batches[number][0].stamp(batch),
+            judged=judged,
+            given_up=lambda number: self._give_up(number, batches[number][0]),
+            settled=settled,
+        )
 
     def may_tell(self, number: int) -> bool:
         """Whether nobody else can have written by now; where not, it may be after a :meth:`write`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from protocol.errors import ErrorCode
@@ -50,6 +50,9 @@ class Produced(NamedTuple):
 
 
 Known: TypeAlias = Callable[[Mapping[int, Produced]], Mapping[int, bytes]]
+
+Settled: TypeAlias = Callable[[Mapping[int, UpstreamError | None]], None]
+"""Told of partitions: None where all is in all in-sync replicas, else why that is not known, or that it is not so."""
 
 
 class _Flight:
@@ -147,6 +150,43 @@ class TopicProducer:
             if flight.timer is not None:
                 flight.timer.cancel()
             self._break_off_unawaited()
+
+    async def send_in_turn(
+        self,
+        batches: Mapping[int, Sequence[bytes]],
+        seconds: float,
+        *,
+        stamped: Callable[[int, bytes], bytes],
+        judged: Callable[[int, Produced], UpstreamError | None],
+        given_up: Callable[[int], None],
+        settled: Settled,
+    ) -> None:
+        """Of each partition one batch after the other, each ``stamped`` when its turn has come; none is sent behind one
+        of which ``judged`` has found something wrong. ``settled`` is told of a partition once, ``given_up`` of those
+        that it was not told of: nobody knows what came of them. Raises what any of these raises.
+        """
+        left = {number: iter(its) for number, its in batches.items()}
+
+        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
+            told: dict[int, UpstreamError | None] = {}
+            more: dict[int, bytes] = {}
+            for number, produced in sent.items():
+                trouble = judged(number, produced)
+                batch = next(left[number], None) if trouble is None else None
+                if batch is not None:
+                    more[number] = stamped(number, batch)
+                    continue
+                del left[number]
+                told[number] = trouble
+            if told:
+                settled(told)
+            return more
+
+        try:
+            await self.send_each({number: stamped(number, next(its)) for number, its in left.items()}, seconds, known)
+        finally:
+            for number in left:
+                given_up(number)
 
     def close(self) -> None:
         """What is on its way is told to be unknown."""

@@ -13,7 +13,8 @@ from protocol.errors import ErrorCode
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic, Settled
+from shim.kafka_log.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.producing import Settled
 from shim.log.batching import RecordSet
 from shim.runtime import Clock
 from shim.runtime.backend import Reports
