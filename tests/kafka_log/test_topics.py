@@ -251,7 +251,7 @@ async def test_one_without_the_other(cluster: Parts, fresh_name: Callable[[], st
     make(cluster, new)
     made = await ready(cluster.brokers, them)
     assert [await replicas(cluster.brokers[0], name) for name in them.names] == [odd, odd]
-    defaults = 1_048_588, 16 * 1024 * 1024
+    defaults = 1_048_637, 16 * 1024 * 1024
     told = made.max_message_bytes, made.history_max_message_bytes
     assert told == (defaults if missing == "history" else defaults[::-1])
     assert made.delete_retention_ms == (HOUR_MS if missing == "history" else 7 * 24 * HOUR_MS)
