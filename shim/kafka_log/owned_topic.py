@@ -238,9 +238,11 @@ class OwnedTopic:
             raise Fenced(f"{self._topic}-{number}: somebody else has got an epoch")
 
     async def other_owner(self, number: int) -> Owner:
-        """Wait until somebody else has claimed the partition. Raises UpstreamError, LogError."""
-        fence = self._owned_now(number).fence
-        async with aclosing(self._reader.read(Position(number, fence.base_offset))) as reading:
+        """Wait until somebody else has claimed the partition, beside any other call. Raises UpstreamError, LogError."""
+        owned = self._owned.get(number)
+        if owned is None:
+            raise UpstreamError(f"{self._topic}-{number} is not owned")
+        async with aclosing(self._reader.read(Position(number, owned.fence.base_offset))) as reading:
             async for read in reading:
                 for _, records in read.batches:
                     for owner, _ in self._owners(number, records):

@@ -556,7 +556,10 @@ async def test_what_somebody_else_has_by_now_is_not_taken_back(broker: Broker, m
     async with owned(broker.bootstrap_servers, topic) as first, owned(broker.bootstrap_servers, topic) as second:
         await served(first, 0, 1)
         await served(first, 0)  # its own again
+        writing = asyncio.ensure_future(write(first, {1: [some(9)]}))
+        await asyncio.sleep(0)
         other = asyncio.ensure_future(first.other_owner(1))
+        assert await writing == {}
         await served(second, 1)
         async with asyncio.timeout(PATIENCE_S):
             assert (await other).name == "a test"
