@@ -78,7 +78,9 @@ class Desk:
         if self.admin:
             command = _AT_A_SHIM.sub(lambda found: f"{found[0]} --admin {self.admin}", command)
         pattern = "|".join(_as_a_word(each) for each in sorted(self.stands_for, key=len, reverse=True))
-        return re.sub(pattern, lambda found: self.stands_for[found[0]], command) if pattern else command
+        typed = re.sub(pattern, lambda found: self.stands_for[found[0]], command) if pattern else command
+        assert "/var/lib/" not in typed, f"nothing stands for a place outside the test's folder: {typed}"
+        return typed
 
     def run(self, command: str, *, status: int = 0) -> Result:
         """By bash. Anything but that exit status fails the test, with what was said."""

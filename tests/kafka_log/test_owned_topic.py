@@ -364,7 +364,8 @@ async def test_a_flight_is_one_request_for_each_leader(
         await served(its, *range(12))
         asked.clear()
         await its.write({number: [some(1)] for number in range(12)}, 0, lambda some: calls.append(len(some)))
-        assert asked == ["Produce"] * 3
+        # A shim looks at the cluster now and then by itself, in between.
+        assert [name for name in asked if name != "Metadata"] == ["Produce"] * 3
         assert (len(calls), sum(calls)) == (3, 12)
 
 
