@@ -4,13 +4,15 @@ a value an int16 version and its fields, flexible (KIP-482) from version 0 on, w
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from protocol.codec import codec
 from protocol.errors import DecodeError
 
 _INT16: Final = Struct(">h")
 _VALUE_VERSION: Final = 0
+
+T = TypeVar("T")
 
 
 class TypedRecords:
@@ -27,7 +29,7 @@ class TypedRecords:
         raw_key = codec(type(key), 0, flexible=True).encode(key, _INT16.pack(self._types[type(key)]))
         if value is None:
             return raw_key, None
-        return raw_key, codec(type(value), 0, flexible=True).encode(value, _INT16.pack(_VALUE_VERSION))
+        return raw_key, encode_value(value)
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[Any, Any]:
         """A value of None is a tombstone. Raises DecodeError, also for what a later version of the shim has written."""
@@ -37,9 +39,19 @@ class TypedRecords:
         found_key = _whole(kind[0], key, "key")
         if value is None:
             return found_key, None
-        if (version := _head(value, "value")) != _VALUE_VERSION:
-            raise DecodeError(f"value version {version} is of a later version of the shim", 0, "value")
-        return found_key, _whole(kind[1], value, "value")
+        return found_key, decode_value(kind[1], value, "value")
+
+
+def encode_value(value: Any) -> bytes:
+    """A NamedTuple as a value, its version in front. Raises EncodeError."""
+    return codec(type(value), 0, flexible=True).encode(value, _INT16.pack(_VALUE_VERSION))
+
+
+def decode_value(cls: type[T], raw: bytes, what: str) -> T:
+    """`what` it is, for the error. Raises DecodeError, also for what a later version of the shim has written."""
+    if (version := _head(raw, what)) != _VALUE_VERSION:
+        raise DecodeError(f"{what} version {version} is of a later version of the shim", 0, what)
+    return _whole(cls, raw, what)
 
 
 def key_type(raw: bytes) -> int:
@@ -52,7 +64,7 @@ def with_type(type_: int, raw: bytes) -> bytes:
     return _INT16.pack(type_) + raw[_INT16.size :]
 
 
-def _whole(cls: type[Any], raw: bytes, what: str) -> Any:
+def _whole(cls: type[T], raw: bytes, what: str) -> T:
     """What is behind the type or version, and nothing else."""
     found, end = codec(cls, 0, flexible=True).decode(raw, _INT16.size)
     if end != len(raw):

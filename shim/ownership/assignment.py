@@ -1,0 +1,157 @@
+"""Who of the shims that share a log gets what, and what that says to whoever asks.
+
+An offsets partition belongs to the node id of the broker that leads the same partition of the cluster's
+`__consumer_offsets`, and a node id to a shim: so a client that asks the cluster who coordinates its group is led to the
+shim that owns the partition. Only whole node ids can be shared out, so balance is as good as these allow.
+
+A node stays with the shim that had it, unless another one has so much less that with the node it still has less than
+the first had, by half of the node's partitions at least. A move hands over all of these, and without that limit a shim
+that has 16 and gets 18 more would hand on the 16 to another one with 16, for a gain of 2. A node that has to move
+anyway goes where it is best for the balance. Two shims never change nodes with one another for the sake of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from protocol.own.shim_group import AssignedNode, AssignedShim, ShimAssignment, ShimMember
+from shim.config import HostPort
+from shim.upstream import PortMap, stable_choice
+
+
+def assign(
+    members: Mapping[str, ShimMember], leaders: Mapping[int, int], node_ids: Collection[int], num_partitions: int
+) -> ShimAssignment:
+    """The same for the same arguments, whatever their order.
+
+    `members`: by `group.instance.id`. `leaders`: of `__consumer_offsets`, partition -> node id. A partition without a
+    leader, or with one that is not among `node_ids`, belongs to the node that FindCoordinator names then, too.
+
+    Partitions are shared out evenly; nodes that lead none so that all shims stand for about as many nodes. Where there
+    are more shims than nodes, some have none. Raises ValueError without a broker, and without a member.
+    """
+    if not members:
+        raise ValueError("no member is known")
+    partitions = tuple(
+        leader if (leader := leaders.get(partition, -1)) in node_ids else stable_choice(partition, node_ids)
+        for partition in range(num_partitions)
+    )
+    led = Counter(partitions)
+    instance_ids = sorted(members)
+    homes = {node_id: instance_ids.index(member) for node_id, member in _last_had(members).items()}
+    places = _shared_out(led, homes, [0] * len(instance_ids))
+    stood_for = Counter(places.values())
+    idle = dict.fromkeys(set(node_ids) - led.keys(), 1)
+    places |= _shared_out(idle, homes, [stood_for[shim] for shim in range(len(instance_ids))])
+    return ShimAssignment(
+        tuple(AssignedShim(each, members[each].name, members[each].addresses) for each in instance_ids),
+        tuple(AssignedNode(node_id, places[node_id]) for node_id in sorted(places)),
+        partitions,
+    )
+
+
+def _last_had(members: Mapping[str, ShimMember]) -> dict[int, str]:
+    """By node id who had it in the newest generation; of two who say so, the last by name."""
+    oldest_first = sorted(members, key=lambda each: (members[each].generation, each))
+    return {node_id: each for each in oldest_first for node_id in members[each].node_ids}
+
+
+class _Move(NamedTuple):
+    """A node to another shim. The least one is made first: of a node that is away from home, or that makes the sum of
+    the squares of the loads smallest; `change` is half of what it changes that by.
+    """
+
+    is_at_home: bool
+    change: int
+    weight: int
+    node_id: int
+    to: int
+
+
+def _shared_out(weights: Mapping[int, int], homes: Mapping[int, int], before: Sequence[int]) -> dict[int, int]:
+    """Node id -> shim. `homes`: the shims that had them. `before`: the load of each shim without these nodes.
+
+    It comes to an end: each move makes the sum of the squares of the loads smaller.
+    """
+    loads = [*before]
+    places: dict[int, int] = {}
+    for node_id in sorted(weights, key=lambda each: (each not in homes, -weights[each], each)):
+        places[node_id] = homes[node_id] if node_id in homes else _least(loads)
+        loads[places[node_id]] += weights[node_id]
+    while move := min(_moves(weights, homes, loads, places), default=None):
+        loads[places[move.node_id]] -= move.weight
+        loads[move.to] += move.weight
+        places[move.node_id] = move.to
+    return places
+
+
+def _moves(
+    weights: Mapping[int, int], homes: Mapping[int, int], loads: list[int], places: Mapping[int, int]
+) -> Iterator[_Move]:
+    """Those that are worth it. Where one to any other shim is, one to the least loaded is, too."""
+    least = _least(loads)
+    for node_id, place in places.items():
+        weight, gap = weights[node_id], loads[place] - loads[least]
+        is_at_home = homes.get(node_id) == place
+        if 2 * gap >= 3 * weight if is_at_home else gap > weight:
+            yield _Move(is_at_home, weight * (weight - gap), weight, node_id, least)
+
+
+def _least(loads: list[int]) -> int:
+    return loads.index(min(loads))
+
+
+class Shares:
+    """An assignment, for whoever asks. `generation`: of the group; `instance_id`: of this shim."""
+
+    __slots__ = ("_shims", "assignment", "generation", "instance_id", "node_ids", "owned")
+
+    def __init__(self, assignment: ShimAssignment, generation: int, instance_id: str) -> None:
+        self.assignment = assignment
+        self.generation = generation
+        self.instance_id = instance_id
+        self._shims = {node.node_id: assignment.shims[node.shim] for node in assignment.nodes}
+        self.node_ids = tuple(
+            node_id for node_id, shim in sorted(self._shims.items()) if shim.instance_id == instance_id
+        )
+        """The brokers that this shim stands for."""
+        self.owned = frozenset(
+            partition for partition, node_id in enumerate(assignment.partitions) if node_id in self.node_ids
+        )
+        """The offsets partitions of this shim."""
+
+    @property
+    def own(self) -> AssignedShim | None:
+        """What all are told of this shim; None where that is nothing."""
+        return next((each for each in self.assignment.shims if each.instance_id == self.instance_id), None)
+
+    def node_of(self, partition: int) -> int:
+        """The node id that an offsets partition belongs to. Raises IndexError where there is no such partition."""
+        return self.assignment.partitions[partition]
+
+    def owner_of(self, partition: int) -> AssignedShim:
+        """Raises IndexError where there is no such partition."""
+        return self._shims[self.node_of(partition)]
+
+    def shim_of(self, node_id: int) -> AssignedShim | None:
+        """The shim that stands for a broker; None for a broker that the assignment does not know."""
+        return self._shims.get(node_id)
+
+    def address(self, node_id: int, listener: str) -> HostPort | None:
+        """Where clients of that listener find a broker. None where the assignment does not know the broker, its shim
+        has no such listener, or no port there can stand for the broker.
+        """
+        shim = self.shim_of(node_id)
+        return None if shim is None else port_of(shim, node_id, listener)
+
+
+def port_of(shim: AssignedShim, node_id: int, listener: str) -> HostPort | None:
+    """Where clients of that listener find a broker at that shim, whether it stands for the broker or not. None where
+    the shim has no such listener, or no port there can stand for the broker."""
+    for address in shim.addresses:
+        if address.listener == listener:
+            ports = PortMap(address.host, address.bootstrap_port)
+            return ports.of(node_id) if ports.has(node_id) else None
+    return None

@@ -1,0 +1,1 @@
+"""How shims that share a log on topics share the work (docs/decisions/0018)."""
