@@ -9,6 +9,7 @@ from compat.translation import Context
 from protocol.api import Api
 from protocol.errors import EncodeError, ErrorCode
 from shim.api.counting import count_answer
+from shim.config import HostPort
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
 from shim.metrics import AnswerCounts
@@ -17,7 +18,7 @@ from shim.migration.stores import Stores
 from shim.runtime import Runtime
 from shim.security.authorizer import Authorizer
 from shim.security.rights import Rights
-from shim.upstream import Cluster, PortMap
+from shim.upstream import ClientPorts, Cluster
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
@@ -34,7 +35,7 @@ class Services(NamedTuple):
 
     runtime: Runtime
     cluster: Cluster
-    ports: PortMap
+    ports: ClientPorts
     offered: Mapping[int, tuple[int, int]]
     transactions: TransactionFollower
     topics: Topics
@@ -70,6 +71,10 @@ class Connection(Protocol):
     @property
     def context(self) -> Context:
         """What is remembered of an old client, from one of its requests to the next."""
+
+    @property
+    def coordinators(self) -> dict[int, HostPort]:
+        """By offsets partition, where it was told to find the coordinator."""
 
     @property
     def counts(self) -> AnswerCounts:

@@ -13,7 +13,6 @@ from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import API, Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from shim.api.call import SIZE_FIELD, Call, Services
 from shim.config import HostPort
-from shim.upstream import stable_choice
 
 VERSIONS = (0, 6)
 
@@ -71,13 +70,26 @@ def _told(services: Services, call: _Call, found: Coordinator) -> Coordinator:
     """What the client is told: a broker that the shim's own look-up names too, at the shim's port."""
     brokers = services.brokers
     node_id = found.node_id
+    is_group = call.request.key_type == GROUP
     if found.error_code == ErrorCode.NONE and node_id not in brokers:
         found = found._replace(error_code=NOT_THERE, error_message=NOT_THERE.message)
     if found.error_code != ErrorCode.NONE:
-        if found.error_code not in CANNOT_SAY or call.request.key_type != GROUP or not brokers:
+        if found.error_code not in CANNOT_SAY or not is_group or not brokers:
             return found._replace(node_id=-1, host="", port=-1)
-        node_id = stable_choice(services.runtime.partition_of(found.key), brokers)
-    host, port = services.ports.of(node_id)
+        node_id = services.ports.home_of(services.runtime.partition_of(found.key), brokers)
+    if not is_group:
+        return _at(found, node_id, services.ports.of(node_id))
+    partition = services.runtime.partition_of(found.key)
+    address = services.ports.coordinator_of(partition, node_id, call.connection)
+    if address is None:
+        return found._replace(
+            node_id=-1, host="", port=-1, error_code=NOT_THERE, error_message="it has moved: ask again"
+        )
+    return _at(found, node_id, address)
+
+
+def _at(found: Coordinator, node_id: int, address: HostPort) -> Coordinator:
+    host, port = address
     return found._replace(node_id=node_id, host=host, port=port, error_code=ErrorCode.NONE, error_message=None)
 
 

@@ -1,7 +1,7 @@
 """ListGroups (key 16), served.
 
 Tools ask every broker and put the answers together, so each group shows on exactly one broker's port. The bootstrap
-port, which is no broker, shows them all.
+port, which is no broker, shows all that the shim has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from protocol.errors import ErrorCode
 from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from shim.api.call import Call, Gather, Services
 from shim.coordinator import GroupCoordinator
-from shim.upstream import stable_choice
 
 VERSIONS = (0, 5)
 
@@ -32,12 +31,17 @@ def failure(call: Call[ListGroupsRequest, ListGroupsResponse], error: ErrorCode)
     return ListGroupsResponse(error_code=error)
 
 
+def _owned(services: Services) -> Sequence[int]:
+    owned = services.runtime.owned
+    return range(services.runtime.num_partitions) if owned is None else owned
+
+
 def shown_at(services: Services, node_id: int | None) -> list[int]:
     brokers = services.brokers
     return [
         partition
-        for partition in range(services.runtime.num_partitions)
-        if node_id is None or (brokers and stable_choice(partition, brokers) == node_id)
+        for partition in (_owned(services) if node_id is None else range(services.runtime.num_partitions))
+        if node_id is None or (brokers and services.ports.home_of(partition, brokers) == node_id)
     ]
 
 

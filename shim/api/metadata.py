@@ -6,6 +6,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import API, MetadataResponseTopic
 from shim.api.call import SIZE_FIELD, Services
 from shim.config import HostPort
+from shim.upstream import readdressed
 
 VERSIONS = (0, 13)
 _FIRST_WITH_IDS = 10
@@ -30,7 +31,7 @@ async def rewrite(services: Services, version: int, frame: bytes) -> bytes:
         if unseen:
             topics = tuple(_not_now(topic) if topic.name in unseen else topic for topic in response.topics)
             response = response._replace(topics=topics)
-    brokers = services.ports.readdressed(response.brokers, lambda broker: broker.node_id)
+    brokers = readdressed(services.ports, response.brokers, lambda broker: broker.node_id)
     return API.response_frame(version, correlation_id, response._replace(brokers=brokers))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocol.messages.produce import API
 from shim.api.call import SIZE_FIELD, Services
+from shim.upstream import readdressed
 
 VERSIONS = (10, 13)
 """Older ones name nobody."""
@@ -13,7 +14,7 @@ def rewrite(services: Services, version: int, frame: bytes) -> bytes:
     correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
     if not response.node_endpoints:
         return frame
-    endpoints = services.ports.readdressed(response.node_endpoints, lambda endpoint: endpoint.node_id)
+    endpoints = readdressed(services.ports, response.node_endpoints, lambda endpoint: endpoint.node_id)
     return API.response_frame(version, correlation_id, response._replace(node_endpoints=endpoints))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,7 +19,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owned_topic import OwnedTopic
 from shim.kafka_log.replaying import TopicReplay
 from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, make_ready
 from shim.log import LogError, LoggedRecord
@@ -36,13 +36,12 @@ PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
 
 _TAKEN_OVER_AT_ONCE: Final = 64
-_WATCHED: Final = 0
-_WATCH_AGAIN_SECONDS: Final = 1.0
 
 
 class KafkaBackend:
     """See :class:`shim.runtime.backend.Backend`. For the event loop."""
 
+    is_shared: Final = True
     loads_at_once: Final = 4
     passing: Final = (UpstreamError, OSError)
 
@@ -77,9 +76,7 @@ class KafkaBackend:
             )
         self.history_log = TopicHistoryLog(cluster, settings, self._wanted.history, self.num_partitions, self._history)
         self._taking: dict[int, asyncio.Task[None]] = {}
-        self._taken: set[int] = set()
-        """Partitions that are taken over and not yet read."""
-        self._watching: asyncio.Task[None] | None = None
+        self._places = asyncio.Semaphore(_TAKEN_OVER_AT_ONCE)
         self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
 
     def attach(self, reports: Reports) -> None:
@@ -121,37 +118,17 @@ class KafkaBackend:
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
-        # First the one that whoever has them watches, so that he stops before anything of his is told by somebody else.
-        await self._offsets.take_over(_WATCHED)
-        self._watching = asyncio.create_task(self._watch(self._offsets))
-        # All others at once, as each of the former owner's leases has to have ended.
-        places = asyncio.Semaphore(_TAKEN_OVER_AT_ONCE)
-        self._taking = {
-            number: asyncio.create_task(self._take_over(number, places))
-            for number in range(self.num_partitions)
-            if number != _WATCHED
-        }
-        self._taken = {_WATCHED}
 
-    async def _take_over(self, number: int, places: asyncio.Semaphore) -> None:
+    def expect(self, numbers: Collection[int]) -> None:
+        """They are taken over at once, as each of the former owners' leases has to have ended."""
+        for number in numbers:
+            if number not in self._taking:
+                self._taking[number] = asyncio.create_task(self._take_over(number))
+
+    async def _take_over(self, number: int) -> None:
         assert self._offsets is not None
-        async with places:
-            if self.writes.fenced is not None:
-                raise self.writes.fenced
+        async with self._places:
             await self._offsets.take_over(number)
-
-    async def _watch(self, offsets: OwnedTopic) -> None:
-        """Who has nothing to write does not hear by that that somebody else has come, and goes on with what is done
-        besides."""
-        while True:
-            try:
-                owner = await offsets.other_owner(_WATCHED)
-            except (LogError, UpstreamError) as error:  # it is being taken over again, or cannot be
-                log.debug("%s-%d is not watched now: %s", self._wanted.offsets, _WATCHED, error)
-                await asyncio.sleep(_WATCH_AGAIN_SECONDS)
-            else:
-                self.writes.give_up(Fenced(f"{self._wanted.offsets}-{_WATCHED}: it is owned by {owner.name}"))
-                return
 
     async def size(self) -> int | None:
         return None
@@ -161,20 +138,8 @@ class KafkaBackend:
 
     async def load(self, number: int) -> Loaded:
         """Raises Fenced, UpstreamError, too."""
-        if self.writes.fenced is not None:
-            raise self.writes.fenced
-        try:
-            return await self._load(number)
-        except Fenced as error:
-            self.writes.give_up(error)
-            raise
-
-    async def _load(self, number: int) -> Loaded:
         assert self._offsets is not None
-        if number in self._taken:
-            self._taken.discard(number)
-        else:
-            await (self._taking.pop(number, None) or self._offsets.take_over(number))
+        await (self._taking.pop(number, None) or self._take_over(number))
         place = f"{self._wanted.offsets}-{number}"
 
         def skipped(offset: int, type_: int) -> None:
@@ -195,6 +160,18 @@ class KafkaBackend:
     def loaded(self, number: int, loaded: Loaded) -> None:
         pass
 
+    async def release(self, number: int) -> None:
+        taking = self._taking.pop(number, None)
+        if taking is not None:
+            await asyncio.gather(taking, return_exceptions=True)
+        await self._release([number])
+
+    async def _release(self, numbers: Collection[int]) -> None:
+        """Whoever takes them over next need not wait for the lease."""
+        assert self._offsets is not None
+        for number, error in (await self._offsets.release(numbers)).items():
+            log.info("%s-%d is not released: %s", self._wanted.offsets, number, error)
+
     def begin_cleaning(self) -> None:
         """The brokers compact."""
 
@@ -204,20 +181,16 @@ class KafkaBackend:
         self.writes.stop()
 
     async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
-        """Whoever takes the partitions over next need not wait for the lease, where all was written."""
-        begun = [*self._taking.values(), *([self._watching] if self._watching is not None else [])]
-        for task in begun:
+        for task in self._taking.values():
             task.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)
+        await asyncio.gather(*self._taking.values(), return_exceptions=True)
         if self._offsets is not None:
             if self.writes.all_written:
                 try:
                     async with asyncio.timeout(timeout_seconds):
-                        failed = await self._offsets.release(range(self.num_partitions))
+                        await self._release(range(self.num_partitions))
                 except TimeoutError:
-                    failed = {number: UpstreamError("no answer in time") for number in range(self.num_partitions)}
-                for number, error in failed.items():
-                    log.info("%s-%d is not released: %s", self._wanted.offsets, number, error)
+                    log.info("%s is not released: no answer in time", self._wanted.offsets)
             self._offsets.close()
         if self._history is not None:
             self._history.close()

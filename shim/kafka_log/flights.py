@@ -15,7 +15,7 @@ from typing import cast
 
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owned_topic import OwnedTopic
 from shim.kafka_log.translating import state_set, topic_sets
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Reports
@@ -51,8 +51,6 @@ class TopicFlights:
         self._stopping = False
         self._writing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Future[None] | None = None
-        self.fenced: Fenced | None = None
-        """How it was found out that somebody else has one of the partitions."""
         self.flushes = FlushCounts()
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
@@ -121,9 +119,6 @@ class TopicFlights:
     # -- writing it
 
     async def run(self) -> None:
-        """Raises Fenced when somebody else has taken a partition over."""
-        if self.fenced is not None:
-            raise self.fenced
         loop = asyncio.get_running_loop()
         self._running = loop.create_future()
         claiming = loop.create_task(self._claim_again())
@@ -213,16 +208,8 @@ class TopicFlights:
             if failed is None:
                 flight.landed(number)
                 continue
-            if isinstance(failed, Fenced):
-                self.give_up(failed)
             self._reports.failed({number: failed}, flight)
         self._reports.answered()
-
-    def give_up(self, fenced: Fenced) -> None:
-        """Somebody else has a partition. Whoever shared them out wanted one owner: it is not to be taken back."""
-        self.fenced = self.fenced or fenced
-        if self._running is not None and not self._running.done():
-            self._running.set_exception(fenced)
 
     def _count(self, taken_off: _TakenOff, over: list[int]) -> None:
         self.flushes.seconds.observe(time.monotonic() - taken_off.at)

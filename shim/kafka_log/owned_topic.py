@@ -23,6 +23,7 @@ from shim.kafka_log.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.sequence import ProducerSequence, Verdict
 from shim.log import LogError, LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches
+from shim.runtime.backend import OwnedElsewhere
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders
@@ -34,7 +35,7 @@ LAST_EPOCH: Final = 2**15 - 1
 """No producer gets it: a batch with it fences all who have the same id."""
 
 
-class Fenced(UpstreamError):
+class Fenced(UpstreamError, OwnedElsewhere):
     """Somebody else has taken the partition over."""
 
 
@@ -237,19 +238,6 @@ class OwnedTopic:
             del self._epochs[number]
             raise Fenced(f"{self._topic}-{number}: somebody else has got an epoch")
 
-    async def other_owner(self, number: int) -> Owner:
-        """Wait until somebody else has claimed the partition, beside any other call. Raises UpstreamError, LogError."""
-        owned = self._owned.get(number)
-        if owned is None:
-            raise UpstreamError(f"{self._topic}-{number} is not owned")
-        async with aclosing(self._reader.read(Position(number, owned.fence.base_offset))) as reading:
-            async for read in reading:
-                for _, records in read.batches:
-                    for owner, _ in self._owners(number, records):
-                        if owner.incarnation != self._owner.incarnation:
-                            return owner
-        raise AssertionError("it is read for ever")
-
     def _owners(self, number: int, records: Iterable[Record]) -> Iterator[tuple[Owner, int]]:
         """With their offsets."""
         for each in records:
@@ -373,10 +361,12 @@ class OwnedTopic:
         return ProducerEpoch(owned.sequence.producer_id, owned.sequence.epoch)
 
     async def release(self, numbers: Collection[int]) -> dict[int, UpstreamError]:
-        """Whoever takes them over next need not wait. Gives those of which it is not known that it is written."""
+        """Whoever takes them over next need not wait, and whoever comes is expected. Gives those of which it is not
+        known that it is written."""
         served = [number for number in numbers if (its := self._owned.get(number)) is not None and its.is_served]
         for number in numbers:
             self._served_last.discard(number)
+            self._epochs.pop(number, None)
             if number in self._owned:
                 self._owned[number].is_served = False  # before anybody can read that it is
         failed: dict[int, UpstreamError] = {}

@@ -3,8 +3,8 @@
 ::
 
     DIR/.lock
-    DIR/meta.properties                                 which cluster the offsets are of, as brokers note it, and where
-                                                        they are, if not in here
+    DIR/meta.properties                                 which cluster the offsets are of, as brokers note it; where they
+                                                        are, if not in here, and who this is among those who share them
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
 
 Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (handover.py).
@@ -13,6 +13,7 @@ Beside them: the checkpoints (checkpoint.py), what a process leaves to the next 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +29,7 @@ META_NAME = "meta.properties"
 _CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"
 _PLACE = "offsets.log"
+_INSTANCE = "shim.instance.id"
 # Those of every age: brokers note their id among the properties since 0.8.2, and the file of high watermarks is older.
 _BROKERS_PROPERTIES = frozenset({"broker.id", "node.id", "directory.id"})
 _BROKERS_FILES = ("replication-offset-checkpoint", "log-start-offset-checkpoint")
@@ -185,6 +187,12 @@ class DataDir:
                 raise LogError(f"data directory {self.path} belongs to cluster {owner}, this is cluster {cluster_id}")
             self._add(place)
         self._cluster_id = cluster_id
+
+    def instance_id(self) -> str:
+        """Of whoever uses the directory, among those that share a log: made once, and noted durably. After
+        :meth:`claim`. Raises OSError."""
+        self._add({_INSTANCE: uuid.uuid4().hex})
+        return _meta(self._files, self.path)[_INSTANCE]
 
     def check_chroot(self, chroot: str) -> None:
         """Raises LogError when groups of this data directory have offsets in ZooKeeper below another znode than that

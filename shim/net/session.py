@@ -56,7 +56,8 @@ class ClientSession(asyncio.BufferedProtocol):
     """
 
     __slots__ = (
-        "_active", "_address", "_beginning", "_broker", "_client", "_client_id", "_closed", "_context", "_counted",
+        "_active", "_address", "_beginning", "_broker", "_client", "_client_id", "_closed", "_context", "_coordinators",
+        "_counted",
         "_draining", "_ended", "_heard", "_intake", "_linger", "_newest", "_outgoing", "_peer", "_queue", "_requests",
         "_room", "_sasl", "_services", "_sessions", "_silence", "_tasks", "_traffic", "_transport", "client_host",
         "node_id", "principal", "rights",
@@ -120,6 +121,7 @@ class ClientSession(asyncio.BufferedProtocol):
         self._closed = False
         self._linger: asyncio.TimerHandle | None = None
         self._context: Context | None = None
+        self._coordinators: dict[int, HostPort] | None = None
         self._address: HostPort | None = None
         self._peer = ""
 
@@ -253,6 +255,12 @@ class ClientSession(asyncio.BufferedProtocol):
         if self._context is None:
             self._context = Context()
         return self._context
+
+    @property
+    def coordinators(self) -> dict[int, HostPort]:
+        if self._coordinators is None:
+            self._coordinators = {}
+        return self._coordinators
 
     @property
     def counts(self) -> AnswerCounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shim.config import Settings
@@ -10,6 +10,10 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.metrics import CleaningCounts, FlushCounts
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.progress import Progress
+
+
+class OwnedElsewhere(Exception):
+    """Another process has taken the partition over: nothing of it is to be told or written here any more."""
 
 
 class Loaded(NamedTuple):
@@ -31,7 +35,7 @@ class Reports(NamedTuple):
     """The partition's, while there is one."""
     failed: Callable[[Mapping[int, Exception], Flight | None], None]
     """Of which partitions a write has failed, with why, and of the flight that it was, if it was one. Nobody knows what
-    of it is in the log: the partition has to be loaded again."""
+    of it is in the log: the partition has to be loaded again, or, where it is OwnedElsewhere, given up."""
     answered: Callable[[], None]
     """Everybody has been told who waited for a write."""
 
@@ -77,6 +81,10 @@ class Backend(Protocol):
     def num_partitions(self) -> int: ...
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes may have some of the partitions."""
+
+    @property
     def loads_at_once(self) -> int:
         """So many partitions may be loaded at the same time."""
 
@@ -111,11 +119,19 @@ class Backend(Protocol):
     async def sizes(self) -> Sequence[int]:
         """Of each partition, in bytes; nearly: what loading it will take longer for. 0 where nobody knows."""
 
+    def expect(self, numbers: Collection[int]) -> None:
+        """These are loaded soon: what takes its time for each may be begun for all of them."""
+
     async def load(self, number: int) -> Loaded:
-        """What the partition has; it takes writes then. Raises LogError, and what is :attr:`passing`."""
+        """What the partition has; it takes writes then. Raises LogError, OwnedElsewhere, and what is
+        :attr:`passing`."""
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         """The coordinator is the partition's now."""
+
+    async def release(self, number: int) -> None:
+        """Nobody asks for the partition any more, and what was decided is written: another process may have it. After a
+        :meth:`load`, or one that has failed."""
 
     def begin_cleaning(self) -> None:
         """All that can be loaded is."""

@@ -7,7 +7,7 @@ up no other's writes; snapshots and compaction have threads, too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -32,6 +32,7 @@ LAST_SNAPSHOTS_SECONDS = 4.0
 class LocalBackend:
     """See :class:`shim.runtime.backend.Backend`."""
 
+    is_shared: Final = False
     loads_at_once: Final = 1
     passing: Final = (OSError,)
 
@@ -92,12 +93,18 @@ class LocalBackend:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._recoverer, lambda: [self._loader.size(number) for number in numbers])
 
+    def expect(self, numbers: Collection[int]) -> None:
+        """One is read after the other."""
+
     async def load(self, number: int) -> Loaded:
         return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._loader.load, number)
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         self.writes.loaded(number, has_history=loaded.has_history)
         self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
+
+    async def release(self, number: int) -> None:
+        """The data directory is this process's alone."""
 
     def begin_cleaning(self) -> None:
         self._cleaning.start()

@@ -24,10 +24,15 @@ _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 class Partition:
     """Of one number: its coordinator while there is one, and who waits for that."""
 
-    __slots__ = ("_rebalances", "coordinator", "due", "last", "number", "timer", "unavailable", "waiting")
+    __slots__ = (
+        "_rebalances", "coordinator", "due", "is_held", "is_ours", "last", "number", "timer", "unavailable", "waiting",
+        "was_forgotten",
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.number = number
+        # Whether this process is to serve it, and whether it may have it in the log, and has to give it up there.
+        self.is_ours = self.is_held = self.was_forgotten = False
         self.coordinator: GroupCoordinator | None = None
         # The one that was there at the stop, as long as all that it has decided is in the log or on its way there.
         self.last: GroupCoordinator | None = None
@@ -38,6 +43,16 @@ class Partition:
         self.timer: asyncio.TimerHandle | None = None
         self.due: int | None = None
         self._rebalances = 0
+
+    @property
+    def is_to_be_loaded(self) -> bool:
+        """Not where it is damaged, or another process has it: then somebody has to say that it is to be tried again."""
+        its = self.coordinator, self.unavailable
+        return self.is_ours and its == (None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    @property
+    def is_to_be_released(self) -> bool:
+        return self.is_held and not self.is_ours
 
     @property
     def rebalances(self) -> int:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
@@ -25,7 +26,7 @@ from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.metrics import CleaningCounts, FlushCounts
-from shim.runtime.backend import Backend, Reports
+from shim.runtime.backend import Backend, OwnedElsewhere, Reports
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
 from shim.runtime.partition import Decided, Partition, decided
@@ -34,12 +35,14 @@ log = logging.getLogger(__name__)
 
 RELOAD_RETRY_SECONDS = 1.0
 
+_UNKNOWN: Final[Mapping[int, Exception]] = MappingProxyType({})
+
 Operation = Callable[[GroupCoordinator, int, Ticket], Outcome]
 Watcher = Callable[[int, GroupCoordinator | None], None]
 
 
 class Runtime:
-    """Owns every offsets partition of one log."""
+    """Owns offsets partitions of one log: those that :meth:`own` has named last."""
 
     def __init__(
         self, backend: Backend, settings: Settings, clock: Clock, *, answered: Callable[[], None] = lambda: None
@@ -48,7 +51,12 @@ class Runtime:
         self._log = backend
         self._clock = clock
         self._partitions = [Partition(number) for number in range(backend.num_partitions)]
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._seen_to: dict[Partition, asyncio.Task[None]] = {}
+        self._shared_out = asyncio.Event()
+        self._loads = False
+        self.lost: Callable[[], None] = lambda: None
+        """Called when somebody else has a partition that :meth:`own` has named. It is taken over again when that names
+        it again."""
         self._admitting = False
         self._stopping = False
         self._given = settings
@@ -57,6 +65,8 @@ class Runtime:
         backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
         self._writes = backend.writes
         self._watchers: list[Watcher] = [self._end_left_open]
+        if not backend.is_shared:
+            self.own(range(backend.num_partitions))
 
     @property
     def num_partitions(self) -> int:
@@ -96,12 +106,28 @@ class Runtime:
 
     @property
     def unavailable(self) -> Counter[ErrorCode]:
-        """Partitions that no request reaches, by what it would be answered."""
+        """Partitions that are to be served here and that no request reaches, by what it would be answered."""
         return Counter(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if each.coordinator is not None else each.unavailable
             for each in self._partitions
-            if each.coordinator is None or not self._admitting
+            if each.is_ours and (each.coordinator is None or not self._admitting)
         )
+
+    @property
+    def owned(self) -> Sequence[int] | None:
+        """The partitions that are to be served here; None before the first :meth:`own`."""
+        return [each.number for each in self._partitions if each.is_ours] if self._shared_out.is_set() else None
+
+    def is_elsewhere(self, partition_number: int) -> bool:
+        """Whether another process may serve the partition by now, or soon."""
+        return not self._stopping and self.why_not(partition_number) is ErrorCode.NOT_COORDINATOR
+
+    def why_not(self, partition_number: int) -> ErrorCode:
+        """NONE where the partition is served; otherwise what a request gets."""
+        partition = self._partitions[partition_number]
+        if partition.coordinator is not None:
+            return ErrorCode.NONE if self._admitting else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return partition.unavailable
 
     @property
     def disk_hangs(self) -> bool:
@@ -136,10 +162,86 @@ class Runtime:
         for producer in coordinator.left_open() if coordinator is not None else ():
             self.decide(number, partial(GroupCoordinator.end_left_open, producer=producer))
 
+    # -- whose partitions are
+
+    def own(self, numbers: Collection[int]) -> None:
+        """Serve these, and no others: what is not among them is given up when what was decided is written. One of them
+        that is not served, as it was lost or could not be used, is tried again."""
+        given_up: list[Partition] = []
+        lost: list[Ticket] = []
+        for partition in self._partitions:
+            partition.is_ours = partition.number in numbers
+            if not partition.is_ours:
+                if partition.coordinator is not None:
+                    given_up.append(partition)
+                lost += partition.retire(ErrorCode.NOT_COORDINATOR)
+            elif partition.coordinator is None:
+                partition.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._shared_out.set()
+        for partition in given_up:
+            self._tell_watchers(partition)
+        for ticket in lost:
+            ticket.fail(ErrorCode.NOT_COORDINATOR)
+        if self._loads:
+            self._see_to(self._partitions)
+
+    def _see_to(self, partitions: Iterable[Partition]) -> None:
+        """Have them loaded and given up as they should be; at most one thing at a time is done with each."""
+        wanted = [
+            each
+            for each in partitions
+            if (each.is_to_be_loaded or each.is_to_be_released) and each not in self._seen_to
+        ]
+        loaded = [each.number for each in wanted if each.is_to_be_loaded]
+        self._log.expect([number for number in loaded if self._writes.flight_of(number) is None])
+        for partition in wanted:
+            self._begin(partition, self._put_right)
+
+    def _begin(self, partition: Partition, what: Callable[[Partition], Coroutine[Any, Any, None]]) -> None:
+        if not self._stopping:
+            self._seen_to[partition] = asyncio.get_running_loop().create_task(self._done(partition, what))
+
+    async def _done(self, partition: Partition, what: Callable[[Partition], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await what(partition)
+        finally:
+            del self._seen_to[partition]
+
+    async def _put_right(self, partition: Partition) -> None:
+        number, trouble = partition.number, LoggedOnce(log)
+        while not self._stopping:
+            # What of the partition is being written has to be in the log, or to have failed, before it is read back or
+            # given up.
+            if partition.coordinator is None and (flight := self._writes.flight_of(number)) is not None:
+                await flight.over.wait()
+            elif partition.is_to_be_released:
+                await self._log.release(number)
+                partition.is_held = False
+            elif partition.is_to_be_loaded:
+                try:
+                    await self._load(partition)
+                except self._log.passing as error:
+                    trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
+                    await asyncio.sleep(RELOAD_RETRY_SECONDS)
+                except OwnedElsewhere as error:
+                    self._lose(partition, error)
+                except Exception as error:
+                    self._cannot_serve(partition, error)
+            else:
+                return
+
+    def _lose(self, partition: Partition, error: OwnedElsewhere) -> None:
+        log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)
+        partition.is_held = False
+        partition.unavailable = ErrorCode.NOT_COORDINATOR
+        if partition.is_ours:
+            self.lost()
+
     # -- loading
 
     async def load(self) -> None:
-        """Read every partition back, each served from then on; :meth:`stop` ends it early.
+        """Read back every partition that is owned, each served from then on; :meth:`stop` ends it early. Waits for the
+        first :meth:`own`.
 
         The largest come last, so that most are served soon. From then on the log is cleaned, too.
 
@@ -150,26 +252,29 @@ class Runtime:
         await self._log.open()
         self._settings = self._log.coordinator_settings(self._given)
         sizes = await self._log.sizes()
-        self._log.progress.expect(sizes)
+        await self._shared_out.wait()
+        self._loads = True
+        owned = sorted((each for each in self._partitions if each.is_ours), key=lambda each: sizes[each.number])
+        self._log.progress.expect([sizes[each.number] for each in owned])
+        self._log.expect([each.number for each in owned])
         failed: dict[Partition, Exception] = {}
         places = asyncio.Semaphore(self._log.loads_at_once)
 
         async def load(partition: Partition) -> None:
             async with places:
-                if not self._stopping:
+                if partition.is_to_be_loaded and not self._stopping:
                     await self._load_first(partition, sizes[partition.number], failed)
 
-        async with asyncio.TaskGroup() as loads:
-            for partition in sorted(self._partitions, key=lambda partition: sizes[partition.number]):
-                loads.create_task(load(partition))
+        for partition in owned:
+            self._begin(partition, load)
+        await asyncio.gather(*(self._seen_to[each] for each in owned if each in self._seen_to))
         if self._stopping:
             return
-        if len(failed) == len(self._partitions):
+        if failed and len(failed) == len(owned):
             raise next(iter(failed.values()))
-        for partition, why in failed.items():
+        for partition in failed:
             self._log.progress.failed(sizes[partition.number])
-            if isinstance(why, self._log.passing):
-                self._begin_reload(partition, None)
+        self._see_to(self._partitions)
         self._log.begin_cleaning()
 
     async def _load_first(self, partition: Partition, size: int, failed: dict[Partition, Exception]) -> None:
@@ -178,6 +283,8 @@ class Runtime:
         except self._log.passing as error:
             log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
             failed[partition] = error
+        except OwnedElsewhere as error:
+            self._lose(partition, error)
         except Exception as error:
             self._cannot_serve(partition, error)
             failed[partition] = error
@@ -186,15 +293,19 @@ class Runtime:
 
     async def _load(self, partition: Partition) -> bool:
         """Whether it was from a snapshot."""
+        partition.is_held = True
         loaded = await self._log.load(partition.number)
         from_snapshot = loaded.snapshot_offset > 0
-        if self._stopping:
+        if self._stopping or not partition.is_ours:
             return from_snapshot
         coordinator = loaded.coordinator
         coordinator.take_settings(self._settings)  # they may have changed meanwhile
         coordinator.loaded(self._clock.now(), self._group_memory)
         partition.coordinator = coordinator
         self._log.loaded(partition.number, loaded)
+        if partition.was_forgotten:
+            partition.was_forgotten = False
+            log.warning("__consumer_offsets-%d: reloaded and served again", partition.number)
         self._arm(partition)
         self._tell_watchers(partition)
         return from_snapshot
@@ -323,58 +434,49 @@ class Runtime:
 
     def _failed(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
         for number, error in failed.items():
-            log.error("__consumer_offsets-%d: a write failed: %s", number, error)
-        self._forget([self._partitions[number] for number in failed], flight)
+            if not isinstance(error, OwnedElsewhere):
+                log.error("__consumer_offsets-%d: a write failed: %s", number, error)
+        self._forget([self._partitions[number] for number in failed], flight, failed)
 
     # -- after a failure
 
-    def _forget(self, partitions: Iterable[Partition], failed: Flight | None = None) -> None:
-        """Throw the partitions' state away, with all that was decided on it and not yet written, and read it back.
+    def _forget(
+        self, partitions: Sequence[Partition], failed: Flight | None = None, why: Mapping[int, Exception] = _UNKNOWN
+    ) -> None:
+        """Throw the partitions' state away, with all that was decided on it and not yet written, and read it back; but
+        for one that is OwnedElsewhere.
 
-        After a write of unknown outcome (``failed``), or a decision that broke off, the state may hold what the disk
+        After a write of unknown outcome (``failed``), or a decision that broke off, the state may hold what the log
         never will.
 
         First nobody can ask any of them any more, then those who waited are told: being told, a client may ask again
         at once.
         """
         lost: list[Ticket] = []
+        elsewhere: list[tuple[Partition, OwnedElsewhere]] = []
         for partition in partitions:
             number = partition.number
             partition.last = None
             if partition.coordinator is not None:
-                log.error("__consumer_offsets-%d: reloading the partition from its log", number)
-                lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                error = why.get(number)
+                if isinstance(error, OwnedElsewhere):
+                    elsewhere.append((partition, error))
+                    lost += partition.retire(ErrorCode.NOT_COORDINATOR)
+                else:
+                    log.error("__consumer_offsets-%d: reloading the partition from its log", number)
+                    partition.was_forgotten = True
+                    lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 self._tell_watchers(partition)
-                # What of the partition is being written has to be on disk, or to have failed, before it is read back.
-                self._begin_reload(partition, self._writes.flying_of(number))
-            # Otherwise the shim is stopping, or a reload is under way, which has waited for the failed write.
+            # Otherwise the shim is stopping, it was given up, or a reload is under way, which has waited for the
+            # failed write.
             lost += self._writes.lost(number)
             if failed is not None:
                 lost += failed.lost(number)
         for ticket in lost:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
-
-    def _begin_reload(self, partition: Partition, flying: Flight | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload(partition, flying))
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
-
-    async def _reload(self, partition: Partition, flying: Flight | None) -> None:
-        if flying is not None:
-            await flying.over.wait()
-        number, trouble = partition.number, LoggedOnce(log)
-        while not self._stopping:
-            try:
-                await self._load(partition)
-            except self._log.passing as error:
-                trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
-                await asyncio.sleep(RELOAD_RETRY_SECONDS)
-            except Exception as error:
-                self._cannot_serve(partition, error)
-                return
-            else:
-                log.warning("__consumer_offsets-%d: reloaded and served again", number)
-                return
+        for partition, error in elsewhere:
+            self._lose(partition, error)
+        self._see_to(partitions)
 
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
         partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -390,6 +492,7 @@ class Runtime:
     def stop(self) -> None:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
+        self._shared_out.set()
         self._log.stop()
         parked = []
         for partition in self._partitions:
@@ -405,7 +508,7 @@ class Runtime:
 
         Raises as :meth:`Backend.close`.
         """
-        for task in self._reloads:
+        for task in self._seen_to.values():
             task.cancel()
         last = [(each.number, each.last) for each in self._partitions if each.last is not None]
         await self._log.close(last, timeout_seconds)

@@ -11,7 +11,7 @@ from shim.given import Given
 from shim.runtime import OffsetsOfTopics
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
-from shim.serve.log_on_disk import write
+from shim.serve.log_on_disk import share
 from shim.serve.parts import Parts
 from shim.serve.pushing import push_to
 from shim.serve.starting import Start
@@ -39,7 +39,9 @@ def begin(
 
 def _vital(parts: Parts, start: Start) -> dict[str, _Chore]:
     """Without these the shim is none."""
-    chores: dict[str, _Chore] = {LOG: partial(write, parts.runtime), "cluster": partial(_follow, parts.cluster)}
+    chores: dict[str, _Chore] = {LOG: parts.runtime.run, "cluster": partial(_follow, parts.cluster)}
+    if parts.sharing is not None:
+        chores["sharing"] = partial(share, parts.sharing, parts.data_dir, parts.claimed)
     if parts.zookeeper is not None:
         chores["ZooKeeper"] = start.hold_session
     return chores

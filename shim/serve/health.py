@@ -77,6 +77,8 @@ class Health:
             f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {_WORDS[state]}"
             for state, count in runtime.unavailable.items()
         ]
+        if runtime.owned is None:
+            lines.append("it is not known yet which partitions are this shim's")
         if runtime.disk_hangs:
             lines.append("writes to the log do not come back, from its disk or the brokers that lead its topics")
         if not cluster.reachable:
@@ -89,5 +91,5 @@ class Health:
 _WORDS: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "not loaded",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "damaged and not served",
-    ErrorCode.NOT_COORDINATOR: "given up",
+    ErrorCode.NOT_COORDINATOR: "another shim's for now",
 }

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owned_topic import Fenced
 from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
+from shim.ownership.member import InstanceFenced
+from shim.ownership.sharing import Sharing
 from shim.runtime import Runtime, open_log
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
@@ -67,12 +68,16 @@ async def load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
-async def write(runtime: Runtime) -> None:
-    """Until it is stopped."""
+async def share(sharing: Sharing, data_dir: DataDir, claimed: asyncio.Event) -> None:
+    """The partitions of a log on topics, for as long as the shim runs."""
     try:
-        await runtime.run()
-    except Fenced as error:
-        raise CannotStart(f"another shim has taken over what this one served: {error}") from error
+        await sharing.run(data_dir.instance_id, claimed)
+    except InstanceFenced as error:
+        raise CannotStart(f"another shim runs with a copy of data directory {data_dir.path}: {error}") from error
+    except UpstreamError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        raise CannotStart(f"data directory {data_dir.path}: {reason_of(error)}") from error
 
 
 async def note_chroot(data_dir: DataDir, zookeeper: str, claimed: asyncio.Event) -> None:

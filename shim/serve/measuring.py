@@ -144,7 +144,7 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
     flushes, cleaning, unavailable = runtime.flushes, runtime.cleaning, runtime.unavailable
     loading = unavailable[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     states = {
-        "loaded": runtime.num_partitions - unavailable.total(),
+        "loaded": len(runtime.owned or ()) - unavailable.total(),
         "loading": loading,
         "unavailable": unavailable.total() - loading,
     }

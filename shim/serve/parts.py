@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
+from protocol.own.shim_group import ListenerAddress
 from shim.api import OFFERED, Services
 from shim.config import Settings
 from shim.following import Lags, Topics, TransactionFollower
@@ -29,6 +30,8 @@ from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
+from shim.ownership.shared_ports import SharedPorts
+from shim.ownership.sharing import Sharing
 from shim.runtime import Backend, Clock, LocalBackend, OffsetsRetention, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.security.authorizer import Authorizer
@@ -39,7 +42,7 @@ from shim.serve.overview import Whole
 from shim.serve.reloading import TakesSettings
 from shim.serve.zookeeper import ensemble_at, own_name, registered_listener
 from shim.tls import TlsContext
-from shim.upstream import Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
+from shim.upstream import ClientPorts, Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
 
 _LOOK_PATIENCE_SECONDS: Final = 3.0
 """How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask
@@ -86,6 +89,10 @@ class Parts:
             history = kept.history_log
         self.runtime = runtime = Runtime(backend, settings, clock, answered=departures.send)
         self.retention = OffsetsRetention(runtime, settings, clock)
+        self.sharing = None
+        if backend.is_shared:
+            addresses = [ListenerAddress(each.name, *each.advertised) for each in given.listening]
+            self.sharing = Sharing(cluster, settings, runtime, str(given.listening[0].advertised), addresses)
 
         # What is in front of the brokers, and what the shim itself asks of them.
         self.transactions = TransactionFollower(runtime, TopicReader(cluster, settings, OFFSETS_TOPIC))
@@ -130,7 +137,7 @@ class Parts:
                     Services(
                         runtime,
                         cluster,
-                        _port_map(each),
+                        self._ports(each),
                         OFFERED,
                         self.transactions,
                         self.topics,
@@ -157,9 +164,13 @@ class Parts:
             ensemble_at(given.zookeeper, given.settings),
             self.cluster,
             TopicList(self.cluster, self._cluster_topics, given.settings),
-            _port_map(registered_listener(given.listening)),
+            self._ports(registered_listener(given.listening)),
             own_name(given.data_dir),
         )
+
+    def _ports(self, listener: Listener) -> ClientPorts:
+        ports = PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)
+        return ports if self.sharing is None else SharedPorts(ports, listener.name, self.sharing)
 
     async def close(self) -> None:
         """What goes on in them has ended. Raises TimeoutError where the disk does not let go."""
@@ -172,8 +183,6 @@ class Parts:
         sessions = [each.close() for each in (self.registrar, self.zookeeper and self.zookeeper.ensemble) if each]
         # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.
         await asyncio.gather(self.runtime.close(LAST_WRITE_SECONDS), *sessions)
+        if self.sharing is not None:
+            await self.sharing.leave()  # when others may have what was served here
         self.data_dir.close()  # the last thing
-
-
-def _port_map(listener: Listener) -> PortMap:
-    return PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)

@@ -6,7 +6,7 @@ from shim.upstream.cluster_topics import ClusterTopics, Topic
 from shim.upstream.errors import AuthenticationFailed, UpstreamError, reason_of
 from shim.upstream.kept_log_ends import LogEnds
 from shim.upstream.link import BrokerLink
-from shim.upstream.ports import PortMap, stable_choice
+from shim.upstream.ports import ClientPorts, PortMap, readdressed, stable_choice
 from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
 from shim.upstream.topic_leaders import TopicUnknown
 from shim.upstream.topic_reader import Read, TopicReader
@@ -17,6 +17,7 @@ __all__ = [
     "READ_BUFFER",
     "AuthenticationFailed",
     "BrokerLink",
+    "ClientPorts",
     "Cluster",
     "ClusterTopics",
     "LogEnds",
@@ -26,6 +27,7 @@ __all__ = [
     "TopicReader",
     "TopicUnknown",
     "UpstreamError",
+    "readdressed",
     "reason_of",
     "stable_choice",
     "turns_of_loop",

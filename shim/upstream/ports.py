@@ -19,6 +19,36 @@ class _Addressed(Protocol):
 Broker = TypeVar("Broker", bound=_Addressed)
 
 
+class CoordinatorsTold(Protocol):
+    """A client's connection."""
+
+    @property
+    def coordinators(self) -> dict[int, HostPort]:
+        """By offsets partition, where it was told to find the coordinator; for those who may change their mind."""
+
+
+class ClientPorts(Protocol):
+    """Where clients of one listener find the brokers, and the groups: at this shim alone (:class:`PortMap`), or at
+    several."""
+
+    def has(self, node_id: int) -> bool:
+        """Whether a port can stand for the broker ``node_id``."""
+
+    def of(self, node_id: int) -> HostPort:
+        """Where clients find the broker ``node_id``. Raises :class:`ValueError` when no port can stand for it."""
+
+    def listening_of(self, node_id: int) -> int:
+        """The port to listen on for the broker ``node_id``. Raises :class:`ValueError` when none can stand for it."""
+
+    def home_of(self, partition: int, node_ids: Collection[int]) -> int:
+        """The node id, of these, at whose port groups of an offsets partition are shown; and which is named as their
+        coordinator where the cluster names none. Raises :class:`ValueError` where there are none."""
+
+    def coordinator_of(self, partition: int, node_id: int, client: CoordinatorsTold) -> HostPort | None:
+        """Where the client finds the broker ``node_id`` as the coordinator of groups of an offsets partition; None
+        where it is to ask once more. Raises :class:`ValueError` when no port can stand for it."""
+
+
 class PortMap(NamedTuple):
     """One listener's ports as its clients see them: the host they are told, and the bootstrap port P.
 
@@ -52,16 +82,26 @@ class PortMap(NamedTuple):
             port = self._highest + 1 + node_id
             raise ValueError(f"node id {node_id} would need port {port}; choose a lower port to count from")
 
-    def readdressed(self, brokers: Iterable[Broker], node_id: Callable[[Broker], int]) -> tuple[Broker, ...]:
-        """A response's brokers, each at its port here. Those that no port can stand for are left out.
+    def home_of(self, partition: int, node_ids: Collection[int]) -> int:
+        """See :class:`ClientPorts`."""
+        return stable_choice(partition, node_ids)
 
-        Clients take a broker that is missing for one that is down; at its own address it would lead past the shim.
-        """
-        return tuple(
-            broker._replace(host=self.advertised_host, port=self.of(node_id(broker)).port)
-            for broker in brokers
-            if self.has(node_id(broker))
-        )
+    def coordinator_of(self, partition: int, node_id: int, client: CoordinatorsTold) -> HostPort:
+        """See :class:`ClientPorts`."""
+        return self.of(node_id)
+
+
+def readdressed(ports: ClientPorts, brokers: Iterable[Broker], node_id: Callable[[Broker], int]) -> tuple[Broker, ...]:
+    """A response's brokers, each where clients find it. Those that no port can stand for are left out.
+
+    Clients take a broker that is missing for one that is down; at its own address it would lead past the shim.
+    """
+    readdressed = []
+    for broker in brokers:
+        if ports.has(node_id(broker)):
+            host, port = ports.of(node_id(broker))
+            readdressed.append(broker._replace(host=host, port=port))
+    return tuple(readdressed)
 
 
 def stable_choice(partition: int, node_ids: Collection[int]) -> int:

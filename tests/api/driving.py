@@ -40,6 +40,7 @@ class Partitions:
     def __init__(self, states: Mapping[int, Any]) -> None:
         self._states = states
         self.num_partitions = len(states)
+        self.owned = range(len(states))
         self.held: list[bool] = []
         self.in_flight = False
 
@@ -92,6 +93,7 @@ class Client:
         self.rights = Rights(keep_seconds=10)
         self.node_id = node_id
         self.context = Context()
+        self.coordinators: dict[int, HostPort] = {}
         self.counts = AnswerCounts()
         self.software: list[tuple[str, str]] = []
         self.asked: list[bytes] = []

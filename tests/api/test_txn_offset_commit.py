@@ -24,7 +24,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.own.position import Position
 from protocol.own.state_log import Hands
 from shim.api import Call, Context, Services, txn_offset_commit
-from shim.config import Settings
+from shim.config import HostPort, Settings
 from shim.coordinator.state.partition_state import PartitionState
 from shim.metrics import AnswerCounts
 from shim.security.rights import Rights
@@ -50,6 +50,7 @@ class Client:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
+        self.coordinators: dict[int, HostPort] = {}
         self.counts = AnswerCounts()
         self.broker: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -187,20 +187,14 @@ async def test_what_was_decided_behind_a_flight_that_failed_is_not_written() -> 
         assert its.flights.flight_of(0) is None
 
 
-async def test_who_is_fenced_ends_and_nobody_waits_in_vain() -> None:
-    its = Flying()
-    running = asyncio.create_task(its.flights.run())
-    await round_the_loop()
-    for number in (0, 1):
-        its.flights.append(number, RECORDS, [])
-    await round_the_loop()
-    its.flights.append(1, RECORDS, [])
-    left = [its.flights.flying_of(1), its.flights.awaited(1)]
-    fenced = Fenced("somebody else")
-    its.offsets.settle(0, fenced)
-    with pytest.raises(Fenced):
-        await running
-    assert its.flights.fenced is fenced
-    assert all(flight is not None and flight.over.is_set() for flight in left)
-    with pytest.raises(Fenced):
-        await its.flights.run()
+async def test_who_is_fenced_in_one_partition_goes_on_with_the_others() -> None:
+    async with flying() as its:
+        for number in (0, 1):
+            its.flights.append(number, RECORDS, [])
+        await round_the_loop()
+        of_other = its.waits(1)
+        fenced = Fenced("somebody else")
+        its.offsets.settle(0, fenced)
+        assert its.failed == {0: fenced}
+        its.offsets.settle(1, None)
+        assert of_other.said == "told"

@@ -11,7 +11,7 @@ import pytest
 from protocol.messages.metadata import MetadataResponseBroker
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
-from shim.upstream import Cluster, PortMap, stable_choice
+from shim.upstream import Cluster, PortMap, readdressed, stable_choice
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
 from tests.upstream.scripted_broker import ScriptedBroker, scripted_broker
@@ -196,7 +196,7 @@ def test_a_broker_that_no_port_can_stand_for_is_left_out() -> None:
     ports = PortMap("shim.example.org", 19092)
     last = 65535 - 19093
     told = [MetadataResponseBroker(node_id, "kafka", 9092, "rack") for node_id in (0, -1, last, last + 1)]
-    assert ports.readdressed(told, lambda broker: broker.node_id) == (
+    assert readdressed(ports, told, lambda broker: broker.node_id) == (
         MetadataResponseBroker(0, "shim.example.org", 19093, "rack"),
         MetadataResponseBroker(last, "shim.example.org", 65535, "rack"),
     )

@@ -63,9 +63,12 @@ class TransactionFollower:
     def ready(self, group_id: str) -> ErrorCode:
         """NONE when a transactional commit of the group that is sent to the cluster from now on will be read there.
 
-        Otherwise an error that clients repeat the request at, and it will be soon.
+        Otherwise an error that clients repeat the request at, here or elsewhere, and it will be soon.
         """
-        self._look_for_overdue(self._runtime.partition_of(group_id))
+        number = self._runtime.partition_of(group_id)
+        if error := self._runtime.why_not(number):
+            return error
+        self._look_for_overdue(number)
         pair = self._pair(group_id)
         if pair is not None and pair in self._followed:
             return ErrorCode.NONE

@@ -113,11 +113,12 @@ class Placements:
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
-        if coordinator is None:
+        if coordinator is not None:
+            for group_id, placement in self._open.items():
+                if placement.changing and self._runtime.partition_of(group_id) == number:
+                    coordinator.close_group(group_id, closed=True)
+        elif not self._runtime.is_elsewhere(number):
             return
-        for group_id, placement in self._open.items():
-            if placement.changing and self._runtime.partition_of(group_id) == number:
-                coordinator.close_group(group_id, closed=True)
         if (reloaded := self._reloaded.pop(number, None)) is not None:
             reloaded.set()
 
@@ -255,10 +256,11 @@ class Placements:
             coordinator.close_group(group_id, closed=changing)
 
     async def certain(self, group_id: str) -> None:
-        """Wait until the last word on the group is durable, or has been read back from what is."""
+        """Wait until the last word on the group is durable, or has been read back from what is, or somebody else has
+        that."""
         number = self._runtime.partition_of(group_id)
         await self._runtime.settled(number)
-        while self._runtime.coordinator(number) is None:
+        while self._runtime.coordinator(number) is None and not self._runtime.is_elsewhere(number):
             await self._reloaded.setdefault(number, asyncio.Event()).wait()
 
     def open(self, group_id: str) -> Placement:

@@ -119,11 +119,10 @@ class Guard:
         suspected.update(group for group in groups if group in listed and not listed[group].state)
         suspected.update(self._mirror.contested, self._members.groups())
         for group in sorted(suspected):
-            coordinator = self._coordinator(group)
-            if coordinator is None:
-                continue
-            if coordinator.hands_of(group) is not Hands.SERVED:
+            if self._is_given_away(group):
                 self._members.over(group)
+                continue
+            if self._coordinator(group) is None:
                 continue
             what = f"who is in group {group} in the cluster cannot be found out"
             try:
@@ -164,7 +163,9 @@ class Guard:
 
     def _is_given_away(self, group: str) -> bool:
         coordinator = self._coordinator(group)
-        return coordinator is not None and coordinator.hands_of(group) is not Hands.SERVED
+        if coordinator is None:
+            return self._runtime.is_elsewhere(self._runtime.partition_of(group))
+        return coordinator.hands_of(group) is not Hands.SERVED
 
     def _seen(self, group: str) -> _Seen | None:
         """None where nothing can be told from what the cluster has: something of the group is on its way there, or

@@ -63,8 +63,16 @@ class Mirror:
         self._nowhere: dict[str, Set[TopicPartition]] = {}
         self._outbox = Outbox("the cluster's own offsets", self._feed)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched)
+        runtime.watch(self._served)
+
+    def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        """Or not any more. What is known of groups that another process has is not so any more when they come back."""
         if self._mirrors:
-            runtime.watch(self._comparison.served)
+            self._comparison.served(number, coordinator)
+        if coordinator is None and self._runtime.is_elsewhere(number):
+            known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._outbox.groups)
+            for group in {group for groups in known for group in groups if self._runtime.partition_of(group) == number}:
+                self.forget(group)
 
     def touched(self, groups: Iterable[str]) -> None:
         """Their offsets have changed, or may have; groups that are not served may be among them."""

@@ -27,7 +27,7 @@ from shim.migration.registrar.read_back import has_names_of, read_registration
 from shim.migration.registrar.topic_list import TopicList
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.znodes import Create, Delete, EnsembleError, Operation, SessionEvent, Set
-from shim.upstream import Cluster, PortMap, UpstreamError
+from shim.upstream import ClientPorts, Cluster, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,9 @@ class Registrar:
     It looks once for each :meth:`heard`, and when there is a new session, its old ephemeral znodes being gone.
     """
 
-    def __init__(self, ensemble: Ensemble, cluster: Cluster, topic_list: TopicList, ports: PortMap, who: str) -> None:
+    def __init__(
+        self, ensemble: Ensemble, cluster: Cluster, topic_list: TopicList, ports: ClientPorts, who: str
+    ) -> None:
         self._ensemble = ensemble
         self._cluster = cluster
         self._topic_list = topic_list

@@ -1,0 +1,188 @@
+"""Shims that have one log share its partitions: as members of a consumer group of the cluster.
+
+The group only proposes. Whose a partition is, the log says: whoever writes to it is fenced by the next owner. See
+docs/decisions/0018.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from protocol.errors import DecodeError
+from protocol.own.shim_group import (
+    ListenerAddress,
+    ShimMember,
+    decode_assignment,
+    decode_member,
+    encode_assignment,
+    encode_member,
+)
+from shim.config import Settings
+from shim.counted import counted
+from shim.logged_once import LoggedOnce
+from shim.ownership.assignment import Shares, assign
+from shim.ownership.member import GroupMember
+from shim.runtime import Runtime
+from shim.upstream import Cluster, UpstreamError
+from shim.upstream.topic_leaders import TopicLeaders
+
+log = logging.getLogger(__name__)
+
+_CLUSTERS_OFFSETS: Final = "__consumer_offsets"
+_PATIENCE_SECONDS: Final = 3.0
+_LATELY_SECONDS: Final = 10.0
+
+
+class Sharing:
+    """For the event loop."""
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, runtime: Runtime, name: str, addresses: Sequence[ListenerAddress]
+    ) -> None:
+        """``name``: for people. ``addresses``: where clients find this shim."""
+        self._cluster = cluster
+        self._settings = settings
+        self._runtime = runtime
+        self._name = name
+        self._addresses = tuple(addresses)
+        self._leaders = TopicLeaders(cluster, settings, _CLUSTERS_OFFSETS)
+        self._member: GroupMember | None = None
+        self._moved_at: dict[int, float] = {}
+        self._lost = asyncio.Event()
+        self._trouble = LoggedOnce(log)
+        self.shares: Shares | None = None
+        """The newest that are known."""
+        runtime.lost = self._lost.set
+
+    def take_settings(self, settings: Settings) -> None:
+        """Of the next look at who leads."""
+        self._settings = settings
+
+    async def run(self, instance_id: Callable[[], str], claimed: asyncio.Event) -> None:
+        """Until cancelled. ``instance_id`` is asked for once ``claimed``. Raises InstanceFenced, OSError, and
+        UpstreamError where the group cannot be had."""
+        await claimed.wait()
+        own_id = instance_id()
+        self._member = member = GroupMember(
+            self._cluster,
+            self._settings,
+            self._settings.offsets_log_topics_prefix,
+            own_id,
+            metadata=self._metadata,
+            assign=self._assign,
+            assigned=lambda generation, data: self._assigned(own_id, generation, data),
+        )
+        tasks = [
+            asyncio.ensure_future(each)
+            for each in (member.run(), self._take_again(member), self._follow_leaders(member))
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """When everything is given up, so that the others need not wait until this one is missed."""
+        if self._member is not None:
+            await self._member.leave()
+
+    # -- what members tell each other
+
+    def _metadata(self) -> bytes:
+        shares = self.shares
+        had = (-1, ()) if shares is None else (shares.generation, shares.node_ids)
+        return encode_member(ShimMember(self._name, self._addresses, *had))
+
+    async def _assign(self, members: Mapping[str, bytes]) -> bytes:
+        """Raises UpstreamError."""
+        told: dict[str, ShimMember] = {}
+        for instance_id, data in members.items():
+            try:
+                told[instance_id] = decode_member(data)
+            except DecodeError as error:
+                # It gets nothing, and finds out for itself that it cannot read what the others share.
+                log.error("a member of the shims' group is no shim of this release: %s", error)
+        leaders, brokers = await self._leaders_now(), self._cluster.brokers
+        if not told or not brokers:
+            raise UpstreamError("nobody to share anything between")
+        return encode_assignment(assign(told, leaders, brokers, self._runtime.num_partitions))
+
+    def _assigned(self, own_id: str, generation: int, data: bytes) -> None:
+        try:
+            shares = Shares(decode_assignment(data), generation, own_id)
+            if len(shares.assignment.partitions) != self._runtime.num_partitions:
+                raise DecodeError(f"{len(shares.assignment.partitions)} partitions", 0, "assignment")
+        except DecodeError as error:
+            log.error("what the shims have shared out cannot be read, as of another release: %s", error)
+            return
+        self._note_moves(shares)
+        self.shares = shares
+        log.info(
+            "generation %d: %s of %d, with brokers %s; shims: %s",
+            *(generation, counted(len(shares.owned), "partition"), self._runtime.num_partitions),
+            *(", ".join(map(str, shares.node_ids)) or "none", ", ".join(each.name for each in shares.assignment.shims)),
+        )
+        self._runtime.own(shares.owned)
+        if self._member is not None and shares.own is not None and shares.own.addresses != self._addresses:
+            self._member.rejoin()  # what the others tell clients is where it was before it was started anew
+
+    def _note_moves(self, shares: Shares) -> None:
+        before = self.shares
+        if before is not None:
+            now = time.monotonic()
+            for number in range(self._runtime.num_partitions):
+                if shares.owner_of(number).addresses != before.owner_of(number).addresses:
+                    self._moved_at[number] = now
+
+    def moved_lately(self, partition: int) -> bool:
+        """Whether it was at another shim a moment ago: clients that are new may be old ones."""
+        return time.monotonic() - self._moved_at.get(partition, -math.inf) < _LATELY_SECONDS
+
+    # -- what goes on
+
+    async def _take_again(self, member: GroupMember) -> None:
+        """A partition that somebody else has is taken again where the group still says that it is this one's: whoever
+        has it did not know that."""
+        while True:
+            await self._lost.wait()
+            self._lost.clear()
+            shares = self.shares
+            if shares is not None and await member.confirmed(shares.generation) and shares is self.shares:
+                self._runtime.own(shares.owned)
+
+    async def _follow_leaders(self, member: GroupMember) -> None:
+        """Each partition belongs to the broker that the cluster names for its groups. Where that has been another one
+        for two looks it is shared out anew; until then its owner has a port for that one, too."""
+        before: Mapping[int, int] | None = None
+        while True:
+            await asyncio.sleep(self._settings.topology_refresh_interval_ms / 1000)
+            shares = self.shares
+            if shares is None or not member.is_leader:
+                continue
+            try:
+                leaders = await self._leaders_now()
+            except UpstreamError as error:
+                self._trouble.failed("who leads partitions of the cluster's offsets is not known", error)
+                continue
+            self._trouble.went_well("who leads partitions of the cluster's offsets is not known")
+            wrong = {number: node for number, node in leaders.items() if node != shares.node_of(number)}
+            if wrong and wrong == before:
+                member.rejoin()
+            before = wrong
+
+    async def _leaders_now(self) -> Mapping[int, int]:
+        """The node ids that lead partitions of the cluster's offsets, where those have groups as here. Raises
+        UpstreamError."""
+        led = await self._leaders.look_up(_PATIENCE_SECONDS)
+        if len(led.places) != self._runtime.num_partitions:
+            return {}
+        nodes = {address: node_id for node_id, address in self._cluster.brokers.items()}
+        leaders = ((number, nodes.get(place.leader)) for number, place in led.places.items() if place.leader)
+        return {number: node_id for number, node_id in leaders if node_id is not None}

@@ -1,0 +1,182 @@
+"""Partitions that come to this process, and go to others, while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import OffsetFetchResponseGroup
+from shim.config import Settings
+from shim.coordinator import GroupCoordinator
+from shim.log import LogSettings
+from shim.runtime import Clock, LocalBackend, Runtime
+from shim.runtime.backend import Loaded, OwnedElsewhere
+from tests.runtime.held_log import WAIT_SECONDS, HeldLog
+from tests.runtime.running import PARTITIONS, Running, offset_in
+
+SETTINGS = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_history_retention_minutes=0)
+
+
+class SharedBackend(LocalBackend):
+    """A log on the disk of which others may have partitions, by the word of the test."""
+
+    is_shared = True  # type: ignore[misc]
+
+    elsewhere: set[int]
+    loads: list[int]
+    released: list[int]
+
+    async def load(self, number: int) -> Loaded:
+        self.loads.append(number)
+        if number in self.elsewhere:
+            raise OwnedElsewhere(f"partition {number} is somebody else's")
+        return await super().load(number)
+
+    async def release(self, number: int) -> None:
+        assert self.writes.flight_of(number) is None, "while something of it is being written"
+        self.released.append(number)
+
+
+class Sharing(Running):
+    backend: SharedBackend
+
+    def __init__(self, runtime: Runtime, backend: SharedBackend, log: HeldLog) -> None:
+        super().__init__(runtime, backend, log)
+        self.served: dict[int, GroupCoordinator | None] = {}
+        self.lost = 0
+        self.changed = asyncio.Event()
+        runtime.watch(self._watch)
+        runtime.lost = self._lost
+
+    @property
+    def owned(self) -> list[int] | None:
+        return None if self.runtime.owned is None else list(self.runtime.owned)
+
+    def _watch(self, number: int, coordinator: GroupCoordinator | None) -> None:
+        self.served[number] = coordinator
+        self.changed.set()
+
+    def _lost(self) -> None:
+        self.lost += 1
+        self.changed.set()
+
+    async def serves(self, *numbers: int) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while {number for number, its in self.served.items() if its is not None} != set(numbers):
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def loses(self, count: int) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.lost < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def answer(self, number: int) -> object:
+        return await self.fetch(self.group_in(number)).result()
+
+
+@asynccontextmanager
+async def sharing(data_dir: Path, *elsewhere: int) -> AsyncIterator[Sharing]:
+    log = HeldLog.at(data_dir, PARTITIONS, log_settings=LogSettings.of(SETTINGS))
+    backend = SharedBackend(log, SETTINGS, Clock(), files=log.files)
+    backend.elsewhere, backend.loads, backend.released = set(elsewhere), [], []
+    runtime = Runtime(backend, SETTINGS, Clock())
+    runtime.admit()
+    shim = Sharing(runtime, backend, log)
+    loading = asyncio.create_task(runtime.load())
+    writing = asyncio.create_task(runtime.run())
+    try:
+        yield shim
+    finally:
+        shim.stop()
+        log.release(1_000)
+        async with asyncio.timeout(WAIT_SECONDS):
+            await asyncio.gather(loading, writing)
+        await runtime.close(WAIT_SECONDS)
+
+
+async def test_what_is_owned_is_served_and_nothing_else(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        assert not shim.owned
+        assert await shim.answer(0) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shim.runtime.own([0, 2])
+        await shim.serves(0, 2)
+        assert shim.owned == [0, 2]
+        assert await shim.answer(1) is ErrorCode.NOT_COORDINATOR
+        assert shim.runtime.why_not(1) is ErrorCode.NOT_COORDINATOR
+        assert not shim.runtime.unavailable, "it is nobody's trouble that others have some"
+        shim.runtime.own([1])
+        assert await shim.answer(0) is ErrorCode.NOT_COORDINATOR
+        await shim.serves(1)
+        assert isinstance(await shim.answer(1), OffsetFetchResponseGroup)
+        assert shim.backend.loads == [0, 2, 1]
+
+
+async def test_what_was_decided_is_written_and_answered_before_it_is_released(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        first = shim.commit(shim.group_in(0), 1)
+        await shim.log.write_begun()
+        second, parked = shim.commit(shim.group_in(0), 2), shim.join(shim.group_in(0, 1))
+        shim.runtime.own([1])
+        assert await parked.result() is ErrorCode.NOT_COORDINATOR
+        assert [each.told for each in (first, second)] == [False, False]
+        assert shim.backend.released == []
+        shim.log.release(1_000)
+        for each in (first, second):
+            answer = await each.result()
+            assert not isinstance(answer, ErrorCode)
+        shim.runtime.own([0])  # back again
+        await shim.serves(0)
+        fetched = await shim.answer(0)
+        assert isinstance(fetched, OffsetFetchResponseGroup)
+        assert offset_in(fetched) == 2
+        assert shim.backend.released in ([0, 1], [1, 0], [1])
+
+
+async def test_given_up_and_taken_back_before_it_is_loaded(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        shim.runtime.own([0, 1])
+        shim.runtime.own([1])
+        shim.runtime.own([1, 0])
+        shim.runtime.own([2])
+        await shim.serves(2)
+        shim.runtime.own([0, 1, 2])
+        await shim.serves(0, 1, 2)
+
+
+async def test_what_somebody_else_has_is_tried_again_when_that_is_said_again(tmp_path: Path) -> None:
+    async with sharing(tmp_path, 1) as shim:
+        shim.runtime.own([0, 1])
+        await shim.serves(0)
+        await shim.loses(1)
+        assert await shim.answer(1) is ErrorCode.NOT_COORDINATOR
+        assert shim.runtime.unavailable == {ErrorCode.NOT_COORDINATOR: 1}
+        shim.runtime.own([0, 1])
+        await shim.loses(2)
+        shim.backend.elsewhere.clear()
+        assert shim.backend.loads.count(1) == 2
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        assert shim.backend.loads.count(0) == 1
+
+
+async def test_a_write_that_was_fenced_gives_the_partition_up(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        commit = shim.commit(shim.group_in(0), 1)
+        await shim.log.write_begun()
+        flight = shim.backend.writes.flying_of(0)
+        shim.runtime._failed({0: OwnedElsewhere("fenced")}, flight)
+        assert await commit.result() is ErrorCode.NOT_COORDINATOR
+        assert shim.lost == 1
+        assert await shim.answer(0) is ErrorCode.NOT_COORDINATOR
+        shim.log.release(1_000)
+        assert shim.backend.loads.count(0) == 1, "it is not taken back"
+        assert isinstance(await shim.answer(1), OffsetFetchResponseGroup)
