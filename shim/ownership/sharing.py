@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 from protocol.errors import DecodeError
@@ -34,6 +34,7 @@ from shim.upstream.topic_leaders import TopicLeaders
 log = logging.getLogger(__name__)
 
 _CLUSTERS_OFFSETS: Final = "__consumer_offsets"
+_WHO_LEADS: Final = "who leads partitions of the cluster's offsets is not known"
 _PATIENCE_SECONDS: Final = 3.0
 _LATELY_SECONDS: Final = 10.0
 
@@ -112,7 +113,12 @@ class Sharing:
         leaders, brokers = await self._leaders_now(), self._cluster.brokers
         if not told or not brokers:
             raise UpstreamError("nobody to share anything between")
-        return encode_assignment(assign(told, leaders, brokers, self._runtime.num_partitions))
+        if leaders is None:
+            # Who coordinates a group there says nothing of whose it is here. So that clients find it all the same, it
+            # is where every broker is.
+            newest = max(told, key=lambda each: (bool(told[each].node_ids), told[each].generation, each))
+            told = {newest: told[newest]}
+        return encode_assignment(assign(told, leaders or {}, brokers, self._runtime.num_partitions))
 
     def _assigned(self, own_id: str, generation: int, data: bytes) -> None:
         try:
@@ -159,30 +165,37 @@ class Sharing:
 
     async def _follow_leaders(self, member: GroupMember) -> None:
         """Each partition belongs to the broker that the cluster names for its groups. Where that has been another one
-        for two looks it is shared out anew; until then its owner has a port for that one, too."""
-        before: Mapping[int, int] | None = None
+        for two looks it is shared out anew, and where there is a broker that stands nowhere; until then its owner has a
+        port for that one, too."""
+        before = None
         while True:
             await asyncio.sleep(self._settings.topology_refresh_interval_ms / 1000)
-            shares = self.shares
-            if shares is None or not member.is_leader:
+            if self.shares is None or not member.is_leader:
                 continue
             try:
-                leaders = await self._leaders_now()
+                wrong = self._wrong(self.shares, await self._leaders_now())
             except UpstreamError as error:
-                self._trouble.failed("who leads partitions of the cluster's offsets is not known", error)
+                self._trouble.failed(_WHO_LEADS, error)
                 continue
-            self._trouble.went_well("who leads partitions of the cluster's offsets is not known")
-            wrong = {number: node for number, node in leaders.items() if node != shares.node_of(number)}
+            self._trouble.went_well(_WHO_LEADS)
             if wrong and wrong == before:
                 member.rejoin()
             before = wrong
 
-    async def _leaders_now(self) -> Mapping[int, int]:
-        """The node ids that lead partitions of the cluster's offsets, where those have groups as here. Raises
-        UpstreamError."""
+    def _wrong(self, shares: Shares, leaders: Mapping[int, int] | None) -> Set[tuple[int | None, int]]:
+        """Partitions with brokers that lead them and where they are not; without one, brokers that stand nowhere."""
+        new = {(None, node_id) for node_id in self._cluster.brokers if shares.shim_of(node_id) is None}
+        return new | {its for its in (leaders or {}).items() if its[1] != shares.node_of(its[0])}
+
+    async def _leaders_now(self) -> Mapping[int, int] | None:
+        """The node ids that lead partitions of the cluster's offsets; None where there is another number of them than
+        here. Raises UpstreamError."""
         led = await self._leaders.look_up(_PATIENCE_SECONDS)
-        if len(led.places) != self._runtime.num_partitions:
-            return {}
+        here = self._runtime.num_partitions
+        if len(led.places) != here:
+            why = UpstreamError(f"offsets.topic.num.partitions is {here}, the cluster's has {len(led.places)}")
+            self._trouble.failed("one shim has all groups", why)
+            return None
         nodes = {address: node_id for node_id, address in self._cluster.brokers.items()}
         leaders = ((number, nodes.get(place.leader)) for number, place in led.places.items() if place.leader)
         return {number: node_id for number, node_id in leaders if node_id is not None}

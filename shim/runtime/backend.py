@@ -130,8 +130,8 @@ class Backend(Protocol):
         """The coordinator is the partition's now."""
 
     async def release(self, number: int) -> None:
-        """Nobody asks for the partition any more, and what was decided is written: another process may have it. After a
-        :meth:`load`, or one that has failed."""
+        """Nobody asks for the partition any more, and what was decided is written: another process may have it. After
+        :meth:`expect` or :meth:`load`, whatever came of it."""
 
     def begin_cleaning(self) -> None:
         """All that can be loaded is."""

@@ -192,10 +192,16 @@ class Runtime:
             for each in partitions
             if (each.is_to_be_loaded or each.is_to_be_released) and each not in self._seen_to
         ]
-        loaded = [each.number for each in wanted if each.is_to_be_loaded]
-        self._log.expect([number for number in loaded if self._writes.flight_of(number) is None])
+        self._expect(each for each in wanted if each.is_to_be_loaded and self._writes.flight_of(each.number) is None)
         for partition in wanted:
             self._begin(partition, self._put_right)
+
+    def _expect(self, partitions: Iterable[Partition]) -> None:
+        numbers = []
+        for partition in partitions:
+            partition.is_held = True
+            numbers.append(partition.number)
+        self._log.expect(numbers)
 
     def _begin(self, partition: Partition, what: Callable[[Partition], Coroutine[Any, Any, None]]) -> None:
         if not self._stopping:
@@ -256,7 +262,7 @@ class Runtime:
         self._loads = True
         owned = sorted((each for each in self._partitions if each.is_ours), key=lambda each: sizes[each.number])
         self._log.progress.expect([sizes[each.number] for each in owned])
-        self._log.expect([each.number for each in owned])
+        self._expect(owned)
         failed: dict[Partition, Exception] = {}
         places = asyncio.Semaphore(self._log.loads_at_once)
 

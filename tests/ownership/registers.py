@@ -101,30 +101,33 @@ class AtWork:
 
     async def _write(self, register: Register) -> None:
         rng = random.Random(register.group)
-        while True:
-            with suppress(UpstreamError, TimeoutError):
-                address = await self._coordinator(rng.choice(self.shims), register.group)
-                if address is None:
-                    await asyncio.sleep(_PAUSE_S)
-                    continue
-                at = connection(address)
-                try:
-                    while await register.commit(at):  # noqa: ASYNC110 - as quick as the machine, but for others' turns
-                        await asyncio.sleep(_PAUSE_S)
-                finally:
-                    at.close()
-            await asyncio.sleep(_PAUSE_S)
-
-    async def _coordinator(self, shim: Shim, group: str) -> HostPort | None:
-        """As one of them says. Raises UpstreamError, TimeoutError."""
-        asked = connection(HostPort("127.0.0.1", shim.port))
+        asked = [connection(HostPort("127.0.0.1", shim.port)) for shim in self.shims]
         try:
-            async with asyncio.timeout(_ANSWERED_WITHIN_S):
-                answer = await asked.ask(
-                    find_coordinator.API, find_coordinator.FindCoordinatorRequest(group), at_most=_NEWEST_OF_ONE
-                )
+            while True:
+                with suppress(UpstreamError, TimeoutError):
+                    address = await self._coordinator(rng.choice(asked), register.group)
+                    if address is not None:
+                        await self._commits(register, address)
+                await asyncio.sleep(_PAUSE_S)
         finally:
-            asked.close()
+            for each in asked:
+                each.close()
+
+    async def _commits(self, register: Register, address: HostPort) -> None:
+        """As long as they are acknowledged. Raises UpstreamError, TimeoutError."""
+        at = connection(address)
+        try:
+            while await register.commit(at):  # noqa: ASYNC110 - as quick as the machine, but for others' turns
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            at.close()
+
+    async def _coordinator(self, asked: KeptConnection, group: str) -> HostPort | None:
+        """As one of them says. Raises UpstreamError, TimeoutError."""
+        async with asyncio.timeout(_ANSWERED_WITHIN_S):
+            answer = await asked.ask(
+                find_coordinator.API, find_coordinator.FindCoordinatorRequest(group), at_most=_NEWEST_OF_ONE
+            )
         return HostPort(answer.host, answer.port) if answer.error_code == ErrorCode.NONE else None
 
     async def _read(self, register: Register, place: int) -> None:

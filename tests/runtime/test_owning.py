@@ -38,6 +38,10 @@ class SharedBackend(LocalBackend):
     async def release(self, number: int) -> None:
         assert self.writes.flight_of(number) is None, "while something of it is being written"
         self.released.append(number)
+        self.said()
+
+    def said(self) -> None:
+        """For the test."""
 
 
 class Sharing(Running):
@@ -48,6 +52,7 @@ class Sharing(Running):
         self.served: dict[int, GroupCoordinator | None] = {}
         self.lost = 0
         self.changed = asyncio.Event()
+        backend.said = self.changed.set  # type: ignore[method-assign]
         runtime.watch(self._watch)
         runtime.lost = self._lost
 
@@ -146,6 +151,12 @@ async def test_given_up_and_taken_back_before_it_is_loaded(tmp_path: Path) -> No
         shim.runtime.own([1, 0])
         shim.runtime.own([2])
         await shim.serves(2)
+        shim.runtime.own([0, 1, 2])
+        shim.runtime.own([2])
+        async with asyncio.timeout(WAIT_SECONDS):
+            while set(shim.backend.released) != {0, 1}:
+                shim.changed.clear()
+                await shim.changed.wait()
         shim.runtime.own([0, 1, 2])
         await shim.serves(0, 1, 2)
 

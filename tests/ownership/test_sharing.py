@@ -1,0 +1,160 @@
+"""What a shim makes of what the group agrees on: what it says of itself, what it has, and what clients are told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import cast
+
+import pytest
+
+from protocol.own.shim_group import (
+    ListenerAddress,
+    ShimMember,
+    decode_assignment,
+    decode_member,
+    encode_assignment,
+    encode_member,
+)
+from shim.config import HostPort, Settings
+from shim.ownership.assignment import Shares, assign
+from shim.ownership.shared_ports import SharedPorts
+from shim.ownership.sharing import Sharing
+from shim.runtime import Runtime
+from shim.upstream import Cluster, PortMap, UpstreamError
+from shim.upstream.topic_leaders import LedTopic, Place, TopicLeaders
+
+BROKERS = {1: HostPort("kafka-1", 9092), 2: HostPort("kafka-2", 9092)}
+LISTENER = "PLAINTEXT"
+PARTITIONS = 4
+
+
+class Owning:
+    """Stands for the runtime: what it was told to own."""
+
+    num_partitions = PARTITIONS
+
+    def __init__(self) -> None:
+        self.owned: list[frozenset[int]] = []
+
+    def own(self, numbers: Collection[int]) -> None:
+        self.owned.append(frozenset(numbers))
+
+
+class Leaders:
+    def __init__(self, *nodes: int) -> None:
+        self.nodes = nodes
+
+    async def look_up(self, patience: float) -> LedTopic:
+        if not self.nodes:
+            raise UpstreamError("nobody says so")
+        return LedTopic(bytes(16), {number: Place(BROKERS.get(node), 0) for number, node in enumerate(self.nodes)})
+
+
+class Client:
+    def __init__(self) -> None:
+        self.coordinators: dict[int, HostPort] = {}
+
+
+def address(host: str) -> tuple[ListenerAddress, ...]:
+    return (ListenerAddress(LISTENER, host, 19092),)
+
+
+def member(name: str, generation: int = -1, *node_ids: int) -> ShimMember:
+    return ShimMember(name, address(name), generation, node_ids)
+
+
+async def sharing(name: str = "a", leaders: Leaders | None = None) -> tuple[Sharing, Owning]:
+    settings, cluster = Settings(), Cluster((), Settings())
+    await cluster.take(BROKERS)
+    owning = Owning()
+    made = Sharing(cluster, settings, cast(Runtime, owning), name, address(name))
+    made._leaders = cast(TopicLeaders, leaders or Leaders(1, 2, 1, 2))
+    return made, owning
+
+
+def told(members: dict[str, ShimMember], leaders: dict[int, int]) -> bytes:
+    return encode_assignment(assign(members, leaders, BROKERS.keys(), PARTITIONS))
+
+
+async def test_what_it_says_of_itself_changes_with_each_generation_that_it_knows() -> None:
+    """Or brokers would not see that it wants everything shared out anew."""
+    its, owning = await sharing()
+    assert decode_member(its._metadata()) == member("a")
+    its._assigned("i", 3, told({"i": member("a"), "j": member("b")}, {0: 1, 1: 2, 2: 1, 3: 2}))
+    assert decode_member(its._metadata()) == member("a", 3, 1)
+    assert owning.owned == [{0, 2}]
+
+
+async def test_it_shares_out_by_who_leads() -> None:
+    its, _ = await sharing()
+    members = {"i": encode_member(member("a")), "j": encode_member(member("b")), "k": b"of another release"}
+    assignment = decode_assignment(await its._assign(members))
+    assert assignment.partitions == (1, 2, 1, 2)
+    assert [shim.name for shim in assignment.shims] == ["a", "b"]
+    with pytest.raises(UpstreamError, match="nobody to share"):
+        await its._assign({"k": b"of another release"})
+
+
+async def test_with_another_number_of_partitions_one_has_all() -> None:
+    its, _ = await sharing(leaders=Leaders(1, 2, 1))
+    members = {"i": member("a"), "j": member("b", 4, 1, 2), "k": member("c", 7)}
+    assignment = decode_assignment(await its._assign({name: encode_member(each) for name, each in members.items()}))
+    assert Shares(assignment, 8, "j").owned == {0, 1, 2, 3}
+    assert Shares(assignment, 8, "j").node_ids == (1, 2)
+    assert Shares(assignment, 8, "k").own is None
+
+
+async def test_what_cannot_be_read_changes_nothing() -> None:
+    its, owning = await sharing()
+    other = assign({"i": member("a")}, {}, BROKERS.keys(), PARTITIONS + 1)
+    for wrong in (b"", b"of another release", encode_assignment(other)):
+        its._assigned("i", 3, wrong)
+    assert (its.shares, owning.owned) == (None, [])
+
+
+async def test_it_is_wrong_where_a_leader_has_moved_or_a_broker_is_new() -> None:
+    its, _ = await sharing()
+    shares = Shares(assign({"i": member("a")}, {0: 1, 1: 2, 2: 1, 3: 2}, (1, 2), PARTITIONS), 1, "i")
+    assert its._wrong(shares, {0: 1, 1: 2}) == set()
+    assert its._wrong(shares, None) == set()
+    assert its._wrong(shares, {0: 2, 1: 2}) == {(0, 2)}
+    await its._cluster.take({**BROKERS, 3: HostPort("kafka-3", 9092)})
+    assert its._wrong(shares, {0: 1}) == {(None, 3)}
+
+
+# --- what clients are told
+
+
+async def test_where_clients_find_brokers_and_coordinators() -> None:
+    its, _ = await sharing()
+    ports = SharedPorts(PortMap("a", 19092), LISTENER, its)
+    client = Client()
+    assert ports.of(2) == HostPort("a", 19095), "all is here, as long as it knows of no others"
+    assert ports.coordinator_of(1, 2, client) == HostPort("a", 19095)
+    assert (ports.home_of(0, [1, 2]), ports.home_of(1, [1, 2])) == (1, 2)
+    both = {"i": member("a", 1, 1), "j": member("b", 1, 2)}
+    its._assigned("i", 2, told(both, {0: 1, 1: 2, 2: 2, 3: 2}))
+    assert (ports.of(1), ports.of(2)) == (HostPort("a", 19094), HostPort("b", 19095))
+    assert ports.of(3) == HostPort("a", 19096), "of one that is new nobody knows where it stands"
+    assert (ports.home_of(0, [1, 2]), ports.home_of(2, [1, 2]), ports.home_of(2, [1])) == (1, 2, 1)
+    assert ports.coordinator_of(1, 2, client) == HostPort("b", 19095)
+    assert ports.coordinator_of(1, 1, client) == HostPort("b", 19094), "the owner, for whichever broker leads now"
+
+
+async def test_a_client_has_to_unlearn_a_coordinator_that_has_moved() -> None:
+    its, _ = await sharing()
+    ports = SharedPorts(PortMap("a", 19092), LISTENER, its)
+    both = {"i": member("a", 1, 1), "j": member("b", 1, 2)}
+    leaders = {0: 1, 1: 2, 2: 1, 3: 2}
+    its._assigned("i", 2, told(both, leaders))
+    old = Client()
+    assert ports.coordinator_of(1, 2, old) == HostPort("b", 19095)
+    its._assigned("i", 3, told({"i": both["i"]}, leaders))
+    assert ports.coordinator_of(1, 2, old) is None
+    assert ports.coordinator_of(1, 2, old) == HostPort("a", 19095)
+    new = Client()
+    assert ports.coordinator_of(1, 2, new) is None, "it may have been told on a connection that was lost"
+    assert ports.coordinator_of(1, 2, new) == HostPort("a", 19095)
+    assert ports.coordinator_of(0, 1, Client()) == HostPort("a", 19094), "this one was here all the time"
+    its._moved_at.clear()  # it is long ago
+    assert ports.coordinator_of(1, 2, Client()) == HostPort("a", 19095)
