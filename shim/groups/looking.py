@@ -110,9 +110,10 @@ class Looking:
         return hands is Hands.SERVED
 
     def _coordinator(self, group: str) -> GroupCoordinator:
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        number = self._runtime.partition_of(group)
+        coordinator = self._runtime.coordinator(number)
         if coordinator is None:
-            raise Refused(f"the partition of group {group} is not loaded")
+            raise Refused(f"the partition of group {group} is {self._runtime.where_it_is(number)}")
         return coordinator
 
 

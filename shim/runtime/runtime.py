@@ -122,6 +122,10 @@ class Runtime:
         """Whether another process may serve the partition by now, or soon."""
         return not self._stopping and self.why_not(partition_number) is ErrorCode.NOT_COORDINATOR
 
+    def where_it_is(self, partition_number: int) -> str:
+        """Of one that is not served here, for people."""
+        return "at another shim" if self.is_elsewhere(partition_number) else "not loaded"
+
     def why_not(self, partition_number: int) -> ErrorCode:
         """NONE where the partition is served; otherwise what a request gets."""
         partition = self._partitions[partition_number]

@@ -132,9 +132,10 @@ class Changing:
 
     def coordinator(self, group: str) -> GroupCoordinator:
         """Raises Refused while there is none."""
-        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        number = self._runtime.partition_of(group)
+        coordinator = self._runtime.coordinator(number)
         if coordinator is None:
-            raise Refused(f"the partition of group {group} is not loaded")
+            raise Refused(f"the partition of group {group} is {self._runtime.where_it_is(number)}")
         return coordinator
 
     async def own_offsets(self, group: str) -> Committed:

@@ -1,0 +1,57 @@
+"""Groups at shims that share a log, as Kafka's own tools see them, which ask every broker, and as each shim does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from shim.demo.parts import Cluster, free_port
+from shim.demo.parts.tools import CONSUMER_GROUPS, java_tool
+from tests.conftest import TopicFactory
+from tests.ownership.test_shims_together import GROUPS, shims_of
+
+_TIMEOUT_S = 60.0
+
+
+def commit(bootstrap: str, group: str, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def described(admin: str, group: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shim.main", "groups", "describe", group, "--admin", admin]
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+
+
+def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path) -> None:
+    topic = make_topic()
+    shims = shims_of(cluster, topic, tmp_path)
+    admins = [f"127.0.0.1:{free_port()}" for _ in shims]
+    try:
+        for shim, admin in zip(shims, admins, strict=True):
+            shim.args = ("--admin", admin)
+            shim.start()
+        for number, group in enumerate(GROUPS):
+            commit(shims[number % len(shims)].bootstrap, group, topic)
+        for shim in shims:
+            at = ("--bootstrap-server", shim.bootstrap)
+            listed = java_tool(CONSUMER_GROUPS, *at, "--list").stdout.split()
+            assert sorted(name for name in listed if name in GROUPS) == sorted(GROUPS), "each once"
+            told = java_tool(CONSUMER_GROUPS, *at, "--describe", *(f"--group={group}" for group in GROUPS)).stdout
+            assert {line.split()[0] for line in told.splitlines() if topic in line} == set(GROUPS)
+        for group in GROUPS:
+            answers = [described(admin, group) for admin in admins]
+            assert sorted(answer.returncode for answer in answers) == [0, 2, 2], answers
+            for answer in answers:
+                if answer.returncode:
+                    assert answer.stderr == f"Error: the partition of group {group} is at another shim\n"
+    finally:
+        for shim in shims:
+            if shim.running:
+                shim.kill()
