@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from protocol.errors import ErrorCode
@@ -84,6 +84,9 @@ class AtWork:
         self.registers = registers
         self._node_ids = node_ids
         self._tasks: list[asyncio.Task[None]] = []
+        self._avoided: Shim | None = None
+        self._committing: dict[str, HostPort] = {}
+        self._asked: Counter[int] = Counter()
 
     def begin(self) -> None:
         begun = [self._write(each) for each in self.registers]
@@ -106,7 +109,7 @@ class AtWork:
             while True:
                 with suppress(UpstreamError, TimeoutError):
                     address = await self._coordinator(rng.choice(asked), register.group)
-                    if address is not None:
+                    if address is not None and not self._is_avoided(address):
                         await self._commits(register, address)
                 await asyncio.sleep(_PAUSE_S)
         finally:
@@ -116,11 +119,33 @@ class AtWork:
     async def _commits(self, register: Register, address: HostPort) -> None:
         """As long as they are acknowledged. Raises UpstreamError, TimeoutError."""
         at = connection(address)
+        self._committing[register.group] = address
         try:
-            while await register.commit(at):  # noqa: ASYNC110 - as quick as the machine, but for others' turns
+            while not self._is_avoided(address) and await register.commit(at):  # noqa: ASYNC110 - as quick as it goes
                 await asyncio.sleep(_PAUSE_S)
         finally:
             at.close()
+            del self._committing[register.group]
+
+    def _is_avoided(self, address: HostPort) -> bool:
+        shim = self._avoided
+        return shim is not None and address.port in {shim.broker_port(node_id) for node_id in self._node_ids}
+
+    @asynccontextmanager
+    async def avoided(self, shim: Shim) -> AsyncIterator[None]:
+        """Nobody commits there, so that there is nothing left for it to write, by which it would hear of others."""
+        self._avoided = shim
+        await self._soon(lambda: not any(map(self._is_avoided, self._committing.values())), "silence there")
+        try:
+            yield
+        finally:
+            self._avoided = None
+
+    async def asked(self, shim: Shim, more: int = 10) -> None:
+        """Every group's offset, that often, and it has answered something."""
+        place = self.shims.index(shim)
+        due = self._asked[place] + more * len(self.registers)
+        await self._soon(lambda: self._asked[place] >= due, "answers there")
 
     async def _coordinator(self, asked: KeptConnection, group: str) -> HostPort | None:
         """As one of them says. Raises UpstreamError, TimeoutError."""
@@ -136,6 +161,7 @@ class AtWork:
             while True:
                 with suppress(UpstreamError):
                     await register.fetch(at, place)
+                    self._asked[place] += 1
                 await asyncio.sleep(_PAUSE_S)
         finally:
             at.close()
@@ -154,14 +180,17 @@ class AtWork:
 
     async def _until(self, count: Callable[[], int], more: int, what: str) -> None:
         due = count() + more
+        await self._soon(lambda: count() >= due, f"{what} of each group")
+
+    async def _soon(self, reached: Callable[[], bool], what: str) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while count() < due:
+                while not reached():
                     self.check()
                     await asyncio.sleep(0.05)  # it is counted by tasks that answer to nobody
         except TimeoutError:
             logs = "\n".join(f"--- {shim.bootstrap}\n{shim.log()[-3000:]}" for shim in self.shims)
-            raise AssertionError(f"no {what} of each group within {PATIENCE_S:g} s\n{logs}") from None
+            raise AssertionError(f"no {what} within {PATIENCE_S:g} s\n{logs}") from None
 
     def check(self) -> None:
         wrong = [each for register in self.registers for each in register.wrong]

@@ -9,7 +9,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -101,12 +101,14 @@ async def fault(kind: str, its: AtWork, cluster: Cluster, rng: random.Random, pa
         case "killed, and back at once":
             shim.kill()
             await started(shim)
-        case "held up":
-            os.kill(shim.pid, signal.SIGSTOP)
-            try:
-                await asyncio.gather(its.commits(), asyncio.sleep(pause_s))
-            finally:
-                os.kill(shim.pid, signal.SIGCONT)
+        case "held up" | "held up, and nothing to write":
+            async with its.avoided(shim) if kind != "held up" else AsyncExitStack():
+                os.kill(shim.pid, signal.SIGSTOP)
+                try:
+                    await asyncio.gather(its.commits(), asyncio.sleep(pause_s))
+                finally:
+                    os.kill(shim.pid, signal.SIGCONT)
+                await its.asked(shim)
         case "cut off":
             os.kill(shim.pid, signal.SIGUSR1)
             try:
@@ -128,7 +130,15 @@ async def fault(kind: str, its: AtWork, cluster: Cluster, rng: random.Random, pa
     await its.answers()
 
 
-KINDS: Final = ("held up", "killed", "stopped", "cut off", "broker", "killed, and back at once")
+KINDS: Final = (
+    "held up, and nothing to write",
+    "held up",
+    "killed",
+    "stopped",
+    "cut off",
+    "broker",
+    "killed, and back at once",
+)
 
 
 @pytest.mark.parametrize(("faults", "pause_s"), [(len(KINDS), 8.0), pytest.param(100, 20.0, marks=pytest.mark.soak)])
