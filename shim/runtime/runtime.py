@@ -225,8 +225,11 @@ class Runtime:
             if partition.coordinator is None and (flight := self._writes.flight_of(number)) is not None:
                 await flight.over.wait()
             elif partition.is_to_be_released:
-                await self._log.release(number)
                 partition.is_held = False
+                try:
+                    await self._log.release(number)
+                except Exception:  # whoever comes next takes it over all the same, after a lease
+                    log.exception("__consumer_offsets-%d: releasing it broke off", number)
             elif partition.is_to_be_loaded:
                 try:
                     await self._load(partition)
