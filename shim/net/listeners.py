@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -161,6 +161,10 @@ class OneListener:
         self._sessions.close_silent(idle, unfinished)
         self._looking = asyncio.get_running_loop().call_later(pause_seconds(idle, unfinished), self._look)
 
+    def lead_away(self, node_ids: Collection[int]) -> None:
+        """Close connections at these brokers' ports, which stay open, when what they have asked is answered."""
+        self._sessions.lead_away(node_ids)
+
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""
         self._close_ports()
@@ -221,6 +225,11 @@ class Listeners:
         """Why brokers have no port, a line for each of them."""
         lines = () if self._overlap is None else (f"the listeners' ports are too near to each other: {self._overlap}",)
         return (*lines, *(line for ports in self._ports for line in ports.refused))
+
+    def lead_away(self, node_ids: Collection[int]) -> None:
+        """Close connections at these brokers' ports, which stay open, when what they have asked is answered."""
+        for ports in self._ports:
+            ports.lead_away(node_ids)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""

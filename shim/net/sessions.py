@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Protocol
 
 from shim.logged_once import LoggedOnce
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 
 class Session(Protocol):
     """One of them."""
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker whose port the client came to; None for bootstrap."""
 
     def drain(self) -> None:
         """Take no more requests; close when the ones that have begun are answered."""
@@ -73,6 +78,12 @@ class Sessions:
         now = asyncio.get_running_loop().time()
         for session in list(self._open):
             session.close_silent(now, idle_seconds, unfinished_seconds)
+
+    def lead_away(self, node_ids: Collection[int]) -> None:
+        """Close those at these brokers' ports, when the requests taken from them are answered."""
+        for session in list(self._open):
+            if session.node_id in node_ids:
+                session.drain()
 
     async def drain(self, timeout_seconds: float) -> None:
         """Close each one when the requests taken from it are answered, and wait for that; then cut off the others."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Final
 
 from protocol.errors import DecodeError
@@ -37,6 +37,7 @@ _CLUSTERS_OFFSETS: Final = "__consumer_offsets"
 _WHO_LEADS: Final = "who leads partitions of the cluster's offsets is not known"
 _PATIENCE_SECONDS: Final = 3.0
 _LATELY_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 1.0
 
 
 class Sharing:
@@ -55,6 +56,11 @@ class Sharing:
         self._member: GroupMember | None = None
         self._moved_at: dict[int, float] = {}
         self._lost = asyncio.Event()
+        self._gone: dict[int, float] = {}
+        self._any_gone = asyncio.Event()
+        self.lead_away: Callable[[Collection[int]], None] = lambda node_ids: None
+        """Called with brokers that stand at other shims since a moment ago, to have clients look where: most keep a
+        connection for as long as it lasts, and know it by the broker's node id."""
         self._trouble = LoggedOnce(log)
         self.shares: Shares | None = None
         """The newest that are known."""
@@ -80,7 +86,10 @@ class Sharing:
         )
         tasks = [
             asyncio.ensure_future(each)
-            for each in (member.run(), self._take_again(member), self._follow_leaders(member))
+            for each in (
+                *(member.run(), self._take_again(member)),
+                *(self._follow_leaders(member), self._lead_clients_away()),
+            )
         ]
         try:
             await asyncio.gather(*tasks)
@@ -143,6 +152,8 @@ class Sharing:
         before = self.shares
         if before is not None:
             now = time.monotonic()
+            self._gone |= dict.fromkeys(set(before.node_ids) - set(shares.node_ids), now)
+            self._any_gone.set()
             for number in range(self._runtime.num_partitions):
                 if shares.owner_of(number).addresses != before.owner_of(number).addresses:
                     self._moved_at[number] = now
@@ -162,6 +173,23 @@ class Sharing:
             shares = self.shares
             if shares is not None and await member.confirmed(shares.generation) and shares is self.shares:
                 self._runtime.own(shares.owned)
+
+    async def _lead_clients_away(self) -> None:
+        """Again and again, as a client that comes back may have been told of the old place once more, by a shim that
+        had not heard yet."""
+        while True:
+            await self._any_gone.wait()
+            self._any_gone.clear()
+            while gone := self._still_gone():
+                self.lead_away(gone)
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _still_gone(self) -> Collection[int]:
+        """Of late."""
+        assert self.shares is not None
+        here, since = self.shares.node_ids, time.monotonic() - _LATELY_SECONDS
+        self._gone = {node_id: at for node_id, at in self._gone.items() if at > since and node_id not in here}
+        return self._gone.keys()
 
     async def _follow_leaders(self, member: GroupMember) -> None:
         """Each partition belongs to the broker that the cluster names for its groups. Where that has been another one

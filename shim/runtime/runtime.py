@@ -176,7 +176,7 @@ class Runtime:
         for partition in self._partitions:
             partition.is_ours = partition.number in numbers
             if not partition.is_ours:
-                if partition.coordinator is not None:
+                if partition.unavailable is not ErrorCode.NOT_COORDINATOR or partition.coordinator is not None:
                     given_up.append(partition)
                 lost += partition.retire(ErrorCode.NOT_COORDINATOR)
             elif partition.coordinator is None:
@@ -233,11 +233,11 @@ class Runtime:
             elif partition.is_to_be_loaded:
                 try:
                     await self._load(partition)
+                except OwnedElsewhere as error:
+                    self._lose(partition, error)
                 except self._log.passing as error:
                     trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
                     await asyncio.sleep(RELOAD_RETRY_SECONDS)
-                except OwnedElsewhere as error:
-                    self._lose(partition, error)
                 except Exception as error:
                     self._cannot_serve(partition, error)
             else:
@@ -247,6 +247,7 @@ class Runtime:
         log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)
         partition.is_held = False
         partition.unavailable = ErrorCode.NOT_COORDINATOR
+        self._tell_watchers(partition)
         if partition.is_ours:
             self.lost()
 
@@ -293,11 +294,11 @@ class Runtime:
     async def _load_first(self, partition: Partition, size: int, failed: dict[Partition, Exception]) -> None:
         try:
             from_snapshot = await self._load(partition)
+        except OwnedElsewhere as error:
+            self._lose(partition, error)
         except self._log.passing as error:
             log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
             failed[partition] = error
-        except OwnedElsewhere as error:
-            self._lose(partition, error)
         except Exception as error:
             self._cannot_serve(partition, error)
             failed[partition] = error
@@ -492,7 +493,8 @@ class Runtime:
         self._see_to(partitions)
 
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
-        partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if partition.is_ours:
+            partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if isinstance(error, LogError):
             log.error("%s; __consumer_offsets-%d is not served: see offset-shim log verify", error, partition.number)
         else:

@@ -153,6 +153,9 @@ class Parts:
             departures,
         )
 
+        if self.sharing is not None:
+            self.sharing.lead_away = self.listeners.lead_away
+
     @property
     def reloadable(self) -> Sequence[TakesSettings]:
         """All that go by settings which may change."""
@@ -168,6 +171,13 @@ class Parts:
             own_name(given.data_dir),
         )
 
+    async def _close_log(self) -> None:
+        try:
+            await self.runtime.close(LAST_WRITE_SECONDS)
+        finally:
+            if self.sharing is not None:
+                await self.sharing.leave()  # when others may have what was served here
+
     def _ports(self, listener: Listener) -> ClientPorts:
         ports = PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)
         return ports if self.sharing is None else SharedPorts(ports, listener.name, self.sharing)
@@ -182,7 +192,5 @@ class Parts:
             each.close()
         sessions = [each.close() for each in (self.registrar, self.zookeeper and self.zookeeper.ensemble) if each]
         # A ZooKeeper that hangs takes its time, and keeps nobody from the last snapshots.
-        await asyncio.gather(self.runtime.close(LAST_WRITE_SECONDS), *sessions)
-        if self.sharing is not None:
-            await self.sharing.leave()  # when others may have what was served here
+        await asyncio.gather(self._close_log(), *sessions)
         self.data_dir.close()  # the last thing

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Collection
 from typing import cast
 
 import pytest
 
+import shim.ownership.sharing as sharing_module
 from protocol.own.shim_group import (
     ListenerAddress,
     ShimMember,
@@ -158,3 +161,27 @@ async def test_a_client_has_to_unlearn_a_coordinator_that_has_moved() -> None:
     assert ports.coordinator_of(0, 1, Client()) == HostPort("a", 19094), "this one was here all the time"
     its._moved_at.clear()  # it is long ago
     assert ports.coordinator_of(1, 2, Client()) == HostPort("a", 19095)
+
+
+async def test_clients_are_led_away_from_brokers_that_stand_elsewhere_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing_module, "_AGAIN_SECONDS", 0.0)
+    its, _ = await sharing()
+    led: asyncio.Queue[set[int]] = asyncio.Queue()
+    its.lead_away = lambda node_ids: led.put_nowait(set(node_ids))
+    leading = asyncio.create_task(its._lead_clients_away())
+    leaders = {0: 1, 1: 2, 2: 1, 3: 2}
+    both = {"i": member("a", 1, 1), "j": member("b", 1, 2)}
+    try:
+        its._assigned("i", 1, told({"i": member("a")}, leaders))
+        its._assigned("i", 2, told(both, leaders))
+        async with asyncio.timeout(10):
+            assert [await led.get() for _ in range(3)] == [{2}, {2}, {2}], "again and again"
+        its._assigned("i", 3, told({"i": both["i"]}, leaders))
+        assert its._still_gone() == set(), "it is back"
+        its._assigned("i", 4, told(both, leaders))
+        assert its._still_gone() == {2}
+        its._gone = dict.fromkeys(its._gone, time.monotonic() - 11)
+        assert its._still_gone() == set(), "it is long ago"
+    finally:
+        leading.cancel()
+        await asyncio.wait([leading])

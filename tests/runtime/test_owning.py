@@ -20,6 +20,10 @@ from tests.runtime.running import PARTITIONS, Running, offset_in
 SETTINGS = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_history_retention_minutes=0)
 
 
+class Fenced(OSError, OwnedElsewhere):
+    """As of a log on topics, whose other trouble passes."""
+
+
 class SharedBackend(LocalBackend):
     """A log on the disk of which others may have partitions, by the word of the test."""
 
@@ -32,7 +36,7 @@ class SharedBackend(LocalBackend):
     async def load(self, number: int) -> Loaded:
         self.loads.append(number)
         if number in self.elsewhere:
-            raise OwnedElsewhere(f"partition {number} is somebody else's")
+            raise Fenced(f"partition {number} is somebody else's")
         return await super().load(number)
 
     async def release(self, number: int) -> None:
@@ -152,7 +156,10 @@ async def test_given_up_and_taken_back_before_it_is_loaded(tmp_path: Path) -> No
         shim.runtime.own([2])
         await shim.serves(2)
         shim.runtime.own([0, 1, 2])
+        shim.served.clear()
         shim.runtime.own([2])
+        assert shim.served == {0: None, 1: None}, "whoever watches is told, though they were never served"
+        shim.served[2] = shim.runtime.coordinator(2)
         async with asyncio.timeout(WAIT_SECONDS):
             while set(shim.backend.released) != {0, 1}:
                 shim.changed.clear()
@@ -167,6 +174,7 @@ async def test_what_somebody_else_has_is_tried_again_when_that_is_said_again(tmp
         await shim.serves(0)
         await shim.loses(1)
         assert await shim.answer(1) is ErrorCode.NOT_COORDINATOR
+        assert shim.served[1] is None, "whoever watches is told"
         assert shim.runtime.unavailable == {ErrorCode.NOT_COORDINATOR: 1}
         shim.runtime.own([0, 1])
         await shim.loses(2)

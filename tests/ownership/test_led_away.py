@@ -1,0 +1,42 @@
+"""Clients keep a connection for as long as it lasts: where a broker stands at another shim now, it ends."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from shim.demo.parts import Cluster
+from tests.cluster.asking import cluster_metadata
+from tests.conftest import TopicFactory
+from tests.ownership.registers import PATIENCE_S
+from tests.ownership.test_shims_together import shims_of
+
+
+def test_connections_end_where_a_broker_moves_to_another_shim(
+    cluster: Cluster, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    first, second, _ = shims_of(cluster, topic, tmp_path)
+    with ExitStack() as running:
+        for shim in (first, second):
+            running.callback(lambda shim=shim: shim.kill() if shim.running else None)  # type: ignore[misc]
+        first.start()
+        open_ = {
+            node_id: running.enter_context(
+                socket.create_connection(("127.0.0.1", first.broker_port(node_id)), PATIENCE_S)
+            )
+            for node_id in (1, 2, 3)
+        }
+        second.start()
+        told = {broker.node_id: broker.port for broker in cluster_metadata(first.port, topic).brokers}
+        moved = {node_id for node_id, port in told.items() if port == second.broker_port(node_id)}
+        assert 0 < len(moved) < 3
+        for node_id in moved:
+            assert open_[node_id].recv(1) == b"", "it is closed, in good order"
+        for node_id in open_.keys() - moved:
+            open_[node_id].setblocking(False)
+            with pytest.raises(BlockingIOError):
+                open_[node_id].recv(1)
