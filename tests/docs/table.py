@@ -51,6 +51,9 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.overhead": Elsewhere(
         "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_three", ("benchmarks.overhead",)
     ),
+    "python -m benchmarks.failover": Elsewhere(
+        "tests/benchmarks/test_failover.py::test_both_sides_go_on", ("benchmarks.failover",)
+    ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 
