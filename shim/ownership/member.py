@@ -14,7 +14,7 @@ from protocol.own.shim_group import PROTOCOL_TYPE
 from shim.config import HostPort, Settings
 from shim.logged_once import LoggedOnce
 from shim.upstream import Cluster, UpstreamError
-from shim.upstream.coordinators import PASSES, Coordinators, KeyType
+from shim.upstream.coordinators import Coordinators, KeyType
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,18 @@ _LEAVES_WITHIN_SECONDS: Final = 2.0
 _JOINS_AGAIN: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 )
+
+
+_STAYS: Final = frozenset(
+    {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+    }
+)
+"""Until somebody changes the brokers' configuration, or ours. Whatever else they answer is no reason to end a shim that
+serves."""
 
 
 class InstanceFenced(Exception):
@@ -106,7 +118,7 @@ class GroupMember:
                     if refused.error in _JOINS_AGAIN:
                         log.info("%s: joining again", refused)
                         continue
-                    if refused.error not in PASSES:
+                    if refused.error is not ErrorCode.NOT_COORDINATOR:
                         raise
                     self._trouble.failed(self._what, refused)
                     await asyncio.sleep(_AGAIN_SECONDS)  # a coordinator tells nobody when it is there

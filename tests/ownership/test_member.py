@@ -8,14 +8,17 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from shim.config import Settings, parse_servers
+from protocol.errors import ErrorCode
+from protocol.messages import join_group
+from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Cluster as Brokers
 from shim.ownership.member import GroupMember, GroupTimes, InstanceFenced
 from shim.upstream import Cluster, UpstreamError
+from shim.upstream.coordinators import Coordinators
 
 SETTINGS: Final = Settings()
 PATIENCE_S: Final = 60.0
@@ -61,7 +64,7 @@ class Member:
 
     async def end(self, *, leave: bool = False) -> None:
         self.running.cancel()
-        with suppress(asyncio.CancelledError, InstanceFenced):
+        with suppress(asyncio.CancelledError, InstanceFenced, UpstreamError):
             await self.running
         if leave:
             await self.member.leave()
@@ -171,6 +174,29 @@ async def test_who_cannot_share_out_does_so_later(group: Group) -> None:
     a.unable = 2
     await a.hears("a")
     assert a.shared == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"), [(ErrorCode.UNKNOWN_SERVER_ERROR, False), (ErrorCode.GROUP_AUTHORIZATION_FAILED, True)]
+)
+async def test_what_does_not_pass_ends_it_and_nothing_else(
+    group: Group, monkeypatch: pytest.MonkeyPatch, error: ErrorCode, ends: bool
+) -> None:
+    ask, refused = Coordinators.ask, [error]
+
+    async def refusing(self: Coordinators, address: HostPort, api: Any, request: Any, **kwargs: Any) -> Any:
+        if api is join_group.API and refused:
+            return join_group.JoinGroupResponse(error_code=refused.pop())
+        return await ask(self, address, api, request, **kwargs)
+
+    monkeypatch.setattr(Coordinators, "ask", refusing)
+    a = group.joins("a")
+    if ends:
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(UpstreamError, match="GROUP_AUTHORIZATION_FAILED"):
+                await a.running
+    else:
+        await a.hears("a")
 
 
 async def test_the_coordinator_hangs(cluster: Brokers) -> None:
