@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import RetriableError
 
 
 def further(settings: Iterable[str]) -> dict[str, int]:
@@ -46,7 +47,14 @@ def consume(bootstrap: str, topic: str, group: str, *settings: str) -> None:
     # before it joins, and what it was told before it subscribed does not count.
     consumer.partitions_for_topic(topic)
     while not stop.is_set():
-        for partition, records in consumer.poll(timeout_ms=200).items():
+        try:
+            polled = consumer.poll(timeout_ms=200)
+        except RetriableError as error:
+            # While it looks for its coordinator, poll() raises what cut its own metadata request; it says itself that
+            # polling again may do, and does.
+            logging.warning("polling again: %r", error)
+            continue
+        for partition, records in polled.items():
             for record in records:
                 print(f"Partition:{partition.partition}\tOffset:{record.offset}\t{record.value.decode()}")
         sys.stdout.flush()
