@@ -27,8 +27,6 @@ _LEAVES_WITHIN_SECONDS: Final = 2.0
 _JOINS_AGAIN: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 )
-
-
 _STAYS: Final = frozenset(
     {
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -118,7 +116,7 @@ class GroupMember:
                     if refused.error in _JOINS_AGAIN:
                         log.info("%s: joining again", refused)
                         continue
-                    if refused.error is not ErrorCode.NOT_COORDINATOR:
+                    if refused.error in _STAYS:
                         raise
                     self._trouble.failed(self._what, refused)
                     await asyncio.sleep(_AGAIN_SECONDS)  # a coordinator tells nobody when it is there
