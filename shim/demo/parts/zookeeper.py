@@ -54,6 +54,7 @@ class ZooKeeper(Server):
             "clientPortAddress": self.host,
             "admin.enableServer": "false",
             "tickTime": 500,
+            "maxSessionTimeout": 60_000,  # it is 20 ticks otherwise, and a busy machine may start it for longer
             "maxClientCnxns": 0,
             "4lw.commands.whitelist": "ruok,srvr,mntr,wchs",
             **self._settings,
