@@ -4,8 +4,8 @@ decided: by the shim's coordinator of a group that it serves, by the cluster's o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from protocol.errors import ErrorCode
@@ -74,10 +74,12 @@ class Changing:
     def _why(self, group: str) -> str:
         return self._stores.why(group) or "the other store does not answer"
 
-    @contextmanager
-    def passing(self, group: str) -> Iterator[None]:
+    @asynccontextmanager
+    async def passing(self, group: str) -> AsyncIterator[None]:
         """Something that changes its offsets is on its way to the cluster: nobody takes the group over meanwhile.
-        Raises Refused where somebody is about to."""
+        Raises Refused where somebody is about to, or another shim may have."""
+        if not self._placements.surely_here([group]) and (error := await self._placements.confirmed_here([group])):
+            raise refusal(group, error)
         if self._placements.of(group) is not Whose.PASSED_THROUGH:
             raise Refused(f"group {group} changes hands now")
         on_its_way: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -117,5 +119,6 @@ _MEANS = {
     ErrorCode.UNKNOWN_MEMBER_ID: "it has members; stop them first",
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "a transaction with offsets of it has not ended yet",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "its offsets cannot be changed now: COORDINATOR_LOAD_IN_PROGRESS",
+    ErrorCode.NOT_COORDINATOR: "another shim has it, or may have; ask that one, or again in a moment",
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: "these are too many offsets for one commit",
 }

@@ -44,7 +44,7 @@ class Deleting:
         if await self._changing.is_served(group, opening=False):
             await self._delete_here(group)
         else:
-            with self._changing.passing(group):
+            async with self._changing.passing(group):
                 await self._delete_there(group)
         # The message is the event: none is left out for others, however many are deleted in a minute.
         log.info("%s", f"group {group} was deleted with {counted(deleted.offsets, 'offset')} from {host}: {cause}")

@@ -199,7 +199,7 @@ class Resetting:
             raise refusal(group, answer.error)
 
     async def _reset_there(self, group: str, changes: Sequence[Change]) -> None:
-        with self._changing.passing(group):
+        async with self._changing.passing(group):
             state = await self._cluster_groups.state_of(group)
             if state not in NOBODY:
                 raise refusal(group, ErrorCode.NON_EMPTY_GROUP)

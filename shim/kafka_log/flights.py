@@ -101,8 +101,11 @@ class TopicFlights:
         return flight
 
     def may_tell(self, number: int) -> bool:
+        return self.flight_of(number) is None and self.is_surely_ours(number)
+
+    def is_surely_ours(self, number: int) -> bool:
         assert self._offsets is not None
-        return self.flight_of(number) is None and self._offsets.may_tell(number)
+        return self._offsets.may_tell(number)
 
     def hangs(self, number: int) -> bool:
         flight = self._next.get(number)

@@ -1,4 +1,4 @@
-"""Decisions that the shim asks of a group's coordinator itself."""
+"""What the shim asks of a group's coordinator itself."""
 
 from __future__ import annotations
 
@@ -15,3 +15,10 @@ async def decide(runtime: Runtime, group: str, operation: Callable[[GroupCoordin
     decided: Step[Any] = Step()
     runtime.submit(runtime.partition_of(group), operation, decided)
     return await decided.answered
+
+
+async def ask(runtime: Runtime, partition_number: int, question: Callable[[GroupCoordinator], Any]) -> Any:
+    """Likewise, a question that decides nothing."""
+    asked: Step[Any] = Step()
+    runtime.ask(partition_number, question, asked)
+    return await asked.answered

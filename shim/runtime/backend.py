@@ -64,6 +64,9 @@ class Writes(Protocol):
     def may_tell(self, number: int) -> bool:
         """Whether it waits for nothing."""
 
+    def is_surely_ours(self, number: int) -> bool:
+        """Whether no other process can have the partition by now; where not, it may be once something has landed."""
+
     def hangs(self, number: int) -> bool:
         """Whether what is decided now would be refused, since nothing has landed for `offsets.commit.timeout.ms`."""
 

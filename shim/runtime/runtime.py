@@ -69,6 +69,11 @@ class Runtime:
             self.own(range(backend.num_partitions))
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes may have some of the partitions."""
+        return self._log.is_shared
+
+    @property
     def num_partitions(self) -> int:
         return len(self._partitions)
 
@@ -398,6 +403,11 @@ class Runtime:
         """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
         coordinator = self.coordinator(partition_number)
         return coordinator if coordinator is not None and self._writes.may_tell(partition_number) else None
+
+    def is_surely_ours(self, partition_number: int) -> bool:
+        """Whether no other process can have the partition by now. It has not, either, when something that is
+        asked for from now on (:meth:`ask`) is answered."""
+        return self._writes.is_surely_ours(partition_number)
 
     # -- from decision to answer
 

@@ -101,6 +101,10 @@ class Writer:
     def may_tell(self, number: int) -> bool:
         return self.flight_of(number) is None
 
+    def is_surely_ours(self, _number: int) -> bool:
+        """The data directory is locked."""
+        return True
+
     def flying_of(self, number: int) -> Flight | None:
         """The flight that is being written, if it has records of the partition."""
         return self._flying if self._flying is not None and number in self._flying.records else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from typing import Final
 
 from protocol.errors import ErrorCode
 from shim.tls import tls_reason
@@ -20,6 +21,10 @@ class Unanswered(UpstreamError):
 
 class AuthenticationFailed(UpstreamError):
     """The brokers do not take the shim's own credentials, or these cannot be had."""
+
+
+ARRIVES_WITHIN_SECONDS: Final = 30.0
+"""What was sent on a connection that is broken off, or by a process that has ended, may be done by then, or never."""
 
 
 def reason_of(error: OSError | ValueError | OverflowError) -> str:

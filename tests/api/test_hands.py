@@ -50,6 +50,16 @@ class Placed:
         self.seen: list[tuple[str, str, int]] = []
         self.on_their_way: list[str] = []
         self.gatherings: dict[str, Gathering] = {}
+        self.is_surely_here = True
+        self.confirms: Callable[[], ErrorCode] = lambda: ErrorCode.NONE
+
+    def surely_here(self, group_ids: Iterable[str]) -> bool:
+        return self.is_surely_here
+
+    async def confirmed_here(self, group_ids: Iterable[str]) -> ErrorCode:
+        assert not self.is_surely_here
+        await asyncio.sleep(0)
+        return self.confirms()
 
     def of(self, group_id: str) -> Whose:
         return self.whose[group_id]
@@ -241,6 +251,92 @@ async def test_the_request_of_a_member_of_old_has_a_rebalance_timeout() -> None:
     request = join_group.JoinGroupRequest(PASSED, 10_000, -1, "", None, "consumer", ())
     assert (await answer(join_group.API, 0, request, await to(Placed()), client)).member_id == "m"
     assert (asked[0].session_timeout_ms, asked[0].rebalance_timeout_ms) == (10_000, 10_000)
+
+
+# --- other shims may have the group by now ---------------------------------------------------------------------------
+
+
+def doubtful(confirms: Callable[[], ErrorCode]) -> Placed:
+    placed = Placed(Whose.PASSED_THROUGH)
+    placed.is_surely_here, placed.confirms = False, confirms
+    return placed
+
+
+def committing() -> Client:
+    partitions = (offset_commit.OffsetCommitResponsePartition(0, 22),)
+    said = offset_commit.OffsetCommitResponse(
+        topics=(offset_commit.OffsetCommitResponseTopic("t", partitions=partitions),)
+    )
+    return Client(broker=broker(offset_commit.API, lambda _: said))
+
+
+def errors_of(response: Any) -> set[int]:
+    return {each.error_code for topic in response.topics for each in topic.partitions}
+
+
+@pytest.mark.parametrize("group", [PASSED, UNKNOWN])
+async def test_a_commit_is_passed_on_once_it_is_certain_whose_the_group_is(group: str) -> None:
+    request = offset_commit.OffsetCommitRequest(group, topics=COMMIT)
+    client = committing()
+    placed = doubtful(lambda: ErrorCode.NONE)
+    assert errors_of(await answer(offset_commit.API, 8, request, await to(placed), client)) == {22}
+    assert placed.on_their_way == [group]
+
+    client = committing()
+    placed = doubtful(lambda: ErrorCode.NOT_COORDINATOR)
+    response = await answer(offset_commit.API, 8, request, await to(placed), client)
+    assert errors_of(response) == {ErrorCode.NOT_COORDINATOR}
+    assert (client.asked, placed.on_their_way) == ([], [])
+
+
+@pytest.mark.parametrize("whose", [Whose.SERVED, Whose.CHANGING])
+async def test_nor_is_it_passed_on_where_it_changed_hands_meanwhile(whose: Whose) -> None:
+    def confirms() -> ErrorCode:
+        placed.whose[PASSED] = whose
+        return ErrorCode.NONE
+
+    placed, coordinator, client = doubtful(confirms), GroupCoordinator(), committing()
+    request = offset_commit.OffsetCommitRequest(PASSED, topics=COMMIT)
+    response = await answer(offset_commit.API, 8, request, await to(placed, coordinator), client)
+    served = whose is Whose.SERVED
+    assert errors_of(response) == {ErrorCode.NONE if served else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert coordinator.offset_count == int(served)
+    assert client.asked == []
+
+
+async def test_nor_is_an_offset_told_that_somebody_else_may_have_by_now() -> None:
+    client = Client()
+    services_ = await to(doubtful(lambda: ErrorCode.NOT_COORDINATOR))
+    request = offset_fetch.OffsetFetchRequest(PASSED, None)
+    assert (await answer(offset_fetch.API, 7, request, services_, client)).error_code == ErrorCode.NOT_COORDINATOR
+    assert client.asked == []
+
+
+async def test_a_heartbeat_is_passed_on_at_once() -> None:
+    def confirms() -> ErrorCode:
+        raise AssertionError("nobody needs to know")
+
+    client = Client(broker=broker(heartbeat.API, lambda _: heartbeat.HeartbeatResponse(error_code=27)))
+    response = await answer(
+        heartbeat.API, 4, heartbeat.HeartbeatRequest(PASSED, 3, "m"), await to(doubtful(confirms)), client
+    )
+    assert response.error_code == 27
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+async def test_groups_are_deleted_at_the_cluster_once_it_is_certain_whose_they_are(error: ErrorCode) -> None:
+    def deleted(request: Any) -> Any:
+        return delete_groups.DeleteGroupsResponse(
+            0, tuple(delete_groups.DeletableGroupResult(name, 68) for name in request.groups_names)
+        )
+
+    placed, client = doubtful(lambda: error), Client(broker=broker(delete_groups.API, deleted))
+    services_ = await to(placed, await committed())
+    request = delete_groups.DeleteGroupsRequest((PASSED, SERVED, UNKNOWN))
+    gone = await answer(delete_groups.API, 2, request, services_, client)
+    theirs = error or 68
+    assert {each.group_id: each.error_code for each in gone.results} == {PASSED: theirs, UNKNOWN: theirs, SERVED: 0}
+    assert sorted(placed.on_their_way) == ([] if error else [PASSED, UNKNOWN])
 
 
 # --- about many groups -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def changing(answer: ErrorCode = ErrorCode.NONE, whose: Whose = Whose.SERVED) ->
     runtime: Any = SimpleNamespace(
         partition_of=lambda _: 0, submit=lambda _number, _operation, ticket: ticket.fail(answer)
     )
-    placements: Any = SimpleNamespace(of=lambda _: whose, passing=lambda *_: None)
+    placements: Any = SimpleNamespace(of=lambda _: whose, passing=lambda *_: None, surely_here=lambda _: True)
     return Changing(runtime, placements, stores=SimpleNamespace())  # type: ignore[arg-type]
 
 
@@ -63,6 +63,21 @@ async def test_the_cluster_does_not_say_whether_it_has_deleted(error: Exception,
     cluster: Any = SimpleNamespace(delete_group=delete_group, forget=lambda _: None)
     with pytest.raises(told):
         await Deleting(changing(whose=Whose.PASSED_THROUGH), looking, cluster).delete("g", "why", "127.0.0.1")
+
+
+async def test_nothing_is_sent_where_another_shim_may_have_the_group() -> None:
+    async def confirmed_here(_: list[str]) -> ErrorCode:
+        return ErrorCode.NOT_COORDINATOR
+
+    placements: Any = SimpleNamespace(
+        of=lambda _: Whose.PASSED_THROUGH,
+        passing=lambda *_: pytest.fail("nothing is on its way"),
+        surely_here=lambda _: False,
+        confirmed_here=confirmed_here,
+    )
+    with pytest.raises(Refused, match="another shim"):
+        async with Changing(SimpleNamespace(), placements, SimpleNamespace()).passing("g"):  # type: ignore[arg-type]
+            pytest.fail("it was passed on")
 
 
 async def test_no_offset_is_no_offset_to_commit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from shim.migration.hands.placements import Placements, Whose
@@ -17,6 +18,9 @@ class _Always:
 
     def is_served(self, group_id: str) -> bool:
         return self._whose is Whose.SERVED
+
+    def surely_here(self, group_ids: Iterable[str]) -> bool:
+        return True
 
     def gathering(self, group_id: str) -> Any:
         return None

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shim.demo.parts import Broker
-from shim.migration.mirror import mirror as module
 from shim.offsets.store import StoreUnanswered
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import mirrored
 
@@ -26,7 +26,7 @@ async def test_nobody_is_given_the_group_while_one_may_arrive(
         await at.commit_offset(group, topic, 2)
         with pytest.raises(StoreUnanswered):
             await at.mirror.fed(group)
-        assert 0.0 < at.mirror.may_arrive_seconds(group) <= module._ARRIVES_WITHIN_SECONDS
+        assert 0.0 < at.mirror.may_arrive_seconds(group) <= ARRIVES_WITHIN_SECONDS
         at.groups.hangs = False
         await at.mirror.fed(group)  # the next one is no reason to forget it
         assert at.mirror.may_arrive_seconds(group) > 0.0

@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log import LogSettings
+from shim.migration.dual.lookup import Lookup
+from shim.migration.hands.placements import Placements
+from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, LocalBackend, Runtime
 from shim.runtime.backend import Loaded, OwnedElsewhere
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 from tests.runtime.held_log import WAIT_SECONDS, HeldLog
-from tests.runtime.running import PARTITIONS, Running, offset_in
+from tests.runtime.running import PARTITIONS, Running, offset_in, running
 
 SETTINGS = Settings(offsets_topic_num_partitions=PARTITIONS, offsets_history_retention_minutes=0)
 
@@ -199,3 +204,38 @@ async def test_a_write_that_was_fenced_gives_the_partition_up(tmp_path: Path) ->
         shim.log.release(1_000)
         assert shim.backend.loads.count(0) == 1, "it is not taken back"
         assert isinstance(await shim.answer(1), OffsetFetchResponseGroup)
+
+
+async def test_how_long_what_another_shim_has_sent_to_the_cluster_may_arrive(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        here, there = shim.group_in(0), shim.group_in(1)
+        shim.runtime.own([0])
+        await shim.serves(0)
+        since = placements.may_arrive_seconds(here)
+        assert 0 < since <= ARRIVES_WITHIN_SECONDS
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        first = placements.may_arrive_seconds(here)
+        assert placements.may_arrive_seconds(there) > first
+        shim.runtime._failed({0: OSError("it is read back")}, shim.backend.writes.flying_of(0))
+        await shim.serves(1)
+        await shim.serves(0, 1)
+        assert placements.may_arrive_seconds(here) < first, "nobody else had it meanwhile"
+        shim.runtime.own([1])
+        await shim.serves(1)
+        again = placements.may_arrive_seconds(there)
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        assert placements.may_arrive_seconds(here) > again
+
+
+async def test_nothing_may_arrive_where_there_is_no_other_shim(tmp_path: Path) -> None:
+    async with running(tmp_path) as shim:
+        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        assert not placements.may_arrive_seconds(shim.group_in(0))
+        assert placements.surely_here([shim.group_in(0)])
+
+
+async def followed(_: str) -> bool:
+    return True

@@ -64,7 +64,7 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
 
     looking = authorized_for_groups(policy, look)
 
-    def divided(services: Services, call: AnyCall, refused: _Refused) -> FollowUp | None:
+    def divided(services: Services, call: AnyCall, refused: _Refused, *, is_confirmed: bool = False) -> FollowUp | None:
         names = many.names(call.version, call.request)
         whose = _whose(services, names)
         changing = [name for name, each in whose.items() if each is Whose.CHANGING]
@@ -75,6 +75,13 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
         by = {name: _answers_for(name, whose[name], refused) for name in names}
         ours = {name for name in whose if by[name] is _By.SHIM}
         theirs = {name for name in whose if by[name] is _By.BROKER}
+        if theirs and not (is_confirmed or services.placements.surely_here(theirs)):
+
+            def confirmed(error: ErrorCode) -> FollowUp | None:
+                also = dict.fromkeys(theirs, error) if error else {}
+                return divided(services, call, {**refused, **also}, is_confirmed=True)
+
+            return when(call, services.placements.confirmed_here(theirs), confirmed)
         elsewhere = [name for name in ours if whose[name] is Whose.SERVED_AND_ELSEWHERE]
         if len(theirs) == len(whose):
             return passed_all(services, call, key, theirs)

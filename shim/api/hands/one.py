@@ -17,6 +17,9 @@ from shim.migration.hands.placements import SERVED, Whose
 
 _OPENS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 """Requests that make a group where there is none."""
+_AT_ONCE: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
+"""They tell no offset, change none, and give nobody partitions: no harm in passing them on where another shim may have
+taken the group over."""
 
 
 def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> Handle:
@@ -44,9 +47,27 @@ def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> H
             return None
         if whose is Whose.UNKNOWN and key in _OPENS:
             return opening(services, call)
-        return passed(services, call, key)
+        return _passed_on(services, call, key, route)
 
     return route
+
+
+def _passed_on(services: Services, call: AnyCall, key: ApiKey, otherwise: Handle) -> FollowUp | None:
+    """Once it is certain that no other shim has taken the group over. ``otherwise``: for one that is in other hands by
+    then."""
+    group_id = call.request.group_id
+    if key in _AT_ONCE or services.placements.surely_here([group_id]):
+        return passed(services, call, key)
+
+    def confirmed(error: ErrorCode) -> FollowUp | None:
+        if error:
+            call.fail(error)
+            return None
+        if services.placements.of(group_id) in (Whose.PASSED_THROUGH, Whose.UNKNOWN):
+            return passed(services, call, key)
+        return otherwise(services, call)
+
+    return when(call, services.placements.confirmed_here([group_id]), confirmed)
 
 
 def finding_out(key: ApiKey, handle: Handle) -> Handle:
@@ -61,7 +82,7 @@ def finding_out(key: ApiKey, handle: Handle) -> Handle:
                 call.fail(error or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 return None
             if whose is Whose.PASSED_THROUGH:
-                return passed(services, call, key)
+                return _passed_on(services, call, key, find_out)
             if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
                 return change_elsewhere(services, call, key, handle)
             return handle(services, call)

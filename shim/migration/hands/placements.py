@@ -21,13 +21,13 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.counted import counted
 from shim.logged_once import LoggedOnce
-from shim.migration.deciding import decide
+from shim.migration.deciding import ask, decide
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.gathering import Gathering
 from shim.offsets.cluster.groups import NOBODY, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
-from shim.upstream.errors import UpstreamError
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class Placements:
         self._trouble = LoggedOnce(log)
         self._followed = followed
         self._reloaded: dict[int, asyncio.Event] = {}
+        self._came_at: dict[int, float] = {}
         runtime.watch(self._served)
 
     def take_settings(self, settings: Settings) -> None:
@@ -114,10 +115,14 @@ class Placements:
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
         if coordinator is not None:
+            if self._runtime.is_shared:
+                self._came_at.setdefault(number, time.monotonic())
             for group_id, placement in self._open.items():
                 if placement.changing and self._runtime.partition_of(group_id) == number:
                     coordinator.close_group(group_id, closed=True)
-        elif not self._runtime.is_elsewhere(number):
+        elif self._runtime.is_elsewhere(number):
+            self._came_at.pop(number, None)
+        else:
             return
         if (reloaded := self._reloaded.pop(number, None)) is not None:
             reloaded.set()
@@ -212,6 +217,24 @@ class Placements:
         return set().union(*(each.producers_in_transaction() for each in coordinators))
 
     # -- what is passed on
+
+    def surely_here(self, group_ids: Iterable[str]) -> bool:
+        """Whether no other shim can have changed by now in whose hands any of these groups is."""
+        return all(self._runtime.is_surely_ours(self._runtime.partition_of(group_id)) for group_id in group_ids)
+
+    async def confirmed_here(self, group_ids: Iterable[str]) -> ErrorCode:
+        """NONE when no other shim has changed that by some moment since the call; otherwise why that is not known."""
+        for number in {self._runtime.partition_of(group_id) for group_id in group_ids}:
+            error: ErrorCode = await ask(self._runtime, number, lambda _: ErrorCode.NONE)
+            if error:
+                return error
+        return ErrorCode.NONE
+
+    def may_arrive_seconds(self, group_id: str) -> float:
+        """For how long yet something may be done at the cluster that another shim has sent there for the group while it
+        had it; nobody must take the group over, or give it back, before. 0.0 for nothing."""
+        came_at = self._came_at.get(self._runtime.partition_of(group_id))
+        return 0.0 if came_at is None else max(0.0, came_at + ARRIVES_WITHIN_SECONDS - time.monotonic())
 
     def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
         """Something that may change offsets of these groups is on its way to the cluster, until that is done."""

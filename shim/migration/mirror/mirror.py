@@ -23,10 +23,9 @@ from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
 from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
-_ARRIVES_WITHIN_SECONDS: Final = 30.0
-"""What was sent on a connection that was broken off."""
 
 
 class Mirror:
@@ -135,7 +134,7 @@ class Mirror:
     def unanswered(self, group: str) -> None:
         """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
         is on its way arrives soon, or never."""
-        self._unanswered[group] = time.monotonic() + _ARRIVES_WITHIN_SECONDS
+        self._unanswered[group] = time.monotonic() + ARRIVES_WITHIN_SECONDS
 
     def may_arrive_seconds(self, group: str) -> float:
         """For how long yet; nobody else must commit to the group there before. 0.0 for nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -53,6 +54,12 @@ class Changing:
         if self._placements.of(group) not in whose:
             self._placements.close(group)
             raise Refused(f"group {group} {otherwise}")
+        if (seconds := self._placements.may_arrive_seconds(group)) > 0:
+            self._placements.close(group)
+            raise Refused(
+                f"group {group} is at this shim since a moment ago, and what another one has sent to the cluster for "
+                f"it may be done there yet: try again in {math.ceil(seconds)} s"
+            )
         placement.taken = True
         try:
             yield placement
