@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,17 +23,14 @@ from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
-from shim.log import LogError
-from shim.logged_once import LoggedOnce
 from shim.metrics import CleaningCounts, FlushCounts
 from shim.runtime.backend import Backend, OwnedElsewhere, Reports
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
+from shim.runtime.keeping import Keeper
 from shim.runtime.partition import Decided, Partition, decided
 
 log = logging.getLogger(__name__)
-
-RELOAD_RETRY_SECONDS = 1.0
 
 _UNKNOWN: Final[Mapping[int, Exception]] = MappingProxyType({})
 
@@ -51,19 +48,15 @@ class Runtime:
         self._log = backend
         self._clock = clock
         self._partitions = [Partition(number) for number in range(backend.num_partitions)]
-        self._seen_to: dict[Partition, asyncio.Task[None]] = {}
-        self._shared_out = asyncio.Event()
-        self._loads = False
         self.lost: Callable[[], None] = lambda: None
         """Called when somebody else has a partition that :meth:`own` has named. It is taken over again when that names
         it again."""
         self._admitting = False
         self._stopping = False
-        self._given = settings
-        self._settings = backend.coordinator_settings(settings)
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
         backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
         self._writes = backend.writes
+        self._keeper = Keeper(backend, self._partitions, settings, clock, self._group_memory, self._begins, self._lost)
         self._watchers: list[Watcher] = [self._end_left_open]
         if not backend.is_shared:
             self.own(range(backend.num_partitions))
@@ -82,11 +75,7 @@ class Runtime:
 
     def take_settings(self, settings: Settings) -> None:
         """Those of the coordinator and of the cleaner that may change; what was decided by now stays."""
-        self._given = settings
-        self._settings = self._log.coordinator_settings(settings)
-        for partition in self._partitions:
-            if partition.coordinator is not None:
-                partition.coordinator.take_settings(self._settings)
+        self._keeper.take_settings(settings)
         self._log.take_settings(settings)
 
     # -- for whoever measures
@@ -121,7 +110,7 @@ class Runtime:
     @property
     def owned(self) -> Sequence[int] | None:
         """The partitions that are to be served here; None before the first :meth:`own`."""
-        return [each.number for each in self._partitions if each.is_ours] if self._shared_out.is_set() else None
+        return [each.number for each in self._partitions if each.is_ours] if self._keeper.shared_out.is_set() else None
 
     def is_elsewhere(self, partition_number: int) -> bool:
         """Whether another process may serve the partition by now, or soon."""
@@ -186,148 +175,25 @@ class Runtime:
                 lost += partition.retire(ErrorCode.NOT_COORDINATOR)
             elif partition.coordinator is None:
                 partition.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._shared_out.set()
+        self._keeper.shared_out.set()
         for partition in given_up:
             self._tell_watchers(partition)
         for ticket in lost:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
-        if self._loads:
-            self._see_to(self._partitions)
+        self._keeper.see_to(self._partitions)
 
-    def _see_to(self, partitions: Iterable[Partition]) -> None:
-        """Have them loaded and given up as they should be; at most one thing at a time is done with each."""
-        wanted = [
-            each
-            for each in partitions
-            if (each.is_to_be_loaded or each.is_to_be_released) and each not in self._seen_to
-        ]
-        self._expect(each for each in wanted if each.is_to_be_loaded and self._writes.flight_of(each.number) is None)
-        for partition in wanted:
-            self._begin(partition, self._put_right)
+    async def load(self) -> None:
+        """Read back every partition that is owned, each served from then on; see :meth:`Keeper.load`."""
+        await self._keeper.load()
 
-    def _expect(self, partitions: Iterable[Partition]) -> None:
-        numbers = []
-        for partition in partitions:
-            partition.is_held = True
-            numbers.append(partition.number)
-        self._log.expect(numbers)
+    def _begins(self, partition: Partition) -> None:
+        self._arm(partition)
+        self._tell_watchers(partition)
 
-    def _begin(self, partition: Partition, what: Callable[[Partition], Coroutine[Any, Any, None]]) -> None:
-        if not self._stopping:
-            self._seen_to[partition] = asyncio.get_running_loop().create_task(self._done(partition, what))
-
-    async def _done(self, partition: Partition, what: Callable[[Partition], Coroutine[Any, Any, None]]) -> None:
-        try:
-            await what(partition)
-        finally:
-            del self._seen_to[partition]
-
-    async def _put_right(self, partition: Partition) -> None:
-        number, trouble = partition.number, LoggedOnce(log)
-        while not self._stopping:
-            # What of the partition is being written has to be in the log, or to have failed, before it is read back or
-            # given up.
-            if partition.coordinator is None and (flight := self._writes.flight_of(number)) is not None:
-                await flight.over.wait()
-            elif partition.is_to_be_released:
-                partition.is_held = False
-                try:
-                    await self._log.release(number)
-                except Exception:  # whoever comes next takes it over all the same, after a lease
-                    log.exception("__consumer_offsets-%d: releasing it broke off", number)
-            elif partition.is_to_be_loaded:
-                try:
-                    await self._load(partition)
-                except OwnedElsewhere as error:
-                    self._lose(partition, error)
-                except self._log.passing as error:
-                    trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
-                    await asyncio.sleep(RELOAD_RETRY_SECONDS)
-                except Exception as error:
-                    self._cannot_serve(partition, error)
-            else:
-                return
-
-    def _lose(self, partition: Partition, error: OwnedElsewhere) -> None:
-        log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)
-        partition.is_held = False
-        partition.unavailable = ErrorCode.NOT_COORDINATOR
+    def _lost(self, partition: Partition) -> None:
         self._tell_watchers(partition)
         if partition.is_ours:
             self.lost()
-
-    # -- loading
-
-    async def load(self) -> None:
-        """Read back every partition that is owned, each served from then on; :meth:`stop` ends it early. Waits for the
-        first :meth:`own`.
-
-        The largest come last, so that most are served soon. From then on the log is cleaned, too.
-
-        One whose log cannot be used is not served (COORDINATOR_NOT_AVAILABLE), one of which a call failed is tried
-        again. Raises :class:`shim.log.LogError` and what is :attr:`Backend.passing`, of the first, when none could be
-        read back.
-        """
-        await self._log.open()
-        self._settings = self._log.coordinator_settings(self._given)
-        sizes = await self._log.sizes()
-        await self._shared_out.wait()
-        self._loads = True
-        owned = sorted((each for each in self._partitions if each.is_ours), key=lambda each: sizes[each.number])
-        self._log.progress.expect([sizes[each.number] for each in owned])
-        self._expect(owned)
-        failed: dict[Partition, Exception] = {}
-        places = asyncio.Semaphore(self._log.loads_at_once)
-
-        async def load(partition: Partition) -> None:
-            async with places:
-                if partition.is_to_be_loaded and not self._stopping:
-                    await self._load_first(partition, sizes[partition.number], failed)
-
-        for partition in owned:
-            self._begin(partition, load)
-        await asyncio.gather(*(self._seen_to[each] for each in owned if each in self._seen_to))
-        if self._stopping:
-            return
-        if failed and len(failed) == len(owned):
-            raise next(iter(failed.values()))
-        for partition in failed:
-            self._log.progress.failed(sizes[partition.number])
-        self._see_to(self._partitions)
-        self._log.begin_cleaning()
-
-    async def _load_first(self, partition: Partition, size: int, failed: dict[Partition, Exception]) -> None:
-        try:
-            from_snapshot = await self._load(partition)
-        except OwnedElsewhere as error:
-            self._lose(partition, error)
-        except self._log.passing as error:
-            log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
-            failed[partition] = error
-        except Exception as error:
-            self._cannot_serve(partition, error)
-            failed[partition] = error
-        else:
-            self._log.progress.loaded(size, from_snapshot=from_snapshot)
-
-    async def _load(self, partition: Partition) -> bool:
-        """Whether it was from a snapshot."""
-        partition.is_held = True
-        loaded = await self._log.load(partition.number)
-        from_snapshot = loaded.snapshot_offset > 0
-        if self._stopping or not partition.is_ours:
-            return from_snapshot
-        coordinator = loaded.coordinator
-        coordinator.take_settings(self._settings)  # they may have changed meanwhile
-        coordinator.loaded(self._clock.now(), self._group_memory)
-        partition.coordinator = coordinator
-        self._log.loaded(partition.number, loaded)
-        if partition.was_forgotten:
-            partition.was_forgotten = False
-            log.warning("__consumer_offsets-%d: reloaded and served again", partition.number)
-        self._arm(partition)
-        self._tell_watchers(partition)
-        return from_snapshot
 
     # -- requests
 
@@ -499,25 +365,15 @@ class Runtime:
         for ticket in lost:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
         for partition, error in elsewhere:
-            self._lose(partition, error)
-        self._see_to(partitions)
-
-    def _cannot_serve(self, partition: Partition, error: Exception) -> None:
-        if partition.is_ours:
-            partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if isinstance(error, LogError):
-            log.error("%s; __consumer_offsets-%d is not served: see offset-shim log verify", error, partition.number)
-        else:
-            log.error(
-                "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=error
-            )
+            self._keeper.lose(partition, error)
+        self._keeper.see_to(partitions)
 
     # -- the end
 
     def stop(self) -> None:
         """Take no more requests and answer those that are parked; what is in flight is still written and answered."""
         self._stopping = True
-        self._shared_out.set()
+        self._keeper.stop()
         self._log.stop()
         parked = []
         for partition in self._partitions:
@@ -533,8 +389,7 @@ class Runtime:
 
         Raises as :meth:`Backend.close`.
         """
-        for task in self._seen_to.values():
-            task.cancel()
+        self._keeper.cancel()
         last = [(each.number, each.last) for each in self._partitions if each.last is not None]
         await self._log.close(last, timeout_seconds)
 

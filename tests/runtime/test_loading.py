@@ -94,7 +94,7 @@ async def test_a_damaged_partition_is_not_served_and_the_others_are(
 async def test_a_partition_that_cannot_be_read_for_now_is_served_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("shim.runtime.runtime.RELOAD_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("shim.runtime.keeping.RELOAD_RETRY_SECONDS", 0.01)
     await written(tmp_path)
     real = Loader.load
     fails = True

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import shim.runtime.runtime as runtime_module
+import shim.runtime.keeping as keeping_module
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -366,7 +366,7 @@ async def test_a_broken_decision_and_a_failed_write_make_one_reload(tmp_path: Pa
 async def test_a_reload_is_tried_again_until_the_disk_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(runtime_module, "RELOAD_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(keeping_module, "RELOAD_RETRY_SECONDS", 0.01)
     loads: list[int] = []
     load = Loader.load
 

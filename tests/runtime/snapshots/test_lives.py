@@ -40,7 +40,7 @@ async def test_lives_with_failing_disks_compactions_and_snapshots(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happens, what is loaded is what the log says, and what was acknowledged is in it."""
-    monkeypatch.setattr("shim.runtime.runtime.RELOAD_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr("shim.runtime.keeping.RELOAD_RETRY_SECONDS", 0.005)
     rng = random.Random(seed)
     acknowledged: dict[str, int] = {}
     number = 0
