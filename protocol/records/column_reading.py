@@ -121,6 +121,8 @@ def _beginning(buf: bytes, at: int, base_timestamp: int) -> tuple[bytes, int]:
 def _add_one(columns: RecordColumns, header: BatchHeader, buf: bytes, at: int, end: int) -> int:
     """Adds the record from ``at`` to ``end``, and says how many that are: one, or none if it is not plain."""
     record = only_record(buf, at, end, header)
+    if not 0 <= record.offset - header.base_offset <= header.last_offset_delta:
+        return 0
     plain = b"".join(record_parts((record,), header.base_offset, header.last_offset_delta, header.base_timestamp))
     if record.timestamp != columns.timestamp or buf[at:end] != plain:
         return 0
