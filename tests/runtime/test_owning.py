@@ -239,3 +239,13 @@ async def test_nothing_may_arrive_where_there_is_no_other_shim(tmp_path: Path) -
 
 async def followed(_: str) -> bool:
     return True
+
+
+async def test_groups_are_confirmed_where_all_their_partitions_are_here(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as shim:
+        placements = Placements(shim.runtime, cast(ClusterGroups, None), SETTINGS, followed, cast(Lookup, None))
+        groups = [shim.group_in(number) for number in (0, 1, 2)]
+        shim.runtime.own([0, 1])
+        await shim.serves(0, 1)
+        assert await placements.confirmed_here(groups[:2]) is ErrorCode.NONE
+        assert await placements.confirmed_here(groups) is ErrorCode.NOT_COORDINATOR

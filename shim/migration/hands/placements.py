@@ -224,11 +224,10 @@ class Placements:
 
     async def confirmed_here(self, group_ids: Iterable[str]) -> ErrorCode:
         """NONE when no other shim has changed that by some moment since the call; otherwise why that is not known."""
-        for number in {self._runtime.partition_of(group_id) for group_id in group_ids}:
-            error: ErrorCode = await ask(self._runtime, number, lambda _: ErrorCode.NONE)
-            if error:
-                return error
-        return ErrorCode.NONE
+        numbers = {self._runtime.partition_of(group_id) for group_id in group_ids}
+        asked = (ask(self._runtime, number, lambda _: ErrorCode.NONE) for number in numbers)
+        errors: list[ErrorCode] = await asyncio.gather(*asked)
+        return next(filter(None, errors), ErrorCode.NONE)
 
     def may_arrive_seconds(self, group_id: str) -> float:
         """For how long yet something may be done at the cluster that another shim has sent there for the group while it
