@@ -115,14 +115,12 @@ class Placements:
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
         if coordinator is not None:
-            if self._runtime.is_shared:
-                self._came_at.setdefault(number, time.monotonic())
+            if self._runtime.is_shared:  # after a failure of its own, too: another one may have had it meanwhile
+                self._came_at[number] = time.monotonic()
             for group_id, placement in self._open.items():
                 if placement.changing and self._runtime.partition_of(group_id) == number:
                     coordinator.close_group(group_id, closed=True)
-        elif self._runtime.is_elsewhere(number):
-            self._came_at.pop(number, None)
-        else:
+        elif not self._runtime.is_elsewhere(number):
             return
         if (reloaded := self._reloaded.pop(number, None)) is not None:
             reloaded.set()
