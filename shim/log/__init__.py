@@ -6,6 +6,7 @@ from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
+from shim.log.shares import Share
 from shim.log.transactions import InTransaction
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "PartitionWrite",
     "RecoveryNeeded",
     "Runs",
+    "Share",
     "TransactionalSet",
 ]

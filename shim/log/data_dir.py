@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +25,8 @@ from shim.log.errors import LogError
 from shim.log.files import Files
 
 LOCK_NAME = ".lock"
+SHARES_NAME = "workers"
+"""Where processes that have the directory together note what is theirs: shares.py."""
 META_NAME = "meta.properties"
 _CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"
@@ -126,8 +128,9 @@ class DataDir:
     ``path``: absolute.
     """
 
-    def __init__(self, files: Files, path: Path, lock: DataDirLock, place: str | None) -> None:
-        """``place``: what is to be noted of where the offsets are; None where they are in here."""
+    def __init__(self, files: Files, path: Path, lock: DataDirLock | None, place: str | None) -> None:
+        """``lock``: None where another process has it, which has this one work here, and others, too. ``place``: what is
+        to be noted of where the offsets are; None where they are in here."""
         self.path = path
         self._files = files
         self._lock = lock
@@ -173,6 +176,11 @@ class DataDir:
         """
         if cluster_id == self._cluster_id:
             return
+        with self._alone():
+            self._claim(cluster_id)
+        self._cluster_id = cluster_id
+
+    def _claim(self, cluster_id: str) -> None:
         path = self.path / META_NAME
         place = {} if self._place is None else {_PLACE: self._place}
         if not self._files.exists(path):
@@ -186,7 +194,6 @@ class DataDir:
             if owner != cluster_id:
                 raise LogError(f"data directory {self.path} belongs to cluster {owner}, this is cluster {cluster_id}")
             self._add(place)
-        self._cluster_id = cluster_id
 
     def instance_id(self) -> str:
         """Of whoever uses the directory, among those that share a log: made once, and noted durably. After
@@ -206,7 +213,21 @@ class DataDir:
 
     def note_chroot(self, chroot: str) -> None:
         """Note durably that they have, after :meth:`claim`. Raises OSError."""
-        self._add({_CHROOT: chroot})
+        with self._alone():
+            self._add({_CHROOT: chroot})
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Of those that share the directory nobody else notes anything meanwhile. Whoever has it all is alone. Raises
+        OSError."""
+        if self._lock is not None:
+            yield
+            return
+        held = self._files.wait_for_lock(self.path / SHARES_NAME / LOCK_NAME)
+        try:
+            yield
+        finally:
+            self._files.unlock(held)
 
     def _add(self, properties: Mapping[str, str]) -> None:
         """Notes durably those that are not there yet. Raises OSError, also before :meth:`claim`."""
@@ -217,7 +238,8 @@ class DataDir:
 
     def close(self) -> None:
         """Gives the directory back."""
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
 
 def make_data_dir(files: Files, data_dir: Path) -> None:

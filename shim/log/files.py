@@ -108,6 +108,10 @@ class Files:
         """A new folder; durable only after :meth:`sync_directory` of the one that it is in."""
         path.mkdir()
 
+    def rmdir(self, path: Path) -> None:
+        """An empty folder; durable only after :meth:`sync_directory` of the one that it is in."""
+        path.rmdir()
+
     def unlink(self, path: Path) -> None:
         """Durable only after :meth:`sync_directory` of the folder."""
         path.unlink()
@@ -131,6 +135,16 @@ class Files:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def wait_for_lock(self, path: Path) -> int:
+        """As :meth:`lock`, once whoever else has it has given it back."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
         except BaseException:
             os.close(fd)
             raise

@@ -51,6 +51,9 @@ def leave_clean(files: Files, data_dir: Path) -> None:
 class Handover:
     """What this process found, and what it leaves. There may be topics in the directory that it has not opened: their
     recovery points stay as they are, and nothing is claimed about them.
+
+    Of one that has only a share of the directory (``share_folder``: where it notes that): of its own partitions alone,
+    and whoever gathers the shares says whether the directory was closed in good order.
     """
 
     def __init__(
@@ -61,9 +64,12 @@ class Handover:
         left: LeftBehind,
         noted: Mapping[TopicPartition, int],
         logs: Collection[PartitionLog],
+        share_folder: Path | None = None,
     ) -> None:
         self._files = files
         self._data_dir = data_dir
+        self._notes = share_folder or data_dir
+        self._has_all = share_folder is None
         self._settings = settings
         self._left = left
         self._logs = logs
@@ -72,17 +78,19 @@ class Handover:
         topics = {log.topic_partition.topic for log in logs}
         self._knows_all = not has_other_topics(files, data_dir, topics)
 
-    def note(self) -> None:
-        """Note durably up to where each partition is synced; raises OSError, and what was noted before still holds."""
+    def note(self) -> Mapping[TopicPartition, int]:
+        """Note durably up to where each partition is synced, and give it; raises OSError, and what was noted before still
+        holds."""
         points = dict(self._noted)
         for log in self._logs:
             if log.recovery_point or log.topic_partition in points:
                 points[log.topic_partition] = log.recovery_point
         if points != self._noted:
-            write_checkpoint(self._files, self._data_dir / RECOVERY_POINT_CHECKPOINT, points)
+            write_checkpoint(self._files, self._notes / RECOVERY_POINT_CHECKPOINT, points)
             self._noted = points
         if (
-            self._loose
+            self._has_all
+            and self._loose
             and self._settings.flushes_first
             and self._knows_all
             and all(log.recovered for log in self._logs)
@@ -91,12 +99,16 @@ class Handover:
             # recovery ask for less proof.
             self._files.unlink(self._data_dir / LOOSE_FLUSH)
             self._loose = False
+        return self._noted
 
-    def leave(self) -> None:
-        """The last thing before the files are closed. Raises OSError: the next process then starts as after a crash."""
+    def leave(self) -> bool:
+        """The last thing before the files are closed. Gives whether all is in good order. Raises OSError: the next
+        process then starts as after a crash."""
         self.note()
-        if all(log.ends_clean for log in self._logs) and (self._knows_all or self._left.clean):
+        is_clean = all(log.ends_clean for log in self._logs) and (self._knows_all or self._left.clean)
+        if is_clean and self._has_all:
             leave_clean(self._files, self._data_dir)
+        return is_clean
 
 
 def _leave(files: Files, path: Path, content: bytes) -> None:

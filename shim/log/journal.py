@@ -88,11 +88,12 @@ class Redone(NamedTuple):
 class Journal:
     """Of a data directory that this process has. One thread appends, another may :meth:`heal` and :meth:`redo`."""
 
-    def __init__(self, files: Files, data_dir: Path) -> None:
-        """What is in the file stands until :meth:`begin_anew`. Raises OSError."""
+    def __init__(self, files: Files, data_dir: Path, folder: Path | None = None) -> None:
+        """What is in the file stands until :meth:`begin_anew`. ``folder``: where the file is, if not in the directory
+        itself. Raises OSError."""
         self._files = files
         self._data_dir = data_dir
-        self._path = data_dir / JOURNAL_NAME
+        self._path = (folder or data_dir) / JOURNAL_NAME
         self._lock = threading.RLock()
         self._fd = files.open(self._path) if files.exists(self._path) else -1
         self._id = bytes(16)
@@ -152,7 +153,7 @@ class Journal:
 
     def begin_anew(self) -> None:
         """Everything that is in it is synced where it stands, and need not be found again. The file is made where there
-        is none; its name is durable when the caller has synced the data directory. Raises OSError."""
+        is none; its name is durable when the caller has synced the folder. Raises OSError."""
         with self._lock:
             doubtful, self._doubtful = self._doubtful, True
             if self._fd < 0:

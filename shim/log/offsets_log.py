@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -14,11 +14,12 @@ from shim.log.data_dir import DataDir, open_partitions
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.flush import Flusher
-from shim.log.handover import CLEAN_SHUTDOWN, Handover, recovery_points, take_over
+from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, Handover, recovery_points, take_over
 from shim.log.journal import Journal, Redone
 from shim.log.partition import PartitionLog
-from shim.log.recovery import LoggedRecord
+from shim.log.recovery import LeftBehind, LoggedRecord
 from shim.log.settings import LogSettings
+from shim.log.shares import Share, deal_out, gather
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
@@ -58,19 +59,29 @@ class OffsetsLog:
     A partition takes writes after :meth:`recover` of it has been read to its end; so, too, after a write of it has
     failed. Partitions of the same number in several topics belong together: where one has failed, all are recovered.
 
-    ``data_dir``: what it is in, and closes.
+    ``data_dir``: what it is in, and closes. ``num_partitions``: of each topic. ``share``: what of them this process
+    has, where it has not all. ``notes_folder``: where it notes what is of its partitions alone. ``ended_clean``: whether
+    :meth:`close` has found all in good order.
     """
 
     def __init__(
         self,
         data_dir: DataDir,
+        num_partitions: int,
         partitions: Mapping[TopicPartition, PartitionLog],
         handover: Handover,
         journal: Journal,
         *,
         settings: LogSettings,
+        files: Files,
+        share: Share | None = None,
     ) -> None:
         self.data_dir = data_dir
+        self.num_partitions = num_partitions
+        self.share = share
+        self.notes_folder = data_dir.path if share is None else share.folder(data_dir.path)
+        self.ended_clean = False
+        self._files = files
         self._settings = settings
         self._handover = handover
         self._journal = journal
@@ -105,43 +116,86 @@ class OffsetsLog:
             held = DataDir.open(data_dir, files=files)
             undone.callback(held.close)
             data_dir = held.path
+            # Before anything else looks at the segments.
+            clean = files.exists(data_dir / CLEAN_SHUTDOWN)
+            gather(files, data_dir, clean=clean)
             noted = recovery_points(files, data_dir)
             journal = Journal(files, data_dir)
             undone.callback(journal.close)
-            # Before anything else looks at the segments.
-            clean = files.exists(data_dir / CLEAN_SHUTDOWN)
             redone = Redone({}, {}) if clean else journal.redo_all(noted)
             folders = {
                 TopicPartition(topic, partition): folder
                 for topic in topics
                 for partition, folder in enumerate(open_partitions(files, data_dir, topic, num_partitions))
             }
-            for at, error in redone.failed.items():
-                if at not in folders or not settings.flushes_first:  # nobody would try it again
-                    raise error
-                _logger.error("%s cannot be put right from the journal, which goes on with that: %s", at, error)
-            if not redone.failed:
-                journal.discard()
-                journal.begin_anew()
+            _begin(journal, redone, folders, settings)
             left = take_over(files, data_dir, flushes_first=settings.flushes_first)
             files.sync_directory(data_dir)
-            of_writes = journal if settings.flushes_first else None
-            points = noted | redone.ends
-            partitions = {
-                at: PartitionLog(
-                    files, folder, at, settings, left, points.get(at, 0), of_writes, needs_redo=at in redone.failed
-                )
-                for at, folder in folders.items()
-            }
+            partitions = _partitions(files, folders, settings, left, noted, journal, redone)
             handover = Handover(files, data_dir, settings, left, noted, partitions.values())
-            log = cls(held, partitions, handover, journal, settings=settings)
+            log = cls(held, num_partitions, partitions, handover, journal, settings=settings, files=files)
             undone.pop_all()
             return log
 
-    @property
-    def num_partitions(self) -> int:
-        """Of each topic."""
-        return len({partition for _, partition in self._partitions})
+    @classmethod
+    def open_share(
+        cls,
+        data_dir: Path,
+        num_partitions: int,
+        share: Share,
+        *,
+        clean: bool,
+        topics: Sequence[str] = (OFFSETS_TOPIC,),
+        settings: LogSettings | None = None,
+        files: Files | None = None,
+    ) -> Self:
+        """What another process, which has the directory, has dealt out to this one (:meth:`deal_out`), with the same
+        number of partitions and topics. Reads no records. No other one may have the same share: who takes the place of
+        one that is gone has to know that it is.
+
+        ``clean``: whether all was in good order then, and nobody has had the share since.
+
+        Raises LogError when a note is damaged; OSError.
+        """
+        files = files or Files()
+        settings = settings or LogSettings()
+        data_dir = data_dir.absolute()
+        notes = share.folder(data_dir)
+        with ExitStack() as undone:
+            noted = recovery_points(files, notes)
+            journal = Journal(files, data_dir, notes)
+            undone.callback(journal.close)
+            redone = journal.redo_all(noted)  # of one that is gone
+            folders = {
+                at: data_dir / str(at)
+                for topic in topics
+                for number in filter(share.has, range(num_partitions))
+                for at in (TopicPartition(topic, number),)
+            }
+            _begin(journal, redone, folders, settings)
+            files.sync_directory(notes)
+            left = LeftBehind(clean, files.exists(data_dir / LOOSE_FLUSH))
+            partitions = _partitions(files, folders, settings, left, noted, journal, redone)
+            handover = Handover(files, data_dir, settings, left, noted, partitions.values(), notes)
+            held = DataDir(files, data_dir, None, None)
+            log = cls(held, num_partitions, partitions, handover, journal, settings=settings, files=files, share=share)
+            undone.pop_all()
+            return log
+
+    def deal_out(self, count: int) -> bool:
+        """Leaves its partitions, which it has not read, to so many processes, each with its :class:`Share`, and keeps
+        the directory. Gives whether all was in good order.
+
+        Raises LogError where something cannot be put right from the journal; OSError.
+        """
+        for log in self._partitions.values():
+            if log.needs_journal:
+                raise LogError(f"{log.topic_partition} cannot be put right from the journal, and nobody could later")
+        self._closed = True
+        self._journal.discard()
+        self._flusher.close()
+        deal_out(self._files, self.data_dir.path, count, self._handover.note())
+        return all(log.ends_clean for log in self._partitions.values())
 
     def partition_log(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> PartitionLog:
         """Raises LogError when the log is closed, ValueError when there is no such partition."""
@@ -318,6 +372,36 @@ class OffsetsLog:
             if not self._cannot_sync:
                 # Whoever changes a directory in good order, be it a version that knows no journal, finds none.
                 self._journal.discard()
-            self._handover.leave()
+            self.ended_clean = self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
+
+
+def _begin(journal: Journal, redone: Redone, folders: Container[TopicPartition], settings: LogSettings) -> None:
+    """A new filling, unless something of the old one is still to be put right. Raises OSError."""
+    for at, error in redone.failed.items():
+        if at not in folders or not settings.flushes_first:  # nobody would try it again
+            raise error
+        _logger.error("%s cannot be put right from the journal, which goes on with that: %s", at, error)
+    if not redone.failed:
+        journal.discard()
+        journal.begin_anew()
+
+
+def _partitions(
+    files: Files,
+    folders: Mapping[TopicPartition, Path],
+    settings: LogSettings,
+    left: LeftBehind,
+    noted: Mapping[TopicPartition, int],
+    journal: Journal,
+    redone: Redone,
+) -> dict[TopicPartition, PartitionLog]:
+    of_writes = journal if settings.flushes_first else None
+    points = noted | redone.ends
+    return {
+        at: PartitionLog(
+            files, folder, at, settings, left, points.get(at, 0), of_writes, needs_redo=at in redone.failed
+        )
+        for at, folder in folders.items()
+    }

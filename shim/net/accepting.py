@@ -17,16 +17,15 @@ from typing import Final
 
 from shim.config import HostPort
 from shim.net.complaints import Complaints
+from shim.net.listening import ListeningSockets, OwnSockets
 from shim.net.quotas import ListenerQuotas
 
 log = logging.getLogger(__name__)
 
-# Connections that the system may hold before they are accepted: after a restart every client comes at once.
-BACKLOG: Final = 1024
-# Accepted in one turn of the loop: those that are there already have their turn in between.
-AT_ONCE: Final = 32
 # Pause where the system has no descriptors or memory, unless a connection ends before.
 RETRY_SECONDS: Final = 1.0
+
+OWN_SOCKETS: Final = OwnSockets()
 
 _SHORT_OF: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -58,7 +57,12 @@ class Acceptor:
         make: MakeProtocol,
         quotas: ListenerQuotas,
         complaints: Complaints,
+        at_once: int = OwnSockets.at_once,
+        closed: Callable[[], None] = lambda: None,
     ) -> None:
+        """``closed`` is called when the sockets are."""
+        self._at_once = at_once
+        self._when_closed = closed
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
         self._make = make
@@ -76,7 +80,9 @@ class Acceptor:
         self._stop()
         for listening in self._sockets:
             listening.close()
-        self._sockets.clear()
+        if self._sockets:
+            self._sockets.clear()
+            self._when_closed()
 
     def _go_on(self) -> None:
         self._quotas.everywhere.no_matter(self._go_on)
@@ -106,7 +112,7 @@ class Acceptor:
             self._timer = self._loop.call_later(seconds, self._go_on)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(self._at_once):
             wait_seconds = self._quotas.wait_seconds(self._loop.time())
             if wait_seconds:
                 if math.isinf(wait_seconds):
@@ -173,27 +179,13 @@ async def listen(
     make: MakeProtocol,
     quotas: ListenerQuotas,
     complaints: Complaints | None = None,
+    listening: ListeningSockets = OWN_SOCKETS,
 ) -> Acceptor:
     """Open a port, on all addresses that the host stands for. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    sockets = await listening.open(address)
+    return Acceptor(
+        sockets, make, quotas, complaints or Complaints(log), listening.at_once, lambda: listening.closed(address)
     )
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, where in dict.fromkeys(found):
-            listening = socket.socket(family, kind, protocol)
-            sockets.append(listening)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.setblocking(False)
-            listening.bind(where)
-            listening.listen(BACKLOG)
-    except BaseException:
-        for listening in sockets:
-            listening.close()
-        raise
-    return Acceptor(sockets, make, quotas, complaints or Complaints(log))
 
 
 async def addresses_of(overrides: Sequence[tuple[str, int]]) -> dict[str, int]:

@@ -14,9 +14,10 @@ from shim.config import HostPort, Settings, parse_counts
 from shim.faults import Faults, FaultySession, load_faults
 from shim.listener_config import Listener, overlap
 from shim.metrics import Traffic
-from shim.net.accepting import Acceptor, addresses_of, listen
+from shim.net.accepting import OWN_SOCKETS, Acceptor, addresses_of, listen
 from shim.net.budget import RequestBudget
 from shim.net.complaints import Complaints
+from shim.net.listening import ListeningSockets
 from shim.net.outgoing import Departures
 from shim.net.quotas import ConnectionQuotas, ListenerQuotas, PerAddress, most_connections, open_files_allowed
 from shim.net.session import ClientSession
@@ -40,10 +41,12 @@ class Limits(NamedTuple):
     strangers: RequestBudget
     traffic: Traffic
     faults: Faults | None = None
+    listening: ListeningSockets = OWN_SOCKETS
 
     @classmethod
-    def of(cls, settings: Settings, log_files: int = 0) -> Limits:
+    def of(cls, settings: Settings, log_files: int = 0, listening: ListeningSockets = OWN_SOCKETS) -> Limits:
         """``log_files``: how many files the log may have open, beside which there has to be room for connections.
+        ``listening``: where the ports' sockets come from.
 
         Raises :class:`SettingError` for faults that cannot be read.
         """
@@ -53,7 +56,7 @@ class Limits(NamedTuple):
             faults = load_faults(Path(settings.fault_injection_file))
             log.warning("faults are injected, as %s says: this is for tests alone", settings.fault_injection_file)
         budget = RequestBudget(settings.queued_max_request_bytes)
-        return cls(ConnectionQuotas(settings, most=most), budget, budget.for_strangers(), Traffic(), faults)
+        return cls(ConnectionQuotas(settings, most=most), budget, budget.for_strangers(), Traffic(), faults, listening)
 
 
 class OneListener:
@@ -134,7 +137,7 @@ class OneListener:
         quotas = await self._find_quotas()
         address = HostPort(self._listen.host, port)
         try:
-            acceptor = await listen(address, connection, quotas, self._complaints)
+            acceptor = await listen(address, connection, quotas, self._complaints, self._limits.listening)
         except OSError as error:
             raise CannotListen(f"cannot listen on {address}: {reason_of(error)}") from error
         if self._closed:

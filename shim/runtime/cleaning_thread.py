@@ -43,7 +43,7 @@ class CleaningThread:
         self._cleaner = None
         if settings.log_cleaner_enable:
             self._cleaner = Cleaner(
-                partitions[0].folder.parent,
+                offsets_log.notes_folder,
                 [
                     partition
                     for partition in partitions

@@ -32,7 +32,6 @@ LAST_SNAPSHOTS_SECONDS = 4.0
 class LocalBackend:
     """See :class:`shim.runtime.backend.Backend`."""
 
-    is_shared: Final = False
     loads_at_once: Final = 1
     passing: Final = (OSError,)
 
@@ -65,6 +64,10 @@ class LocalBackend:
         return self._log.num_partitions
 
     @property
+    def is_shared(self) -> bool:
+        return self._log.share is not None
+
+    @property
     def progress(self) -> Progress:
         return self._loader.progress
 
@@ -89,9 +92,14 @@ class LocalBackend:
         return sum(await self.sizes())
 
     async def sizes(self) -> list[int]:
-        numbers = range(self.num_partitions)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._recoverer, lambda: [self._loader.size(number) for number in numbers])
+        return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._sizes)
+
+    def _sizes(self) -> list[int]:
+        share = self._log.share
+        return [
+            self._loader.size(number) if share is None or share.has(number) else 0
+            for number in range(self.num_partitions)
+        ]
 
     def expect(self, numbers: Collection[int]) -> None:
         """One is read after the other."""
@@ -104,7 +112,7 @@ class LocalBackend:
         self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
 
     async def release(self, number: int) -> None:
-        """The data directory is this process's alone."""
+        """Partitions are this process's for as long as it lives."""
 
     def begin_cleaning(self) -> None:
         self._cleaning.start()

@@ -241,6 +241,12 @@ class LostFiles(Files):
         self._file(path)
         self._folder(path.parent).change({path.name: None})
 
+    def rmdir(self, path: Path) -> None:
+        self._change_or_fail("rmdir", path)
+        if self._folder(path).cache:
+            raise OSError(errno.ENOTEMPTY, "there is something in it", str(path))
+        self._folder(path.parent).change({path.name: None})
+
     def rename(self, source: Path, target: Path) -> None:
         self._change_or_fail("rename", target)
         assert source.parent == target.parent, "a rename between folders is not modelled"

@@ -12,20 +12,28 @@ from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, recovery_points
 from shim.log.journal import JOURNAL_NAME, Journal, read_entries
+from shim.log.shares import gather, remove_shares, share_folders
 
 _logger = logging.getLogger(__name__)
 
 
 def redo_journal(files: Files, data_dir: Path) -> None:
     """Puts it into the segments, as a start does, but for partitions whose folder is missing. It stays: that folder may
-    come back, and a start does the same again. For who has the directory. Raises LogError for a journal of another
-    version, OSError."""
-    if not _counts(files, data_dir):
-        return
+    come back, and a start does the same again. Where several processes had the directory, all of theirs, and what they
+    have noted is where one process notes it, unless a folder is missing, or a note malformed. For who has the
+    directory. Raises LogError for a journal of another version, OSError."""
+    missing = [_redo_one(files, data_dir, folder) for folder in _journals_that_count(files, data_dir)]
+    if not any(missing):
+        with suppress(LogError):
+            gather(files, data_dir, clean=files.exists(data_dir / CLEAN_SHUTDOWN))
+
+
+def _redo_one(files: Files, data_dir: Path, folder: Path) -> bool:
+    """Whether the folder of a partition is missing."""
     points = {}
     with suppress(LogError):  # malformed, which is told; all of it is written again then
-        points = recovery_points(files, data_dir)
-    journal = Journal(files, data_dir)
+        points = recovery_points(files, folder)
+    journal = Journal(files, data_dir, folder)
     try:
         ends, failed = journal.redo_all(points)
     finally:
@@ -33,13 +41,14 @@ def redo_journal(files: Files, data_dir: Path) -> None:
     for partition, error in failed.items():
         if not isinstance(error, FileNotFoundError):
             raise OSError(error.errno, error.strerror, str(data_dir / str(partition))) from error
-    _logger.info("%s: taken over from the journal into %d partitions", data_dir, len(ends))
+    _logger.info("%s: taken over from the journal into %d partitions", folder, len(ends))
+    return bool(failed)
 
 
 def redo_if_at_rest(files: Files, data_dir: Path) -> None:
     """Likewise, if no other process has the directory: one that has it does it itself. Raises LogError for a journal of
     another version, OSError."""
-    if not _counts(files, data_dir):
+    if not _journals_that_count(files, data_dir):
         return
     try:
         lock = DataDirLock(files, data_dir)
@@ -57,17 +66,23 @@ def remove_journal(files: Files, data_dir: Path) -> None:
     if files.exists(data_dir / JOURNAL_NAME):
         files.unlink(data_dir / JOURNAL_NAME)
         files.sync_directory(data_dir)
+    remove_shares(files, data_dir)
 
 
 def ends_in_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
     """Of each partition the offset up to which its log has to go, by the journal; also while a shim writes to that.
     Raises LogError for a journal of another version, OSError."""
-    path = data_dir / JOURNAL_NAME
-    with suppress(FileNotFoundError):  # the shim may have stopped
-        if _counts(files, data_dir):
-            return {entry.partition: entry.next_offset for entry in read_entries(path, files.read_file(path))}
-    return {}
+    ends: dict[TopicPartition, int] = {}
+    for folder in _journals_that_count(files, data_dir):
+        path = folder / JOURNAL_NAME
+        with suppress(FileNotFoundError):  # the shim may have stopped
+            ends |= {entry.partition: entry.next_offset for entry in read_entries(path, files.read_file(path))}
+    return ends
 
 
-def _counts(files: Files, data_dir: Path) -> bool:
-    return files.exists(data_dir / JOURNAL_NAME) and not files.exists(data_dir / CLEAN_SHUTDOWN)
+def _journals_that_count(files: Files, data_dir: Path) -> list[Path]:
+    """The folders that they are in."""
+    if files.exists(data_dir / CLEAN_SHUTDOWN):
+        return []
+    folders = (data_dir, *share_folders(files, data_dir))
+    return [folder for folder in folders if files.exists(folder / JOURNAL_NAME)]

@@ -37,7 +37,7 @@ class Cleaner:
 
     def __init__(
         self,
-        data_dir: Path,
+        notes_folder: Path,
         partitions: Sequence[PartitionLog],
         settings: CleanerSettings | None = None,
         *,
@@ -45,7 +45,7 @@ class Cleaner:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """``clock`` gives seconds; ``wait`` waits that many seconds, or less when the cleaner is stopped."""
+        """``notes_folder``: where it is noted up to where they are clean. ``clock`` gives seconds; ``wait`` waits that many seconds, or less when the cleaner is stopped."""
         self._partitions = partitions
         self._settings = settings or CleanerSettings()
         self._files = files or Files()
@@ -53,7 +53,7 @@ class Cleaner:
         self._stopped = Event()
         bytes_per_second = self._settings.io_max_bytes_per_second
         self._throttler = Throttler(bytes_per_second, self._stopped, clock, wait or self._stopped.wait)
-        self._checkpoint_path = data_dir / CLEANER_OFFSET_CHECKPOINT
+        self._checkpoint_path = notes_folder / CLEANER_OFFSET_CHECKPOINT
         self._first_dirty: dict[TopicPartition, int] | None = None
         # Partitions of which the rest waits for the end of a transaction, and where their closed segments ended then.
         self._undecided: dict[TopicPartition, int] = {}

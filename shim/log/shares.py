@@ -1,0 +1,137 @@
+"""A data directory that several processes have together: each some partitions, and what it notes of them.
+
+::
+
+    DIR/workers/<number>/flush.journal                      as in DIR, of this process's partitions alone
+    DIR/workers/<number>/recovery-point-offset-checkpoint
+    DIR/workers/<number>/cleaner-offset-checkpoint
+
+Somebody has the whole directory, with its lock, for as long as any of them works: it deals the partitions out before
+they begin (`OffsetsLog.deal_out`), and gathers what they have left when all have ended, or when their successors begin.
+So a start finds these folders only after a crash. Whoever it is, and however many share then, has all journals in the
+segments first: no journal is ever believed that somebody could have written past.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from shim.log.checkpoint import (
+    CLEANER_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TopicPartition,
+    read_checkpoint,
+    write_checkpoint,
+)
+from shim.log.data_dir import SHARES_NAME
+from shim.log.errors import LogError, located
+from shim.log.files import Files
+from shim.log.journal import JOURNAL_NAME, Journal
+
+_NOTES: Final = (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
+
+_logger = logging.getLogger(__name__)
+
+
+class Share(NamedTuple):
+    """What number ``number`` of ``of`` processes has: of each topic the partitions p with p mod ``of`` = ``number``."""
+
+    number: int
+    of: int
+
+    def has(self, partition: int) -> bool:
+        return partition % self.of == self.number
+
+    def folder(self, data_dir: Path) -> Path:
+        """Where its notes are."""
+        return data_dir / SHARES_NAME / str(self.number)
+
+
+def share_folders(files: Files, data_dir: Path) -> list[Path]:
+    """The folders that processes which shared the directory have left, or have."""
+    folder = data_dir / SHARES_NAME
+    return [folder / name for name in files.names(folder) if name.isdecimal()] if files.exists(folder) else []
+
+
+def gather(files: Files, data_dir: Path, *, clean: bool) -> None:
+    """Have everything as if one process had had all of it, durably: what is in the journals in the segments, and what
+    is noted in one place. For who has the directory, before anything else looks at it; nothing where nobody shared it.
+
+    ``clean``: all that there is was closed in good order, so journals that are there are not of the last process.
+
+    Raises LogError for a malformed note, or a journal of another version; OSError, also where something of a journal
+    cannot be written: all is as it was then, and the next one does the same again.
+    """
+    folders = share_folders(files, data_dir)
+    if not folders:
+        return
+    points = read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
+    cleaned = _cleaned(files, data_dir)
+    for folder in folders:
+        noted = read_checkpoint(files, folder / RECOVERY_POINT_CHECKPOINT)
+        points |= {at: max(offset, points.get(at, 0)) for at, offset in noted.items()}
+        cleaned |= _cleaned(files, folder)
+    if not clean:
+        for folder in folders:
+            points |= _redone(files, data_dir, folder, points)
+    write_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT, points)
+    write_checkpoint(files, data_dir / CLEANER_OFFSET_CHECKPOINT, cleaned)
+    remove_shares(files, data_dir)
+
+
+def _redone(
+    files: Files, data_dir: Path, folder: Path, points: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
+    """Up to where each partition is durable now. Raises LogError, OSError."""
+    journal = Journal(files, data_dir, folder)
+    try:
+        redone = journal.redo_all(points)
+    finally:
+        journal.close()
+    for partition, error in redone.failed.items():
+        raise located(error, data_dir / str(partition)) from error
+    if redone.ends:
+        _logger.info("%s: taken over from %s into %d partitions", data_dir, folder / JOURNAL_NAME, len(redone.ends))
+    return redone.ends
+
+
+def _cleaned(files: Files, folder: Path) -> dict[TopicPartition, int]:
+    try:
+        return read_checkpoint(files, folder / CLEANER_OFFSET_CHECKPOINT)
+    except LogError as error:  # it spares work, no more
+        _logger.warning("%s; segments of these partitions count as dirty", error)
+        return {}
+
+
+def deal_out(files: Files, data_dir: Path, count: int, points: Mapping[TopicPartition, int]) -> None:
+    """Makes the folders of so many processes, with what each has to know: all that is in the segments is durable up to
+    ``points``. Durable when this returns. Raises OSError."""
+    cleaned = _cleaned(files, data_dir)
+    files.mkdir(data_dir / SHARES_NAME)
+    for share in (Share(number, count) for number in range(count)):
+        folder = share.folder(data_dir)
+        files.mkdir(folder)
+        for name, offsets in zip(_NOTES, (points, cleaned), strict=True):
+            write_checkpoint(
+                files, folder / name, {at: each for at, each in offsets.items() if share.has(at.partition)}
+            )
+    files.sync_directory(data_dir / SHARES_NAME)
+    files.sync_directory(data_dir)
+
+
+def remove_shares(files: Files, data_dir: Path) -> None:
+    """Durably, with everything in them: what it told is told elsewhere. Raises OSError."""
+    folder = data_dir / SHARES_NAME
+    if not files.exists(folder):
+        return
+    for each in share_folders(files, data_dir):
+        for name in files.names(each):
+            files.unlink(each / name)
+        files.rmdir(each)
+    for name in files.names(folder):
+        files.unlink(folder / name)
+    files.rmdir(folder)
+    files.sync_directory(data_dir)

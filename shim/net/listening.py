@@ -1,0 +1,62 @@
+"""Where a process gets the sockets from that it listens on: it opens them itself, unless others accept from the same."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from shim.config import HostPort
+
+# Connections that the system may hold before they are accepted: after a restart every client comes at once.
+BACKLOG: Final = 1024
+
+
+class ListeningSockets(Protocol):
+    """``at_once``: how many connections to accept in one turn of the loop; those that are there already have their turn
+    in between."""
+
+    at_once: int
+
+    async def open(self, address: HostPort) -> Sequence[socket.socket]:
+        """Of all addresses that the host stands for, listening. Raises OSError."""
+
+    def closed(self, address: HostPort) -> None:
+        """This process listens there no more, and has closed its sockets."""
+
+
+class OwnSockets:
+    """See :class:`ListeningSockets`. Of a process that has them to itself."""
+
+    at_once = 32
+
+    async def open(self, address: HostPort) -> Sequence[socket.socket]:
+        """See :class:`ListeningSockets`."""
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        return listening_on(found)
+
+    def closed(self, address: HostPort) -> None:
+        """Nobody else has to know."""
+
+
+def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
+    """``found``: what getaddrinfo says. Raises OSError."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, where in dict.fromkeys(found):
+            listening = socket.socket(family, kind, protocol)
+            sockets.append(listening)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.setblocking(False)
+            listening.bind(where)
+            listening.listen(BACKLOG)
+    except BaseException:
+        for listening in sockets:
+            listening.close()
+        raise
+    return sockets
