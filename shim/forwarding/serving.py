@@ -24,7 +24,7 @@ Admits: TypeAlias = Callable[[asyncio.Transport], str | None]
 """Why nothing is to be believed that comes on a connection, in a few words; None: it is. Asked when the first bytes of
 it are there."""
 
-_ANYBODY: Final[Admits] = lambda transport: None  # noqa: E731  # it is a default
+ANYBODY: Final[Admits] = lambda transport: None  # noqa: E731  # it is a default
 
 
 class PeerServer:
@@ -35,7 +35,7 @@ class PeerServer:
         hello: Callable[[], Hello],
         accept: Accept,
         most_request_bytes: Callable[[], int],
-        admits: Admits = _ANYBODY,
+        admits: Admits = ANYBODY,
     ) -> None:
         """``hello``: what this process says of itself. ``accept`` is called with each request. ``most_request_bytes``:
         that a client may send."""
