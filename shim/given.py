@@ -20,7 +20,7 @@ from shim.config import (
     parse_host_port,
     parse_servers,
 )
-from shim.listener_config import Listener, listeners_of
+from shim.listener_config import Listener, ShimsListener, listeners_of, shims_listener_of
 
 _REQUIRED: Final = ("bootstrap.servers", "listen", "data.dir")
 
@@ -37,6 +37,7 @@ class Given(NamedTuple):
     registrar: bool
     secrets: frozenset[str]
     """What is not to be printed, of listeners, too."""
+    shims_listener: ShimsListener | None = None
 
 
 def given_to_serve(configuration: Configuration) -> Given:
@@ -56,6 +57,7 @@ def given_to_serve(configuration: Configuration) -> Given:
         settings.zookeeper_connect or None,
         settings.registrar_enable,
         configuration.secrets,
+        shims_listener_of(configuration),
     )
 
 
@@ -76,6 +78,7 @@ def check_given(configuration: Configuration) -> None:
             check_admin_reach(parse_host_port(settings.admin_listen), guarded=guarded)
     if _is_given(configuration, "listen"):  # the listeners hang on it
         _listening(configuration)
+    shims_listener_of(configuration)
     if settings.registrar_enable and not settings.zookeeper_connect:
         raise SettingError(f"{configuration.called('registrar.enable')} needs to know where: --zookeeper")
 
@@ -108,6 +111,7 @@ _READ: Final[Mapping[str, Callable[[str], object]]] = {
     "data.dir": _folder,
     "admin.listen": parse_host_port,
     "zookeeper.connect": parse_connect_string,
+    "shims.listener": parse_host_port,
 }
 
 

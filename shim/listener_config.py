@@ -10,6 +10,9 @@ from shim.config import PROTOCOLS, Configuration, HostPort, SettingError, Settin
 
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address to tell clients
 
+SHIMS: Final = "shims"
+"""The name that the listener for other shims has in settings, and among a shim's addresses."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ADDRESS: Final = re.compile(rf"({_NAME.pattern})://(.*)")
 
@@ -38,6 +41,46 @@ class Listener(NamedTuple):
         return f"{self.name} ({self.security_protocol}) at {self.listen}{told}"
 
 
+class ShimsListener(NamedTuple):
+    """Where other shims forward requests to. ``principals``: empty where no certificate is asked for."""
+
+    address: HostPort
+    speaks_tls: bool
+    principals: frozenset[str]
+    settings: Settings
+
+
+def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
+    """None where none is wanted. What is forwarded is believed, so where clients have to say who they are other shims
+    have to, too. Raises :class:`SettingError`."""
+    settings = configuration.settings
+    if not settings.shims_listener:
+        return None
+    where = configuration.called("shims.listener")
+    if settings.offsets_log != "kafka":
+        raise SettingError(f"{where}: it is for shims that share a log: offsets.log=kafka")
+    address = parse_host_port(settings.shims_listener)
+    if address.host in WILDCARDS:
+        raise SettingError(f"{where}: other shims cannot connect to {address.host or 'every address'}")
+    protocol = _protocols(settings.listener_security_protocol_map).get(SHIMS, "PLAINTEXT")
+    if protocol not in ("PLAINTEXT", "SSL"):
+        raise SettingError(f"listener.security.protocol.map: {protocol} is not spoken between shims, but SSL")
+    own = configuration.of_listener(SHIMS)
+    principals = frozenset(_parts(settings.shims_principals))
+    is_vouched = protocol == "SSL" and own.ssl_client_auth == "required" and bool(principals)
+    if settings.brokers_authenticate and not is_vouched:
+        raise SettingError(
+            f"{where}: where clients authenticate other shims have to, too: listener.security.protocol.map=shims:SSL, "
+            "listener.name.shims.ssl.client.auth=required and shims.principals"
+        )
+    if principals and not is_vouched:
+        raise SettingError(
+            f"{configuration.called('shims.principals')}: nobody shows a certificate without shims:SSL in "
+            "listener.security.protocol.map and listener.name.shims.ssl.client.auth=required"
+        )
+    return ShimsListener(address, protocol == "SSL", principals, own)
+
+
 def listeners_of(configuration: Configuration, listen: HostPort, advertised_host: str | None) -> tuple[Listener, ...]:
     """First the one of ``--listen`` and ``--advertised-host``, then those of ``listeners``.
 
@@ -63,6 +106,10 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
         advertised[default] = HostPort(advertised_host, listen.port)
     _all_known("advertised.listeners", advertised, addresses)
     lower = {name.lower() for name in addresses}
+    if settings.shims_listener:
+        if SHIMS in lower:
+            raise SettingError(f"listeners: {SHIMS} is the name of the one at shims.listener")
+        lower.add(SHIMS)
     for name in configuration.by_listener:
         if name not in lower:
             raise SettingError(f"listener.name.{name}: there is no such listener (its name is in lower case here)")

@@ -2,6 +2,7 @@
 
 from compat.translation import Context
 from shim.api.call import Call, Services
+from shim.api.entrusted import EntrustedRequests
 from shim.api.table import OFFERED, ROUTES, Authenticates, Forwarded, Refused, Rewritten, Route, Served, treatment
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Authenticates",
     "Call",
     "Context",
+    "EntrustedRequests",
     "Forwarded",
     "Refused",
     "Rewritten",

@@ -12,11 +12,12 @@ from shim.api.counting import count_answer
 from shim.config import HostPort
 from shim.coordinator import Caller, GroupCoordinator, Outcome
 from shim.following import Topics, TransactionFollower
+from shim.forwarding import Peer, Peers
 from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements
 from shim.migration.stores import Stores
 from shim.runtime import Runtime
-from shim.security.authorizer import Authorizer
+from shim.security.authorizer import AskedElsewhere, Authorizer
 from shim.security.rights import Rights
 from shim.upstream import ClientPorts, Cluster
 
@@ -31,7 +32,8 @@ GroupOperation = Callable[[GroupCoordinator, int, Caller, int, Any, Any], Outcom
 
 
 class Services(NamedTuple):
-    """What handlers work with; one for each listener. ``offered``: the versions of each API that the shim can do."""
+    """What handlers work with; one for each listener. ``offered``: the versions of each API that the shim can do.
+    ``peers``: other processes that requests are forwarded to; None where none are."""
 
     runtime: Runtime
     cluster: Cluster
@@ -39,9 +41,18 @@ class Services(NamedTuple):
     offered: Mapping[int, tuple[int, int]]
     transactions: TransactionFollower
     topics: Topics
-    authorizer: Authorizer
+    authorizer: Authorizer | AskedElsewhere
     placements: Placements
     stores: Stores
+    peers: Peers | None = None
+
+    def owner_elsewhere(self, group_id: str) -> Peer | None:
+        """Another process that owns the group's offsets partition, and can be asked; None for this one, and where no
+        such process is known."""
+        if self.peers is None:
+            return None
+        number = self.runtime.partition_of(group_id)
+        return self.peers.owner_of(number) if self.runtime.is_elsewhere(number) else None
 
     @property
     def brokers(self) -> Sequence[int]:

@@ -50,6 +50,8 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     if commits is None:
         return position
     version, client_id, request = commits[:3]
+    if services.owner_elsewhere(request.group_id) is not None:
+        return position
     if not services.authorizer.absent and not may_at_once(services, connection, commit_needs(request)):
         return position
     if services.placements.of(request.group_id) is not Whose.SERVED or not are_known(services.topics, request.topics):

@@ -142,6 +142,10 @@ class Settings:
     zookeeper_set_acl: bool = boolean(
         False, "Whether what the shim creates in ZooKeeper is that user's alone; otherwise it is everybody's."
     )
+    shims_listener: str = text(
+        "", "Where other shims with the same log on topics reach this one, `host:port`; empty: nothing is forwarded."
+    )
+    shims_principals: str = text("", "Names of certificates, with commas between: who is believed there.")
     listeners: str = text("", "Listeners beside the one of `--listen`: `NAME://host:port`, with commas between.")
     advertised_listeners: str = text("", "What a listener's clients are told: `NAME://host:port`, with commas between.")
     listener_security_protocol_map: str = text("", "What is spoken at each listener: `NAME:SSL`, with commas between.")

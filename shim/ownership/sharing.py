@@ -22,7 +22,7 @@ from protocol.own.shim_group import (
     encode_assignment,
     encode_member,
 )
-from shim.config import Settings
+from shim.config import HostPort, Settings
 from shim.counted import counted
 from shim.logged_once import LoggedOnce
 from shim.ownership.assignment import Shares, assign
@@ -157,6 +157,15 @@ class Sharing:
             for number in range(self._runtime.num_partitions):
                 if shares.owner_of(number).addresses != before.owner_of(number).addresses:
                     self._moved_at[number] = now
+
+    def peer_of(self, partition: int, listener: str) -> HostPort | None:
+        """Where the shim that is to own an offsets partition listens under that name. None for this one, and where that
+        is not known."""
+        shares = self.shares
+        if shares is None or (owner := shares.owner_of(partition)).instance_id == shares.instance_id:
+            return None
+        found = (each for each in owner.addresses if each.listener == listener)
+        return next((HostPort(each.host, each.bootstrap_port) for each in found), None)
 
     def moved_lately(self, partition: int) -> bool:
         """Whether it was at another shim a moment ago: clients that are new may be old ones."""

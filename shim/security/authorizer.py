@@ -36,6 +36,14 @@ class Said(Enum):
     """It may have one, and cannot be asked about rights."""
 
 
+class AskedElsewhere:
+    """In the place of an :class:`Authorizer`, where the rights of clients have been asked for already."""
+
+    absent: Final = True
+    is_known: Final = True
+    can_be_asked: Final = True
+
+
 class Authorizer:
     """For the event loop. Until a broker has said something, and of each broker that has not, the cluster counts as
     having one."""

@@ -13,7 +13,7 @@ from shim.following import Lags, Topics, TransactionFollower
 from shim.given import Given
 from shim.groups.groups import Groups
 from shim.kafka_log.backend import KafkaBackend
-from shim.listener_config import Listener
+from shim.listener_config import SHIMS, Listener
 from shim.log import OFFSETS_TOPIC, DataDir, OffsetsLog
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
@@ -35,6 +35,7 @@ from shim.ownership.sharing import Sharing
 from shim.runtime import Backend, Clock, LocalBackend, OffsetsRetention, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.security.authorizer import Authorizer
+from shim.serve.between_shims import BetweenShims
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measured, Measuring
@@ -92,6 +93,8 @@ class Parts:
         self.sharing = None
         if backend.is_shared:
             addresses = [ListenerAddress(each.name, *each.advertised) for each in given.listening]
+            if given.shims_listener is not None:
+                addresses.append(ListenerAddress(SHIMS, *given.shims_listener.address))
             self.sharing = Sharing(cluster, settings, runtime, str(given.listening[0].advertised), addresses)
 
         # What is in front of the brokers, and what the shim itself asks of them.
@@ -129,30 +132,30 @@ class Parts:
         self.measuring = Measuring(measured)
         self.whole = Whole(runtime, cluster, given.listening, given.zookeeper)
 
-        # What clients meet.
+        # What clients meet, and other shims.
+        self.between_shims = self._between_shims(given, contexts)
+        services = [
+            Services(
+                runtime,
+                cluster,
+                self._ports(each),
+                OFFERED,
+                self.transactions,
+                self.topics,
+                self.authorizer,
+                placements,
+                stores,
+                None if self.between_shims is None else self.between_shims.peers,
+            )
+            for each in given.listening
+        ]
         self.listeners = Listeners(
-            [
-                (
-                    each,
-                    Services(
-                        runtime,
-                        cluster,
-                        self._ports(each),
-                        OFFERED,
-                        self.transactions,
-                        self.topics,
-                        self.authorizer,
-                        placements,
-                        stores,
-                    ),
-                    contexts.get(each.name),
-                )
-                for each in given.listening
-            ],
+            [(each, its, contexts.get(each.name)) for each, its in zip(given.listening, services, strict=True)],
             limits,
             departures,
         )
-
+        if self.between_shims is not None:
+            self.between_shims.serve(services[0], limits.traffic.answers)
         if self.sharing is not None:
             self.sharing.lead_away = self.listeners.lead_away
 
@@ -171,6 +174,11 @@ class Parts:
             own_name(given.data_dir),
         )
 
+    def _between_shims(self, given: Given, contexts: Mapping[str, TlsContext]) -> BetweenShims | None:
+        if self.sharing is None or given.shims_listener is None:
+            return None
+        return BetweenShims(self.sharing, self.cluster, given.settings, given.shims_listener, contexts)
+
     async def _close_log(self) -> None:
         try:
             await self.runtime.close(LAST_WRITE_SECONDS)
@@ -184,6 +192,8 @@ class Parts:
 
     async def close(self) -> None:
         """What goes on in them has ended. Raises TimeoutError where the disk does not let go."""
+        if self.between_shims is not None:
+            self.between_shims.close()
         self.feeding.close()
         self.groups.close()
         self._cluster_topics.close()

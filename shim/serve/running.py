@@ -58,7 +58,7 @@ async def serve(
         await admin_opened.enter_async_context(admin_port(given.admin, given.settings, health))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
-        contexts = tls_contexts(given.listening, given.settings)
+        contexts = tls_contexts(given.listening, given.settings, given.shims_listener)
         certificates = CertificateFiles(contexts.values()) if contexts else None
         loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, certificates))
         limits = _limits(given)

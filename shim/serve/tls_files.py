@@ -10,9 +10,9 @@ from typing import Final
 
 from shim.apart import apart
 from shim.config import Settings
-from shim.listener_config import Listener
+from shim.listener_config import SHIMS, Listener, ShimsListener
 from shim.serve.errors import CannotStart
-from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients
+from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients, context_for_shims
 
 log = logging.getLogger("shim")
 
@@ -20,7 +20,13 @@ _LOOK_SECONDS: Final = 5.0
 """How often files are looked at, for whether they have changed."""
 
 
-def tls_contexts(listening: Sequence[Listener], settings: Settings) -> Mapping[str, TlsContext]:
+TO_SHIMS: Final = "to other shims"
+"""What the context for connections to these is by. It has a blank in it, which no listener's name has."""
+
+
+def tls_contexts(
+    listening: Sequence[Listener], settings: Settings, shims_listener: ShimsListener | None = None
+) -> Mapping[str, TlsContext]:
     """By the listener's name; the one for brokers by no name."""
     try:
         contexts = {
@@ -28,6 +34,9 @@ def tls_contexts(listening: Sequence[Listener], settings: Settings) -> Mapping[s
             for each in listening
             if each.speaks_tls
         }
+        if shims_listener is not None and shims_listener.speaks_tls:
+            contexts[SHIMS] = context_for_clients(f"listener {SHIMS}", shims_listener.settings)
+            contexts[TO_SHIMS] = context_for_shims(shims_listener.settings)
         for_brokers = context_for_brokers(settings)
     except CannotUse as error:
         raise CannotStart(str(error)) from error

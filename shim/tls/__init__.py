@@ -1,7 +1,7 @@
 """TLS on both sides of the shim: the files that it is made from, and the connections that speak it."""
 
 from shim.tls.connection import Receiver, dial, tls_server
-from shim.tls.contexts import CannotUse, TlsContext, context_for_brokers, context_for_clients
+from shim.tls.contexts import CannotUse, TlsContext, context_for_brokers, context_for_clients, context_for_shims
 from shim.tls.words import NotTls, tls_reason
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "TlsContext",
     "context_for_brokers",
     "context_for_clients",
+    "context_for_shims",
     "dial",
     "tls_reason",
     "tls_server",

@@ -86,6 +86,25 @@ def context_for_clients(what: str, settings: Settings) -> TlsContext:
     return TlsContext(what, [Path(name) for name in files if name], make)
 
 
+def context_for_shims(settings: Settings) -> TlsContext:
+    """For connections to other shims, with what the listener for them has: the same certificate is shown, and theirs
+    are from the same CAs, and for their hosts. Raises :class:`CannotUse`."""
+
+    def make() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it checks certificate and host name
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        _set_versions(context, settings.ssl_enabled_protocols)
+        _load_keystore(context, "ssl.", settings.ssl_keystore_location, settings.ssl_key_password)
+        if settings.ssl_truststore_location:
+            _load_truststore(context, "ssl.", settings.ssl_truststore_location)
+        else:
+            context.load_default_certs()
+        return context
+
+    files = (settings.ssl_keystore_location, settings.ssl_truststore_location)
+    return TlsContext("other shims", [Path(name) for name in files if name], make)
+
+
 def context_for_brokers(settings: Settings) -> TlsContext | None:
     """For connections to brokers; None where these are plaintext. The same one for the same settings: so everybody
     who connects has what was read again. Raises :class:`CannotUse`.

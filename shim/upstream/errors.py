@@ -26,6 +26,10 @@ class AuthenticationFailed(UpstreamError):
 ARRIVES_WITHIN_SECONDS: Final = 30.0
 """What was sent on a connection that is broken off, or by a process that has ended, may be done by then, or never."""
 
+PASSED_ON_WITHIN_SECONDS: Final = 5.0
+"""What the owner of a group has said to be passed on to the cluster by the shim that has the client is passed on within
+that time, or never."""
+
 
 def reason_of(error: OSError | ValueError | OverflowError) -> str:
     """A few words fit for one line: the system's own, where the event loop puts long ones of its own in their place.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from protocol.apis import ApiKey
 from shim.api.authorization import Handle, Policy, authorized
+from shim.api.hands.by_owner import many_by_owner, one_by_owner
 from shim.api.hands.listing import listing
 from shim.api.hands.many import MANY, about_many
 from shim.api.hands.one import about_one, finding_out
@@ -22,5 +23,6 @@ def by_hands(key: ApiKey, policy: Policy, handle: Handle) -> Handle:
     if key == ApiKey.LIST_GROUPS:
         return listing(served)
     if key in MANY:
-        return about_many(key, policy, served)
-    return about_one(key, policy, served, authorized(policy, finding_out(key, handle)))
+        return many_by_owner(key, policy, about_many(key, policy, served))
+    opening = authorized(policy, finding_out(key, handle))
+    return one_by_owner(key, policy, about_one(key, policy, served, opening))

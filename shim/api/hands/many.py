@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -23,8 +23,8 @@ from shim.migration.hands.placements import SERVED, Whose
 from shim.migration.stores import Stores
 
 
-class _By(Enum):
-    """Who answers for a group. ``NOBODY``: it is refused, for now."""
+class By(Enum):
+    """Who answers for a group. ``NOBODY``: it is refused, for now. Another process that does is none of these."""
 
     SHIM = auto()
     BROKER = auto()
@@ -43,7 +43,7 @@ class _Many(NamedTuple):
     names: Callable[[int, Any], Sequence[str]]
     only: Callable[[Any, Set[str]], Any]
     refused: Callable[[_Refused], Any]
-    merged: Callable[[Sequence[str], Mapping[str, _By], Mapping[_By, Any]], Any]
+    merged: Callable[[Sequence[str], Mapping[str, Hashable], Mapping[Any, Any]], Any]
     looks: Callable[[Services, Mapping[str, Whose]], bool] = lambda _, whose: False
     look: Callable[[Services, Mapping[str, Whose]], Awaitable[_Refused]] = lambda _, whose: _nobody()
 
@@ -73,8 +73,8 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
             call.fail(*refused.values())
             return None
         by = {name: _answers_for(name, whose[name], refused) for name in names}
-        ours = {name for name in whose if by[name] is _By.SHIM}
-        theirs = {name for name in whose if by[name] is _By.BROKER}
+        ours = {name for name in whose if by[name] is By.SHIM}
+        theirs = {name for name in whose if by[name] is By.BROKER}
         if theirs and not (is_confirmed or services.placements.surely_here(theirs)):
 
             def confirmed(error: ErrorCode) -> FollowUp | None:
@@ -87,7 +87,7 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
             return passed_all(services, call, key, theirs)
         if len(ours) == len(whose):
             return here(services, call, elsewhere)
-        answers = {_By.NOBODY: many.refused(refused)}
+        answers = {By.NOBODY: many.refused(refused)}
         asked = None
         if theirs:
             asked = asyncio.ensure_future(call.ask_broker(request=many.only(call.request, theirs)))
@@ -96,12 +96,12 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
 
         def the_rest(frame: bytes | None) -> FollowUp | None:
             if frame is not None:
-                answers[_By.BROKER] = call.parse_response(call.version, frame)
+                answers[By.BROKER] = call.parse_response(call.version, frame)
             if not ours:
                 call.answer(many.merged(names, by, answers))
                 return None
             call.request = many.only(call.request, ours)
-            call.amend(lambda response: many.merged(names, by, {**answers, _By.SHIM: response}))
+            call.amend(lambda response: many.merged(names, by, {**answers, By.SHIM: response}))
             return here(services, call, elsewhere)
 
         return the_rest(None) if asked is None else when(call, asked, the_rest)
@@ -118,10 +118,10 @@ def _whose(services: Services, names: Iterable[str]) -> dict[str, Whose]:
     return {name: services.placements.of(name) for name in names}
 
 
-def _answers_for(name: str, whose: Whose, refused: _Refused) -> _By:
+def _answers_for(name: str, whose: Whose, refused: _Refused) -> By:
     if name in refused:
-        return _By.NOBODY
-    return _By.SHIM if whose in SERVED else _By.BROKER
+        return By.NOBODY
+    return By.SHIM if whose in SERVED else By.BROKER
 
 
 # --- what is found out before ----------------------------------------------------------------------------------------
@@ -156,9 +156,11 @@ def _in_other_places(whose: Mapping[str, Whose]) -> list[str]:
 # --- what is answered ------------------------------------------------------------------------------------------------
 
 
-def _merged_fetches(names: Sequence[str], by: Mapping[str, _By], answers: Mapping[_By, Any]) -> OffsetFetchResponse:
+def _merged_fetches(
+    names: Sequence[str], by: Mapping[str, Hashable], answers: Mapping[Any, Any]
+) -> OffsetFetchResponse:
     """In the order of the request, in which a group may be more than once."""
-    refused = {each.group_id: each for each in answers[_By.NOBODY].groups}
+    refused = {each.group_id: each for each in answers[By.NOBODY].groups}
     left = {who: iter(answer.groups) for who, answer in answers.items()}
     return OffsetFetchResponse(
         groups=tuple(refused.get(name) or next(left[by[name]], _not_told(name)) for name in names)
@@ -175,14 +177,16 @@ def _refused_fetch(name: str, error: ErrorCode) -> OffsetFetchResponseGroup:
 
 
 def _merged_descriptions(
-    names: Sequence[str], _: Mapping[str, _By], answers: Mapping[_By, Any]
+    names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]
 ) -> DescribeGroupsResponse:
     found = {group.group_id: group for answer in answers.values() for group in answer.groups}
     groups = (found[name] for name in names if name in found)
     return DescribeGroupsResponse(groups=tuple(sorted(groups, key=lambda group: not _is_forbidden(group))))  # are first
 
 
-def _merged_deletions(names: Sequence[str], _: Mapping[str, _By], answers: Mapping[_By, Any]) -> DeleteGroupsResponse:
+def _merged_deletions(
+    names: Sequence[str], _: Mapping[str, Hashable], answers: Mapping[Any, Any]
+) -> DeleteGroupsResponse:
     found = {result.group_id: result for answer in answers.values() for result in answer.results}
     results = (found[name] for name in dict.fromkeys(names) if name in found)
     return DeleteGroupsResponse(0, tuple(sorted(results, key=_is_forbidden)))  # those are last

@@ -9,6 +9,7 @@ from typing import Any, Final
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
@@ -21,6 +22,7 @@ from protocol.messages.offset_fetch import (
 from shim.api import offset_fetch
 from shim.api.authorization import AnyCall, Granted, Policy
 from shim.api.call import Services
+from shim.api.owners import at_owner
 from shim.api.policies.refusals import (
     NO_GROUP,
     NO_TOPIC,
@@ -28,7 +30,11 @@ from shim.api.policies.refusals import (
     divided,
 )
 from shim.coordinator import GroupCoordinator
+from shim.forwarding import Failed
 from shim.security.rights import Need, Right
+
+_FIRST_OF_ALL: Final = 2
+"""The first version in which all topics of a group can be asked for, and an error is told once."""
 
 
 def needs_of(groups: Iterable[OffsetFetchRequestGroup]) -> list[Need]:
@@ -59,12 +65,27 @@ async def _topics_found(services: Services, call: AnyCall, granted: Granted) -> 
     }
     needs: dict[Need, None] = {}
     for group_id in wanted:
-        names = await ask_coordinator(services, services.runtime.partition_of(group_id), partial(_topics_of, group_id))
+        names = await _topics_fetched(services, call, group_id)
         if isinstance(names, ErrorCode):
             call.fail(names)
             return None
         needs.update(dict.fromkeys(Need(Right.DESCRIBE_TOPIC, name) for name in names))
     return list(needs)
+
+
+async def _topics_fetched(services: Services, call: AnyCall, group_id: str) -> list[str] | ErrorCode:
+    peer = services.owner_elsewhere(group_id)
+    if peer is None:
+        number = services.runtime.partition_of(group_id)
+        topics: list[str] | ErrorCode = await ask_coordinator(services, number, partial(_topics_of, group_id))
+        return topics
+    asked = OffsetFetchRequest(group_id=group_id, topics=None)
+    try:
+        frame = await at_owner(services, call, peer, call.broker_frame(_FIRST_OF_ALL, asked))
+    except Failed as failed:
+        return failed.error
+    answer = call.parse_response(_FIRST_OF_ALL, frame)
+    return ErrorCode.for_code(answer.error_code) or [topic.name for topic in answer.topics]
 
 
 def _topics_of(group_id: str, coordinator: GroupCoordinator) -> list[str] | ErrorCode:

@@ -1,0 +1,180 @@
+"""A request that another shim has forwarded here, as its client's: the same handlers answer it as any other.
+
+The rights of the client were asked where it is connected. What is asked of its broker goes back there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from struct import Struct
+from typing import Any, Final
+
+from compat.translation import Context
+from protocol.apis import ApiKey
+from protocol.errors import DecodeError, ErrorCode
+from shim.api.call import Call, Services
+from shim.api.table import ROUTES, Served
+from shim.config import HostPort
+from shim.forwarding import Entrusted
+from shim.metrics import AnswerCounts
+from shim.security.rights import Rights
+
+log = logging.getLogger(__name__)
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)
+"""What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""
+
+_HEAD: Final = Struct(">ihh")
+
+
+class EntrustedRequests:
+    """For the event loop."""
+
+    def __init__(self, services: Services, counts: AnswerCounts, believed: Callable[[], bool]) -> None:
+        """``services``: without peers, as nothing is forwarded twice, and with nobody who is asked for rights.
+        ``believed``: whether it is known of those who forward that they ask for them."""
+        self._services = services
+        self._counts = counts
+        self._believed = believed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def accept(self, entrusted: Entrusted) -> None:
+        """See :class:`shim.forwarding.PeerServer`."""
+        served = _served(entrusted.request.frame)
+        if served is None:
+            entrusted.refuse(ErrorCode.UNSUPPORTED_VERSION)
+            return
+        if not self._believed():
+            entrusted.refuse(ErrorCode.NOT_COORDINATOR)
+            return
+        connection = _Connection(entrusted, self._counts)
+        version, disposition = served
+        try:
+            call: Call[Any, Any] = Call(
+                disposition.api,
+                version,
+                entrusted.request.frame,
+                connection,
+                disposition.failure,
+                connection.answer,
+            )
+            pending = disposition.handle(self._services, call)
+        except DecodeError:
+            entrusted.refuse(ErrorCode.INVALID_REQUEST)
+        except Exception as error:
+            _crashed(entrusted, error)
+        else:
+            if pending is not None:
+                self._in_background(entrusted, pending)
+            connection.handled()
+
+    def _in_background(self, entrusted: Entrusted, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        entrusted.when_withdrawn(task.cancel)
+        task.add_done_callback(lambda done: self._finished(entrusted, done))
+
+    def _finished(self, entrusted: Entrusted, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ConnectionError | DecodeError):  # of the client's broker
+            entrusted.refuse(ErrorCode.NOT_COORDINATOR)
+        elif error is not None:
+            _crashed(entrusted, error)
+
+
+def _crashed(entrusted: Entrusted, error: BaseException) -> None:
+    log.error("a request that another shim has forwarded could not be answered", exc_info=error)
+    entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _served(frame: bytes) -> tuple[int, Served] | None:
+    if len(frame) < _HEAD.size:
+        return None
+    _, key, version = _HEAD.unpack_from(frame)
+    route = ROUTES.get(key << 16 | version) if key in FORWARDED and version >= 0 else None
+    return (version, route.disposition) if route is not None and isinstance(route.disposition, Served) else None
+
+
+class _Connection:
+    """The client's, as far as one request of its needs it: see :class:`shim.api.call.Connection`."""
+
+    node_id = None
+
+    def __init__(self, entrusted: Entrusted, counts: AnswerCounts) -> None:
+        self._entrusted = entrusted
+        self._is_paused = False
+        self._has_begun = False
+        self.counts = counts
+        self.client_host = entrusted.request.client_host
+        self.principal = entrusted.request.principal
+        self.coordinators: dict[int, HostPort] = {}
+
+    @property
+    def rights(self) -> Rights:
+        return Rights(0.0)
+
+    @property
+    def context(self) -> Context:
+        return Context()
+
+    def is_software(self, name: str, version: str) -> None:
+        """It was said where the client is."""
+
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def replied(reply: bytes | None) -> None:
+            if future.done():
+                return
+            if reply is None:
+                future.set_exception(ConnectionError("the client's broker cannot be asked"))
+                future.exception()  # nobody may be waiting for it any more
+            else:
+                future.set_result(reply)
+
+        self._entrusted.ask(frame, replied, prompt=prompt)
+        return future
+
+    def tell(self, frame: bytes) -> None:
+        raise NotImplementedError("no request about a group has no response")
+
+    def pause_requests(self) -> None:
+        self._is_paused = True
+
+    def resume_requests(self) -> None:
+        self._is_paused = False
+        # What is asked of the broker in this turn of the loop comes first.
+        asyncio.get_running_loop().call_soon(self.handled)
+
+    def handled(self) -> None:
+        """The handler has had its turn."""
+        if not self._is_paused and not self._has_begun:
+            self._has_begun = True
+            self._entrusted.begun()
+
+    def answer(self, frame: bytes) -> None:
+        self._has_begun = True
+        self._entrusted.answer(frame)
+
+    def give_up(self, reason: str) -> None:
+        log.error("a request that another shim has forwarded: %s", reason)
+        self._entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def refuse(self, reason: str) -> None:
+        self._entrusted.refuse(ErrorCode.INVALID_REQUEST)

@@ -1,0 +1,101 @@
+"""A client's request at another shim, which owns the group's offsets partition: what it answers is the answer.
+
+What that one asks of the client's broker is asked here, on the client's own connection; whose the group is, and under
+what lease it is passed on, that one knows. So the client's later requests wait until it says that it has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from protocol.apis import ApiKey
+from protocol.errors import ErrorCode
+from shim.api.authorization import AnyCall
+from shim.api.call import Call, Services
+from shim.forwarding import Failed, Forwarded, Peer, Request
+
+_API_KEY: Final = slice(4, 6)  # of a frame
+
+_NOT_KEPT: Final[dict[int, dict[str, Any]]] = {
+    ApiKey.JOIN_GROUP: {"protocols": ()},
+    ApiKey.SYNC_GROUP: {"assignments": ()},
+}
+"""Of a request whose answer may take minutes: what is of no use here once it has been sent."""
+
+
+async def forwarded(services: Services, call: AnyCall, key: ApiKey, peer: Peer) -> None:
+    """The whole request. To be called while the connection's requests are paused; it resumes them."""
+    frame = call.broker_frame(call.version, call.request)
+    call.request = call.request._replace(**_NOT_KEPT.get(key, {}))
+    try:
+        answer = await at_owner(services, call, peer, frame, call.connection.resume_requests)
+    except Failed as failed:
+        call.fail(failed.error)
+        return
+    if call.is_amended:
+        call.answer(call.parse_response(call.version, answer))
+    else:
+        call.answer_frame(answer)
+
+
+async def at_owner(
+    services: Services, call: Call[Any, Any], peer: Peer, frame: bytes, begun: Callable[[], None] = lambda: None
+) -> bytes:
+    """What the owner answers to this request, as the call's client; the connection's requests are paused. ``begun`` is
+    called once, when they need not be any more because of this. Raises :class:`Failed`."""
+    assert services.peers is not None
+    its = _AtOwner(call.connection.ask, frame[_API_KEY])
+    request = Request(frame, call.connection.principal, call.connection.client_host)
+    try:
+        try:
+            its.forwarded = services.peers.forward(peer, request, its)
+            await its.has_begun.wait()
+        finally:
+            begun()
+        return await its.answer
+    finally:
+        if its.forwarded is not None:
+            its.forwarded.withdraw()
+
+
+class _AtOwner:
+    """See :class:`shim.forwarding.Asked`."""
+
+    def __init__(self, ask: Callable[..., Awaitable[bytes]], api_key: bytes) -> None:
+        self._ask = ask
+        self._api_key = api_key
+        self.forwarded: Forwarded | None = None
+        self.has_begun = asyncio.Event()
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def ask(self, question: int, frame: bytes, *, prompt: bool) -> None:
+        # Another API would be no part of this request, and what has to wait for it does not any more.
+        if frame[_API_KEY] != self._api_key or self.has_begun.is_set():
+            self._tell(question, None)
+            return
+        asked = asyncio.ensure_future(self._ask(frame, prompt=prompt))
+        asked.add_done_callback(lambda done: self._tell(question, _frame_of(done)))
+
+    def _tell(self, question: int, frame: bytes | None) -> None:
+        if self.forwarded is not None:
+            self.forwarded.tell(question, frame)
+
+    def begun(self) -> None:
+        self.has_begun.set()
+
+    def answered(self, frame: bytes) -> None:
+        self.has_begun.set()
+        if not self.answer.done():  # it is when the client has gone
+            self.answer.set_result(frame)
+
+    def failed(self, error: ErrorCode) -> None:
+        self.has_begun.set()
+        if not self.answer.done():
+            self.answer.set_exception(Failed(error))
+            self.answer.exception()  # nobody may be waiting for it any more
+
+
+def _frame_of(asked: asyncio.Future[bytes]) -> bytes | None:
+    return None if asked.cancelled() or asked.exception() is not None else asked.result()

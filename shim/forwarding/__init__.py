@@ -1,0 +1,25 @@
+"""A client's request to whoever owns the group's offsets partition, and the answer back (docs/decisions/0018).
+
+What carries it is not known here: TCP between machines, or a socket of the system between processes of one.
+"""
+
+from shim.forwarding.home import Asked, Failed, HomeSide, Request
+from shim.forwarding.owner import Entrusted, OwnerSide
+from shim.forwarding.peers import Dial, Forwarded, OwnerOf, Peer, Peers
+from shim.forwarding.serving import Accept, PeerServer
+
+__all__ = [
+    "Accept",
+    "Asked",
+    "Dial",
+    "Entrusted",
+    "Failed",
+    "Forwarded",
+    "HomeSide",
+    "OwnerOf",
+    "OwnerSide",
+    "Peer",
+    "PeerServer",
+    "Peers",
+    "Request",
+]

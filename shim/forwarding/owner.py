@@ -1,0 +1,194 @@
+"""Of one connection between shims, the side that owns offsets partitions: pure, bytes in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from protocol.errors import DecodeError, ErrorCode
+from protocol.frames import BadFrame, FrameParser
+from protocol.own.between_shims import (
+    BESIDE_FRAME,
+    TO_OWNER,
+    Answer,
+    Ask,
+    Begun,
+    Forward,
+    Hello,
+    Ping,
+    Pong,
+    Refuse,
+    Told,
+    Withdraw,
+    decode,
+    encode,
+)
+from shim.forwarding.broken import Broken
+from shim.forwarding.home import Request
+
+MOST_STRANGE_BYTES: Final = 4096
+"""Of what somebody says who has not said who it is."""
+
+_SIZE_FIELD: Final = 4
+
+Replied = Callable[[bytes | None], None]
+"""Called once with what the client's broker has answered; with None where that is not to be had."""
+
+
+class Entrusted:
+    """A client's request that another shim has forwarded here. What is done with it after its end does nothing."""
+
+    __slots__ = ("_number", "_on_end", "_questions", "_side", "request")
+
+    def __init__(self, side: OwnerSide, number: int, request: Request) -> None:
+        self._side: OwnerSide | None = side
+        self._number = number
+        self._questions: dict[int, Replied] = {}
+        self._on_end: Callable[[], object] = lambda: None
+        self.request = request
+
+    def ask(self, frame: bytes, replied: Replied, *, prompt: bool) -> None:
+        """Have the client's broker asked, as the client. Not after :meth:`begun`."""
+        if self._side is None:
+            replied(None)
+            return
+        question = self._side.next_question()
+        self._questions[question] = replied
+        self._side.write(Ask(self._number, question, prompt, frame))
+
+    def begun(self) -> None:
+        """Nothing more is asked because of it, and what the client has asked behind it comes behind it."""
+        if self._side is not None:
+            self._side.write(Begun(self._number))
+
+    def answer(self, frame: bytes) -> None:
+        self._end(Answer, frame)
+
+    def refuse(self, error: ErrorCode) -> None:
+        self._end(Refuse, int(error))
+
+    def when_withdrawn(self, call: Callable[[], object]) -> None:
+        """Have this called when nobody waits for the answer any more, before there is one."""
+        self._on_end = call
+
+    def _end(self, kind: Callable[[int, Any], Any], what: Any) -> None:
+        side = self._side
+        if side is not None:
+            self.over()
+            side.ended(self._number)
+            side.write(kind(self._number, what))
+
+    def told(self, question: int, frame: bytes | None) -> None:
+        if (replied := self._questions.pop(question, None)) is not None:
+            replied(frame)
+
+    def over(self) -> None:
+        """Nobody waits for it any more."""
+        self._side = None
+        self._on_end = lambda: None
+        questions, self._questions = self._questions, {}
+        for replied in questions.values():
+            replied(None)
+
+    def withdrawn(self) -> None:
+        on_end = self._on_end
+        self.over()
+        on_end()
+
+
+class OwnerSide:
+    """``came`` is called with each request."""
+
+    def __init__(
+        self,
+        hello: Hello,
+        write: Callable[[bytes], None],
+        came: Callable[[Entrusted], None],
+        most_request_bytes: int,
+    ) -> None:
+        self._hello = hello
+        self._write = write
+        self._came = came
+        self._most = most_request_bytes + BESIDE_FRAME
+        self._frames = FrameParser(MOST_STRANGE_BYTES, 1)
+        self._underway: dict[int, Entrusted] = {}
+        self._question = 0
+        self.is_known = False
+        """Whether the other one has said who it is."""
+
+    def __len__(self) -> int:
+        """Requests that are not answered."""
+        return len(self._underway)
+
+    def next_question(self) -> int:
+        self._question = self._question % (2**31 - 1) + 1
+        return self._question
+
+    def write(self, message: Any) -> None:
+        self._write(encode(message))
+
+    def ended(self, number: int) -> None:
+        del self._underway[number]
+
+    def feed(self, data: bytes) -> None:
+        """Raises :class:`Broken`: then the connection is to be closed, and :meth:`lost` called."""
+        try:
+            if self.is_known:
+                self._take_all(data)
+            else:
+                self._take_first(data)
+        except BadFrame as error:
+            raise Broken(error.reason) from None
+        except DecodeError as error:
+            raise Broken(str(error)) from None
+
+    def _take_first(self, data: bytes) -> None:
+        """The first message is short; what comes behind it in the same piece may be a whole request, or a part."""
+        most = MOST_STRANGE_BYTES + _SIZE_FIELD
+        first, behind = data[:most], data[most:]
+        for position in range(len(first)):
+            found = self._frames.feed(first[position : position + 1])
+            if found:
+                self._meet(decode(TO_OWNER, found[0]))
+                self._frames = FrameParser(self._most, 1)
+                self._take_all(first[position + 1 :] + behind)
+                return
+        if behind:
+            raise Broken("it does not say who it is")
+
+    def _meet(self, message: Any) -> None:
+        if not isinstance(message, Hello):
+            raise Broken("it does not say who it is")
+        self.write(self._hello)  # so that the other one can say why
+        if message.log != self._hello.log:
+            raise Broken(f"{message.name} has another log: {message.log}")
+        self.is_known = True
+
+    def _take_all(self, data: bytes) -> None:
+        for frame in self._frames.feed(data):
+            self._take(decode(TO_OWNER, frame))
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case Forward(number, principal, client_host, frame):
+                if number in self._underway:
+                    raise Broken("a number is there twice")
+                entrusted = Entrusted(self, number, Request(frame, principal, client_host))
+                self._underway[number] = entrusted
+                self._came(entrusted)
+            case Withdraw(number):
+                if (withdrawn := self._underway.pop(number, None)) is not None:
+                    withdrawn.withdrawn()
+            case Told(number, question, reply):
+                if (underway := self._underway.get(number)) is not None:
+                    underway.told(question, reply)
+            case Ping(sequence):
+                self.write(Pong(sequence))
+            case _:
+                raise Broken("it says twice who it is")
+
+    def lost(self) -> None:
+        """The connection is no more, and nobody waits for any answer."""
+        underway, self._underway = self._underway, {}
+        for each in underway.values():
+            each.withdrawn()
