@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,8 +80,30 @@ def check_given(configuration: Configuration) -> None:
     if _is_given(configuration, "listen"):  # the listeners hang on it
         _listening(configuration)
     shims_listener_of(configuration)
+    _check_workers(configuration)
     if settings.registrar_enable and not settings.zookeeper_connect:
         raise SettingError(f"{configuration.called('registrar.enable')} needs to know where: --zookeeper")
+
+
+def _check_workers(configuration: Configuration) -> None:
+    """What several processes cannot share yet."""
+    settings = configuration.settings
+    if settings.workers == 1:
+        return
+    workers = f"{configuration.called('workers')} {settings.workers}"
+    if settings.workers > settings.offsets_topic_num_partitions:
+        raise SettingError(
+            f"{workers}: offsets.topic.num.partitions is {settings.offsets_topic_num_partitions}, and each needs one"
+        )
+    for setting, why in _NOT_WITH_WORKERS.items():
+        if getattr(settings, BY_NAME[setting].name) != BY_NAME[setting].default:
+            raise SettingError(f"{workers} does not go with {configuration.called(setting)} yet: {why}")
+    path = Path(settings.data_dir).absolute() / "workers" / str(settings.workers - 1) / "requests"
+    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+        raise SettingError(
+            f"{configuration.called('data.dir')}: {workers} need sockets in it, and a socket's path has "
+            f"{_MOST_PATH_BYTES} bytes at most: have it in a folder whose path is shorter"
+        )
 
 
 def _is_given(configuration: Configuration, setting: str) -> bool:
@@ -104,6 +127,13 @@ def _folder(text: str) -> Path:
         raise SettingError(f"{text!r} is a file")
     return path
 
+
+_NOT_WITH_WORKERS: Final[Mapping[str, str]] = {
+    "offsets.log": "shims share that log among themselves, start another one",
+    "zookeeper.connect": "one process watches what is there",
+    "metrics.statsd.address": "each would send its own part as the whole",
+}
+_MOST_PATH_BYTES: Final = 107  # of a Unix socket
 
 _READ: Final[Mapping[str, Callable[[str], object]]] = {
     "bootstrap.servers": parse_servers,

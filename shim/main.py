@@ -37,8 +37,9 @@ def cli() -> None:
     default=None,
     help="Have consumers of 0.8 to 1.1 find brokers and topics in --zookeeper.",
 )
+@click.option("--workers", metavar="N", type=click.IntRange(1, 64), help="Processes that share the work. Default: one.")
 @configuration_options
-def serve_command(config: Path | None, assignments: tuple[str, ...], **options: str | bool | None) -> None:
+def serve_command(config: Path | None, assignments: tuple[str, ...], **options: str | bool | int | None) -> None:
     """Serve clients until SIGTERM; SIGHUP has the settings read again.
 
     Each option may stand in the file of --config or in the environment as well: `offset-shim config --describe`.
@@ -54,7 +55,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
-    from shim.serve import CannotStart, DiskHangs, serve
+    from shim.serve import CannotStart, DiskHangs, Parent, Worker, of_worker, serve
 
     said = {
         name: (option, value)
@@ -71,15 +72,39 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
         raise Refused(str(error)) from error
     logs = LogOutput(given.settings, given.secrets)
     logs.begin()
-    _prefer_throughput()
 
     async def serve_and_end() -> None:
         await serve(given, click.echo, reread=read, logs=logs, hung_up=lambda: bool(hung_up))
-        # What comes from here on would find no handler, and make an end in good order look like another.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
+        _end_quietly()
+
+    def be_worker(worker: Worker, hung_up_before: bool) -> int:
+        logs.of_worker(worker.share.number)
+
+        async def work() -> None:
+            await serve(
+                of_worker(given, worker.share),
+                worker.parent.ready,
+                reread=lambda: of_worker(read(), worker.share),
+                logs=logs,
+                hung_up=lambda: hung_up_before,
+                worker=worker,
+            )
+            _end_quietly()
+
+        _prefer_throughput()
+        try:
+            _run(work())
+        except CannotStart as error:
+            worker.parent.failed(str(error))
+            return 1
+        return 0
 
     try:
-        _run(serve_and_end())
+        if given.settings.workers > 1:
+            Parent(given, click.echo, be_worker).serve(hung_up=bool(hung_up))
+        else:
+            _prefer_throughput()
+            _run(serve_and_end())
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)
@@ -128,6 +153,11 @@ def _prefer_throughput() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def _end_quietly() -> None:
+    """What comes from here on would find no handler, and make an end in good order look like another."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
 
 
 def _run(main: Coroutine[object, object, None]) -> None:

@@ -98,12 +98,12 @@ def may_at_once(services: Services, connection: Connection, needs: Iterable[Need
 
 async def _when_known(services: Services, call: AnyCall, policy: Policy, needs: Sequence[Need], handle: Handle) -> None:
     try:
-        allowed = await _granted(services, call, needs)
+        allowed = await granted_of(services, call, needs)
         if policy.found is not None and policy.looks is not None and policy.looks(call):
             found = await policy.found(services, call, allowed)
             if found is None:
                 return
-            allowed |= await _granted(services, call, found)
+            allowed |= await granted_of(services, call, found)
     except NotSaid:
         call.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
@@ -116,7 +116,8 @@ async def _when_known(services: Services, call: AnyCall, policy: Policy, needs: 
             await pending
 
 
-async def _granted(services: Services, call: AnyCall, needs: Sequence[Need]) -> Granted:
+async def granted_of(services: Services, call: AnyCall, needs: Sequence[Need]) -> Granted:
+    """Raises NotSaid."""
     if not services.authorizer.can_be_asked:
         return Granted((), needs)
     clock = asyncio.get_running_loop().time

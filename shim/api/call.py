@@ -45,6 +45,8 @@ class Services(NamedTuple):
     placements: Placements
     stores: Stores
     peers: Peers | None = None
+    others: Sequence[Peer] = ()
+    """All other processes that this one is one shim with."""
 
     def owner_elsewhere(self, group_id: str) -> Peer | None:
         """Another process that owns the group's offsets partition, and can be asked; None for this one, and where no

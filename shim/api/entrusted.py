@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from struct import Struct
 from typing import Any, Final
 
@@ -39,23 +39,33 @@ FORWARDED: Final = frozenset(
 )
 """What is about groups by name. ListGroups is each shim's own: who wants all asks every broker."""
 
+FORWARDED_TO_ALL: Final = FORWARDED | {ApiKey.LIST_GROUPS}
+"""Between processes that are one shim for whoever asks a broker."""
+
 _HEAD: Final = Struct(">ihh")
 
 
 class EntrustedRequests:
     """For the event loop."""
 
-    def __init__(self, services: Services, counts: AnswerCounts, believed: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        counts: AnswerCounts,
+        believed: Callable[[], bool],
+        forwarded: Collection[ApiKey] = FORWARDED,
+    ) -> None:
         """``services``: without peers, as nothing is forwarded twice, and with nobody who is asked for rights.
         ``believed``: whether it is known of those who forward that they ask for them."""
         self._services = services
         self._counts = counts
         self._believed = believed
+        self._forwarded = forwarded
         self._tasks: set[asyncio.Task[None]] = set()
 
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""
-        served = _served(entrusted.request.frame)
+        served = _served(entrusted.request.frame, self._forwarded)
         if served is None:
             entrusted.refuse(ErrorCode.UNSUPPORTED_VERSION)
             return
@@ -103,11 +113,11 @@ def _crashed(entrusted: Entrusted, error: BaseException) -> None:
     entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _served(frame: bytes) -> tuple[int, Served] | None:
+def _served(frame: bytes, forwarded: Collection[int]) -> tuple[int, Served] | None:
     if len(frame) < _HEAD.size:
         return None
     _, key, version = _HEAD.unpack_from(frame)
-    route = ROUTES.get(key << 16 | version) if key in FORWARDED and version >= 0 else None
+    route = ROUTES.get(key << 16 | version) if key in forwarded and version >= 0 else None
     return (version, route.disposition) if route is not None and isinstance(route.disposition, Served) else None
 
 

@@ -38,9 +38,10 @@ def _owned(services: Services) -> Sequence[int]:
 
 def shown_at(services: Services, node_id: int | None) -> list[int]:
     brokers = services.brokers
+    shows_own_alone = node_id is None or services.others
     return [
         partition
-        for partition in (_owned(services) if node_id is None else range(services.runtime.num_partitions))
+        for partition in (_owned(services) if shows_own_alone else range(services.runtime.num_partitions))
         if node_id is None or (brokers and services.ports.home_of(partition, brokers) == node_id)
     ]
 

@@ -21,6 +21,7 @@ OPTIONS: Final = {
     "admin.listen": "--admin",
     "zookeeper.connect": "--zookeeper",
     "registrar.enable": "--registrar",
+    "workers": "--workers",
 }
 """The settings that are options of ``serve`` as well."""
 

@@ -31,6 +31,7 @@ class Settings:
     registrar_enable: bool = boolean(
         False, "Whether consumers of 0.8 to 1.1 find brokers and topics in `zookeeper.connect`."
     )
+    workers: int = integer(1, 1, 64, "Processes that share the ports and the partitions of the offsets log.")
     offsets_log: str = choice(
         "local", ("local", "kafka"), "Where the offsets log is: in `data.dir`, or on topics of the cluster."
     )

@@ -129,8 +129,8 @@ class DataDir:
     """
 
     def __init__(self, files: Files, path: Path, lock: DataDirLock | None, place: str | None) -> None:
-        """``lock``: None where another process has it, which has this one work here, and others, too. ``place``: what is
-        to be noted of where the offsets are; None where they are in here."""
+        """``lock``: None where another process has it, which has this one and others work here. ``place``: what is to
+        be noted of where the offsets are; None where they are in here."""
         self.path = path
         self._files = files
         self._lock = lock

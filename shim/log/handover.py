@@ -79,8 +79,8 @@ class Handover:
         self._knows_all = not has_other_topics(files, data_dir, topics)
 
     def note(self) -> Mapping[TopicPartition, int]:
-        """Note durably up to where each partition is synced, and give it; raises OSError, and what was noted before still
-        holds."""
+        """Note durably up to where each partition is synced, and give that. Raises OSError, and what was noted before
+        still holds."""
         points = dict(self._noted)
         for log in self._logs:
             if log.recovery_point or log.topic_partition in points:

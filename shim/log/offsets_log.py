@@ -60,8 +60,8 @@ class OffsetsLog:
     failed. Partitions of the same number in several topics belong together: where one has failed, all are recovered.
 
     ``data_dir``: what it is in, and closes. ``num_partitions``: of each topic. ``share``: what of them this process
-    has, where it has not all. ``notes_folder``: where it notes what is of its partitions alone. ``ended_clean``: whether
-    :meth:`close` has found all in good order.
+    has, where it has not all. ``notes_folder``: where it notes what is of its partitions alone. ``ended_clean``:
+    whether :meth:`close` has found all in good order.
     """
 
     def __init__(

@@ -29,6 +29,7 @@ from shim.log.checkpoint import (
 from shim.log.data_dir import SHARES_NAME
 from shim.log.errors import LogError, located
 from shim.log.files import Files
+from shim.log.handover import leave_clean
 from shim.log.journal import JOURNAL_NAME, Journal
 
 _NOTES: Final = (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
@@ -135,3 +136,10 @@ def remove_shares(files: Files, data_dir: Path) -> None:
         files.unlink(folder / name)
     files.rmdir(folder)
     files.sync_directory(data_dir)
+
+
+def end_in_good_order(files: Files, data_dir: Path) -> None:
+    """All that shared the directory have closed their shares in good order: so was all of it. Durable when this
+    returns. Raises LogError, OSError: the next process then starts as after a crash."""
+    gather(files, data_dir, clean=True)
+    leave_clean(files, data_dir)

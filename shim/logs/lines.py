@@ -34,7 +34,8 @@ class TextLines(logging.Formatter):
             parts.append(record.stack_info)
         # What is secret is known as it is, and not as it looks once it is escaped.
         said = in_one_line(self._conceal("\n".join(parts)))
-        return f"{self.formatTime(record)}Z {record.levelname} {said}"
+        worker = getattr(record, "worker", None)  # of several processes that write to the same place
+        return f"{self.formatTime(record)}Z {record.levelname} {'' if worker is None else f'worker {worker}: '}{said}"
 
 
 class JsonLines(logging.Formatter):

@@ -34,12 +34,17 @@ class LogOutput(logging.Handler):
         self._secrets: tuple[str, ...] = ()
         self._timer: threading.Timer | None = None
         self._closed = False
+        self._worker: int | None = None
         self.conceal_also(secrets)
         self.take_settings(settings)
 
     def begin(self) -> None:
         """Have everything that the process logs go here."""
         logging.getLogger().addHandler(self)
+
+    def of_worker(self, number: int) -> None:
+        """From now on every line says which of several processes it is from."""
+        self._worker = number
 
     def conceal_also(self, secrets: Collection[str]) -> None:
         """From now on."""
@@ -62,6 +67,8 @@ class LogOutput(logging.Handler):
         """Under the handler's lock."""
         try:
             now = time.monotonic()
+            if self._worker is not None:
+                record.worker = self._worker
             self._tell_left_out(now)
             event = event_of(record.name, record.levelno, str(record.msg), record.getMessage())
             if self._repeats.may_pass(event, now):

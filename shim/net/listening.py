@@ -1,4 +1,4 @@
-"""Where a process gets the sockets from that it listens on: it opens them itself, unless others accept from the same."""
+"""Where a process has the sockets from that it listens on: its own, unless others accept from the same ones."""
 
 from __future__ import annotations
 

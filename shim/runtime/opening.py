@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, Share
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
 
@@ -22,13 +23,33 @@ def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) 
 
     Blocking; raises as OffsetsLog.open, and LogError where the process may not have so many files open.
     """
-    with_history = settings.offsets_history_retention_minutes > 0 or (data_dir / f"{HISTORY_TOPIC}-0").exists()
-    topics = (OFFSETS_TOPIC, STATE_TOPIC, *((HISTORY_TOPIC,) if with_history else ()))
-    allow_open_files(len(topics) * settings.offsets_topic_num_partitions, _OTHER_FILES)
     return OffsetsLog.open(
         data_dir,
         settings.offsets_topic_num_partitions,
-        topics=topics,
+        topics=_topics(data_dir, settings),
         settings=LogSettings.of(settings),
         files=files,
     )
+
+
+def open_share(
+    data_dir: Path, settings: Settings, share: Share, *, clean: bool, files: Files | None = None
+) -> OffsetsLog:
+    """Likewise, of a directory that was opened with the same settings, and dealt out. Raises as
+    OffsetsLog.open_share."""
+    return OffsetsLog.open_share(
+        data_dir,
+        settings.offsets_topic_num_partitions,
+        share,
+        clean=clean,
+        topics=_topics(data_dir, settings),
+        settings=LogSettings.of(settings),
+        files=files,
+    )
+
+
+def _topics(data_dir: Path, settings: Settings) -> Sequence[str]:
+    with_history = settings.offsets_history_retention_minutes > 0 or (data_dir / f"{HISTORY_TOPIC}-0").exists()
+    topics = (OFFSETS_TOPIC, STATE_TOPIC, *((HISTORY_TOPIC,) if with_history else ()))
+    allow_open_files(len(topics) * settings.offsets_topic_num_partitions, _OTHER_FILES)
+    return topics

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.config import Settings
-from shim.forwarding import Peers, PeerServer
+from shim.forwarding import Peer, Peers, PeerServer
 from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
 from shim.forwarding.serving import ANYBODY
 from shim.listener_config import SHIMS, ShimsListener
@@ -21,7 +21,10 @@ from shim.upstream import Cluster, reason_of
 
 
 class BetweenShims:
-    """For the event loop. ``peers``: those that requests are forwarded to."""
+    """For the event loop. ``peers``: those that requests are forwarded to. ``others``: none, as each is a shim of its
+    own for who asks a broker."""
+
+    others: Sequence[Peer] = ()
 
     def __init__(
         self,

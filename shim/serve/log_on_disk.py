@@ -12,7 +12,8 @@ from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
-from shim.runtime import Runtime, open_log
+from shim.runtime import Runtime, open_log, open_share
+from shim.serve.at_parent import Worker
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
 from shim.upstream import Cluster, UpstreamError, reason_of
@@ -24,12 +25,14 @@ LAST_WRITE_SECONDS: Final = 3.0
 cut off."""
 
 
-async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | DataDir | None:
-    """The log that is in the data directory, or the directory alone where the log is on topics. None when the shim is
-    stopped meanwhile."""
+async def open_or_stop(
+    data_dir: Path, settings: Settings, stop: asyncio.Event, worker: Worker | None = None
+) -> OffsetsLog | DataDir | None:
+    """The log that is in the data directory, what of it is the worker's, or the directory alone where the log is on
+    topics. None when the shim is stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
-    opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings)
+    opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings, worker)
     thread.shutdown(wait=False)
     try:
         if await first_of(asyncio.shield(opening), stop, []):
@@ -45,9 +48,16 @@ async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) 
     return None
 
 
-def _opened(data_dir: Path, settings: Settings) -> OffsetsLog | DataDir:
+def _opened(data_dir: Path, settings: Settings, worker: Worker | None) -> OffsetsLog | DataDir:
     if settings.offsets_log == "kafka":
         return DataDir.open(data_dir, topics_prefix=settings.offsets_log_topics_prefix)
+    if worker is not None:
+        return open_share(data_dir, settings, worker.share, clean=worker.clean)
+    return open_whole(data_dir, settings)
+
+
+def open_whole(data_dir: Path, settings: Settings) -> OffsetsLog:
+    """Blocking. Raises LogError, OSError."""
     is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
     offsets_log = open_log(data_dir, settings)
     if is_new:

@@ -35,7 +35,9 @@ from shim.ownership.sharing import Sharing
 from shim.runtime import Backend, Clock, LocalBackend, OffsetsRetention, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.security.authorizer import Authorizer
+from shim.serve.at_parent import Worker
 from shim.serve.between_shims import BetweenShims
+from shim.serve.between_workers import BetweenWorkers
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measured, Measuring
@@ -71,9 +73,15 @@ class Parts:
     """
 
     def __init__(
-        self, given: Given, opened: OffsetsLog | DataDir, limits: Limits, contexts: Mapping[str, TlsContext]
+        self,
+        given: Given,
+        opened: OffsetsLog | DataDir,
+        limits: Limits,
+        contexts: Mapping[str, TlsContext],
+        worker: Worker | None = None,
     ) -> None:
-        """``contexts``: by the names of the listeners that have TLS. Raises :class:`CannotStart`."""
+        """``contexts``: by the names of the listeners that have TLS. ``worker``: where others have the rest of the log.
+        Raises :class:`CannotStart`."""
         settings = given.settings
         clock, departures = Clock(), Departures()
         self.cluster = cluster = Cluster(given.bootstrap, settings)
@@ -91,7 +99,9 @@ class Parts:
         self.runtime = runtime = Runtime(backend, settings, clock, answered=departures.send)
         self.retention = OffsetsRetention(runtime, settings, clock)
         self.sharing = None
-        if backend.is_shared:
+        if worker is not None:
+            runtime.own(list(filter(worker.share.has, range(runtime.num_partitions))))
+        elif backend.is_shared:
             addresses = [ListenerAddress(each.name, *each.advertised) for each in given.listening]
             if given.shims_listener is not None:
                 addresses.append(ListenerAddress(SHIMS, *given.shims_listener.address))
@@ -132,8 +142,8 @@ class Parts:
         self.measuring = Measuring(measured)
         self.whole = Whole(runtime, cluster, given.listening, given.zookeeper)
 
-        # What clients meet, and other shims.
-        self.between_shims = self._between_shims(given, contexts)
+        # What clients meet, and other shims, or workers of this one.
+        self.between = self._between(given, contexts, worker)
         services = [
             Services(
                 runtime,
@@ -145,7 +155,8 @@ class Parts:
                 self.authorizer,
                 placements,
                 stores,
-                None if self.between_shims is None else self.between_shims.peers,
+                None if self.between is None else self.between.peers,
+                () if self.between is None else self.between.others,
             )
             for each in given.listening
         ]
@@ -154,8 +165,8 @@ class Parts:
             limits,
             departures,
         )
-        if self.between_shims is not None:
-            self.between_shims.serve(services[0], limits.traffic.answers)
+        if self.between is not None:
+            self.between.serve(services[0], limits.traffic.answers)
         if self.sharing is not None:
             self.sharing.lead_away = self.listeners.lead_away
 
@@ -174,7 +185,11 @@ class Parts:
             own_name(given.data_dir),
         )
 
-    def _between_shims(self, given: Given, contexts: Mapping[str, TlsContext]) -> BetweenShims | None:
+    def _between(
+        self, given: Given, contexts: Mapping[str, TlsContext], worker: Worker | None
+    ) -> BetweenShims | BetweenWorkers | None:
+        if worker is not None:
+            return BetweenWorkers(self.data_dir.path, worker.share, given.settings)
         if self.sharing is None or given.shims_listener is None:
             return None
         return BetweenShims(self.sharing, self.cluster, given.settings, given.shims_listener, contexts)
@@ -192,8 +207,8 @@ class Parts:
 
     async def close(self) -> None:
         """What goes on in them has ended. Raises TimeoutError where the disk does not let go."""
-        if self.between_shims is not None:
-            self.between_shims.close()
+        if self.between is not None:
+            self.between.close()
         self.feeding.close()
         self.groups.close()
         self._cluster_topics.close()

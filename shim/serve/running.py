@@ -13,10 +13,12 @@ from typing import Final
 from shim.config import SettingError
 from shim.counted import counted
 from shim.given import Given
+from shim.log import OffsetsLog
 from shim.logs import LogOutput
 from shim.net import Limits
 from shim.serve import chores
 from shim.serve.admin_port import admin_port
+from shim.serve.at_parent import Worker
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, hangs, open_or_stop
@@ -40,15 +42,19 @@ async def serve(
     reread: Callable[[], Given] | None = None,
     logs: LogOutput | None = None,
     hung_up: Callable[[], bool] = lambda: False,
+    worker: Worker | None = None,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
     found. On SIGHUP ``reread`` is asked what would be given now, and the parts take what they can of it, ``logs``
-    among them; certificates are looked at. ``hung_up``: whether there was one before this is called.
+    among them; certificates are looked at. ``hung_up``: whether there was one before this is called. ``worker``: where
+    this is one of several processes, which ends with its parent, too.
 
     Raises :class:`CannotStart`.
     """
     loop = asyncio.get_running_loop()
     stop = _told_to_stop()
+    if worker is not None:
+        worker.parent.begin(stop.set)
     reloading = Reloading(given, reread, logs)
     loop.add_signal_handler(signal.SIGHUP, reloading.begin)
     if hung_up():
@@ -61,12 +67,12 @@ async def serve(
         contexts = tls_contexts(given.listening, given.settings, given.shims_listener)
         certificates = CertificateFiles(contexts.values()) if contexts else None
         loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, certificates))
-        limits = _limits(given)
-        opened = await open_or_stop(given.data_dir, given.settings, stop)
+        limits = _limits(given, worker)
+        opened = await open_or_stop(given.data_dir, given.settings, stop, worker)
         if opened is None:
             log.info("stopped")
             return
-        parts = Parts(given, opened, limits, contexts)
+        parts = Parts(given, opened, limits, contexts, worker)
         health.opened(parts.runtime, parts.cluster, parts.whole, parts.measuring)
         reloading.tell(parts.reloadable, parts.listeners)
         start = Start(parts, given)
@@ -78,6 +84,8 @@ async def serve(
                 await first_of(loop.create_future(), stop, tasks.values())
             await admin_opened.aclose()
             await _drain(parts, tasks[chores.LOG], reloading.settings.shutdown_drain_timeout_ms / 1000)
+        if worker is not None and isinstance(opened, OffsetsLog):
+            worker.parent.left(clean=opened.ended_clean)
     log.info("stopped")
 
 
@@ -132,9 +140,12 @@ def _look_again(reloading: Reloading, certificates: CertificateFiles | None) -> 
     reloading.begin()
 
 
-def _limits(given: Given) -> Limits:
+def _limits(given: Given, worker: Worker | None) -> Limits:
+    log_files = _TOPICS_OF_THE_LOG * given.settings.offsets_topic_num_partitions
     try:
-        return Limits.of(given.settings, _TOPICS_OF_THE_LOG * given.settings.offsets_topic_num_partitions)
+        if worker is None:
+            return Limits.of(given.settings, log_files)
+        return Limits.of(given.settings, log_files, worker.parent)
     except SettingError as error:
         raise CannotStart(str(error)) from error
 

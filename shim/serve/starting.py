@@ -32,8 +32,8 @@ class Start:
         the right one, whether it has an authorizer is known too, and their partition is loaded."""
         try:
             await self._parts.listeners.open()
-            if self._parts.between_shims is not None:
-                await self._parts.between_shims.open()
+            if self._parts.between is not None:
+                await self._parts.between.open()
         except CannotListen as error:
             raise CannotStart(str(error)) from error
 

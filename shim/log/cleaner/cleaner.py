@@ -45,7 +45,8 @@ class Cleaner:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        """``notes_folder``: where it is noted up to where they are clean. ``clock`` gives seconds; ``wait`` waits that many seconds, or less when the cleaner is stopped."""
+        """``notes_folder``: where it is noted up to where they are clean. ``clock`` gives seconds; ``wait`` waits that
+        many seconds, or less when the cleaner is stopped."""
         self._partitions = partitions
         self._settings = settings or CleanerSettings()
         self._files = files or Files()

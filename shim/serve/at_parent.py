@@ -1,0 +1,113 @@
+"""A worker's end of the socket between it and its parent, and what is said on it.
+
+Messages are JSON objects of one name, each in one packet. To the parent: ``open`` and ``closed`` (an address, to listen
+on or no more), ``ready`` (the line that is to be printed), ``failed`` (why it ends, in one line), ``left`` (whether all
+of its share was closed in good order; the last one). From it: ``opened``, with the listening sockets, or ``refused``
+(errno, and in words), in the order of the questions. That it is closed is the end of the other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from shim.config import HostPort
+from shim.log import Share
+
+MOST_BYTES: Final = 64 << 10
+MOST_SOCKETS: Final = 64
+_OPENED_WITHIN_SECONDS: Final = 10.0
+
+
+class AtParent:
+    """For the event loop, after :meth:`begin`. See :class:`shim.net.listening.ListeningSockets`, too: all workers
+    accept from the same sockets, so each takes one connection at a time, and who has nothing to do takes the next."""
+
+    at_once = 1
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._asked: deque[asyncio.Future[Sequence[socket.socket]]] = deque()
+        self._is_gone = False
+
+    def begin(self, gone: Callable[[], None]) -> None:
+        """``gone`` is called when the parent is."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._channel, self._read, loop, gone)
+
+    def _read(self, loop: asyncio.AbstractEventLoop, gone: Callable[[], None]) -> None:
+        data, fds = b"", list[int]()
+        with suppress(OSError):  # as when there is nothing any more
+            data, fds, _, _ = socket.recv_fds(self._channel, MOST_BYTES, MOST_SOCKETS)
+        if data:
+            self._told(json.loads(data), [socket.socket(fileno=fd) for fd in fds])
+            return
+        loop.remove_reader(self._channel)
+        self._is_gone = True
+        for future in self._asked:
+            if not future.done():
+                future.set_exception(_gone())
+        self._asked.clear()
+        gone()
+
+    def _told(self, message: dict[str, Any], sockets: Sequence[socket.socket]) -> None:
+        future = self._asked.popleft()
+        if future.done():  # given up
+            for each in sockets:
+                each.close()
+        elif "refused" in message:
+            number, words = message["refused"]
+            future.set_exception(OSError(number, words))
+        else:
+            future.set_result(sockets)
+
+    async def open(self, address: HostPort) -> Sequence[socket.socket]:
+        """See :class:`shim.net.listening.ListeningSockets`."""
+        if self._is_gone:
+            raise _gone()
+        future: asyncio.Future[Sequence[socket.socket]] = asyncio.get_running_loop().create_future()
+        self._asked.append(future)
+        self._say({"open": list(address)})
+        try:
+            async with asyncio.timeout(_OPENED_WITHIN_SECONDS):
+                return await future
+        except TimeoutError:
+            raise OSError(errno.ETIMEDOUT, "the parent of the workers does not open it") from None
+
+    def closed(self, address: HostPort) -> None:
+        """See :class:`shim.net.listening.ListeningSockets`."""
+        self._say({"closed": list(address)})
+
+    def ready(self, line: str) -> None:
+        self._say({"ready": line})
+
+    def failed(self, why: str) -> None:
+        self._say({"failed": why})
+
+    def left(self, *, clean: bool) -> None:
+        self._say({"left": clean})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        try:
+            self._channel.send(json.dumps(message).encode())
+        except OSError:  # it is gone, which is told where this is read
+            self._is_gone = True
+
+
+def _gone() -> OSError:
+    return OSError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+class Worker(NamedTuple):
+    """What one worker is given, beside what all are. ``clean``: whether its share was left in good order."""
+
+    share: Share
+    clean: bool
+    parent: AtParent

@@ -1,0 +1,69 @@
+"""Forwarding between the workers of one shim: each has a socket beside what it notes, and knows who has what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from protocol.own.between_shims import Hello
+from shim.api import EntrustedRequests, Services
+from shim.api.entrusted import FORWARDED_TO_ALL
+from shim.config import Settings
+from shim.forwarding import Peer, Peers, PeerServer
+from shim.forwarding.over_unix import UnixPort, dial_over_unix, of_this_user
+from shim.log import Share
+from shim.metrics import AnswerCounts
+from shim.net import CannotListen
+from shim.security.authorizer import AskedElsewhere
+from shim.upstream import reason_of
+
+REQUESTS: Final = "requests"
+"""The socket's name, in the worker's own folder."""
+
+
+class BetweenWorkers:
+    """For the event loop. ``peers``: those that requests are forwarded to; ``others``: all of them."""
+
+    def __init__(self, data_dir: Path, share: Share, settings: Settings) -> None:
+        self._data_dir = data_dir
+        self._share = share
+        self._settings = settings
+        self._port: UnixPort | None = None
+        self.others: Sequence[Peer] = [self._path(number) for number in range(share.of) if number != share.number]
+        self.peers = Peers(self._owner_of, dial_over_unix, self._hello)
+
+    def _path(self, number: int) -> Path:
+        return Share(number, self._share.of).folder(self._data_dir) / REQUESTS
+
+    def _owner_of(self, partition: int) -> Peer | None:
+        number = partition % self._share.of
+        return None if number == self._share.number else self._path(number)
+
+    def _hello(self) -> Hello:
+        return Hello(f"{self._data_dir}, {self._share.of} workers", f"worker {self._share.number}")
+
+    def serve(self, services: Services, counts: AnswerCounts) -> None:
+        """What others forward is answered with these."""
+        here = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
+        requests = EntrustedRequests(here, counts, lambda: True, FORWARDED_TO_ALL)
+        server = PeerServer(self._hello, requests.accept, lambda: self._settings.socket_request_max_bytes, of_this_user)
+        self._port = UnixPort(server, self._path(self._share.number))
+
+    def take_settings(self, settings: Settings) -> None:
+        """Of connections to come."""
+        self._settings = settings
+
+    async def open(self) -> None:
+        """Raises :class:`CannotListen`."""
+        assert self._port is not None, "it is known what is served"
+        try:
+            await self._port.open()
+        except OSError as error:
+            path = self._path(self._share.number)
+            raise CannotListen(f"cannot listen on {path}: {reason_of(error)}") from error
+
+    def close(self) -> None:
+        if self._port is not None:
+            self._port.close()
+        self.peers.close()
