@@ -109,7 +109,7 @@ def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterat
     with ExitStack() as running:
         broker = Broker(folder / "kafka", heap_mb=HEAP_MB, properties=BROKER_PROPERTIES, jvm_options=JVM_OPTIONS)
         running.enter_context(broker)
-        _create_topic(broker.port)
+        create_topic(broker.port)
         shim = running.enter_context(
             ShimProcess(folder / "shim", broker.bootstrap_servers, broker.node_id, shim_settings)
         )
@@ -120,7 +120,7 @@ def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterat
         yield Sides(Side("shim", shim.pid, shim_generator), Side("Kafka", broker.pid, kafka_generator))
 
 
-def _create_topic(port: int) -> None:
+def create_topic(port: int) -> None:
     topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
     with socket.create_connection((HOST, port)) as sock:
         created = ask(sock, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))

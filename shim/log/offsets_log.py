@@ -393,7 +393,7 @@ def _partitions(
     folders: Mapping[TopicPartition, Path],
     settings: LogSettings,
     left: LeftBehind,
-    noted: Mapping[TopicPartition, int],
+    noted: dict[TopicPartition, int],
     journal: Journal,
     redone: Redone,
 ) -> dict[TopicPartition, PartitionLog]:

@@ -68,6 +68,7 @@ def gather(files: Files, data_dir: Path, *, clean: bool) -> None:
     """
     folders = share_folders(files, data_dir)
     if not folders:
+        remove_shares(files, data_dir)  # one that was being made, or removed
         return
     points = read_checkpoint(files, data_dir / RECOVERY_POINT_CHECKPOINT)
     cleaned = _cleaned(files, data_dir)

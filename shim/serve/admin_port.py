@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Final
 
+from shim.admin.live.watching import Watched
 from shim.config import HostPort, Settings
+from shim.given import Given
+from shim.log import Share
+from shim.serve.all_workers import AllWorkers
+from shim.serve.asking_workers import OtherWorker, Questions
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
+from shim.serve.tasks import keep_up
+from shim.upstream import reason_of
+
+_ASKED: Final = "admin"
+"""A socket's name, in the worker's own folder."""
 
 
 @asynccontextmanager
-async def admin_port(address: HostPort | None, settings: Settings, health: Health) -> AsyncIterator[None]:
+async def admin_port(address: HostPort | None, settings: Settings, watched: Watched) -> AsyncIterator[None]:
     """It is open while the context lasts, from before anything else is there. Raises :class:`CannotStart`."""
     if address is None:
         yield
@@ -30,7 +42,36 @@ async def admin_port(address: HostPort | None, settings: Settings, health: Healt
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(serving.serve_admin(address, health, access, insecure=insecure))
+            await stack.enter_async_context(serving.serve_admin(address, watched, access, insecure=insecure))
         except serving.CannotListen as error:
             raise CannotStart(str(error)) from error
         yield
+
+
+@asynccontextmanager
+async def asked_together(given: Given, share: Share, health: Health) -> AsyncIterator[Watched]:
+    """All workers as one, of the worker that has the admin port; what it asks of the others is answered while the
+    context lasts. Raises :class:`CannotStart`."""
+    if given.settings.admin_listen == "":
+        yield health
+        return
+    data_dir = given.data_dir.absolute()
+    if share.number:
+        questions = Questions(share.folder(data_dir) / _ASKED, health)
+        try:
+            await questions.open()
+        except OSError as error:
+            raise CannotStart(f"cannot listen in {share.folder(data_dir)}: {reason_of(error)}") from error
+        try:
+            yield health
+        finally:
+            questions.close()
+        return
+    others = [OtherWorker(number, Share(number, share.of).folder(data_dir) / _ASKED) for number in range(1, share.of)]
+    workers = AllWorkers(health, others, given.settings.offsets_topic_num_partitions)
+    looking = asyncio.get_running_loop().create_task(keep_up("the look at other workers", workers.run))
+    try:
+        yield workers
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})

@@ -99,8 +99,9 @@ class Parent:
     def serve(self, *, hung_up: bool = False) -> None:
         """Until SIGTERM or SIGINT. ``hung_up``: whether there was a SIGHUP by now. Raises :class:`CannotStart`."""
         self._hung_up = hung_up
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _end_at_once)  # nothing is served yet, and a start can break off anywhere
+        # Nothing is served yet, and a start can break off anywhere.
+        signal.signal(signal.SIGTERM, _end_at_once)
+        signal.signal(signal.SIGINT, _end_at_once)
         opened, clean = self._deal_out()
         try:
             self._listen_to_signals()
@@ -153,8 +154,8 @@ class Parent:
             hung_up: list[int] = []
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, _end_at_once)
+            signal.signal(signal.SIGTERM, _end_at_once)
+            signal.signal(signal.SIGINT, _end_at_once)
             self._selector.close()
             for each in (ours, self._woken, self._wakes, *(child.channel for child in self._children.values())):
                 each.close()

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
+from shim.admin.live.watching import Watched
 from shim.config import SettingError
 from shim.counted import counted
 from shim.given import Given
@@ -17,7 +18,7 @@ from shim.log import OffsetsLog
 from shim.logs import LogOutput
 from shim.net import Limits
 from shim.serve import chores
-from shim.serve.admin_port import admin_port
+from shim.serve.admin_port import admin_port, asked_together
 from shim.serve.at_parent import Worker
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
@@ -54,14 +55,17 @@ async def serve(
     loop = asyncio.get_running_loop()
     stop = _told_to_stop()
     if worker is not None:
-        worker.parent.begin(stop.set)
+        worker.parent.begin(partial(_alone, stop))
     reloading = Reloading(given, reread, logs)
     loop.add_signal_handler(signal.SIGHUP, reloading.begin)
     if hung_up():
         reloading.begin()
     health = Health()
     async with AsyncExitStack() as admin_opened:
-        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, health))
+        watched: Watched = health
+        if worker is not None:
+            watched = await admin_opened.enter_async_context(asked_together(given, worker.share, health))
+        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, watched))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
         contexts = tls_contexts(given.listening, given.settings, given.shims_listener)
@@ -132,6 +136,12 @@ def _told_to_stop() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
+
+
+def _alone(stop: asyncio.Event) -> None:
+    if not stop.is_set():
+        log.error("the process that began this one is gone: it ends, too")
+        stop.set()
 
 
 def _look_again(reloading: Reloading, certificates: CertificateFiles | None) -> None:

@@ -68,7 +68,9 @@ def _listed(
 async def _of_all(services: Services, call: AnyCall) -> tuple[bytes, Sequence[ListGroupsResponse]]:
     """The broker's response, and the others', with what the client may see."""
     others = (_at_other(services, call, each) for each in services.others)
-    frame, *found = await asyncio.gather(call.ask_broker(), *others)
+    asked = asyncio.ensure_future(call.ask_broker())  # before any later request of the client
+    found: Sequence[ListGroupsResponse] = await asyncio.gather(*others)
+    frame = await asked
     if services.authorizer.absent or not services.authorizer.is_known:  # then nothing is told
         return frame, found
     try:

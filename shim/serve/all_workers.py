@@ -1,0 +1,222 @@
+"""All workers of a shim, as one shim for whoever is at the admin port, which is at the first of them.
+
+Each answers for the groups whose offsets partitions it has. What is asked about all is put together, and not told where
+one of them cannot say: nobody is to take a part for the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from protocol.partition import partition_for
+from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
+from shim.admin.live.migrating import GroupStatus, Planned, Source, Verified
+from shim.admin.live.overviewing import ClientsOf, Overview
+from shim.admin.live.watching import NotReady
+from shim.metrics import Series
+from shim.metrics.together import together
+from shim.serve.asking_workers import Asks
+from shim.serve.health import Health
+
+_LOOK_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 5.0
+
+
+class _Own:
+    """This worker, asked as others are: see :class:`shim.serve.asking_workers.Asks`."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+
+    async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
+        found = getattr(getattr(self._health, part) if part else self._health, name)(*arguments, **named)
+        return await found if asyncio.iscoroutine(found) else found
+
+
+class _All:
+    """Of each worker a part, in the order of their numbers."""
+
+    def __init__(self, part: str, workers: Sequence[Asks], num_partitions: int) -> None:
+        self._part = part
+        self.workers = workers
+        self._num_partitions = num_partitions
+
+    def _of(self, group: str) -> int:
+        return partition_for(group, self._num_partitions) % len(self.workers)
+
+    async def about(self, group: str, name: str, *arguments: Any, **named: Any) -> Any:
+        """From the worker that has the group."""
+        return await self.workers[self._of(group)](self._part, name, *arguments, **named)
+
+    async def each(self, name: str) -> Sequence[Sequence[Any]]:
+        found: Sequence[Sequence[Any]] = await asyncio.gather(*(worker(self._part, name) for worker in self.workers))
+        return found
+
+    async def divided(self, name: str, groups: Sequence[str]) -> Sequence[Any]:
+        """What each says of those that it has; nothing of one that has none."""
+        theirs: list[list[str]] = [[] for _ in self.workers]
+        for group in groups:
+            theirs[self._of(group)].append(group)
+        asked = (worker(self._part, name, its) for worker, its in zip(self.workers, theirs, strict=True) if its)
+        return await asyncio.gather(*asked)
+
+    def has(self, number: int, group: str) -> bool:
+        return self._of(group) == number
+
+
+class AllMigrations:
+    """See :class:`shim.admin.live.migrating.Migration`."""
+
+    def __init__(self, workers: Sequence[Asks], num_partitions: int) -> None:
+        self._all = _All("migration", workers, num_partitions)
+
+    async def candidates(self) -> Sequence[str]:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        found = await self._all.each("candidates")
+        return sorted(name for number, names in enumerate(found) for name in names if self._all.has(number, name))
+
+    async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return _in_order(groups, await self._all.divided("plan", groups))
+
+    async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        if groups is not None:
+            return _in_order(groups, await self._all.divided("status", groups))
+        found = await asyncio.gather(*(worker("migration", "status", None) for worker in self._all.workers))
+        return sorted((each for some in found for each in some), key=lambda each: each.group)
+
+    async def served(self) -> Sequence[str]:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return sorted(name for names in await self._all.each("served") for name in names)
+
+    async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        found: Mapping[tuple[str, int], int] = await self._all.about(group, "offsets", group)
+        return found
+
+    async def verify(self, group: str) -> Verified:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return Verified(*await self._all.about(group, "verify", group))
+
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return GroupStatus(*await self._all.about(group, "start", group, cause, source=source))
+
+    async def advance(self, group: str, cause: str) -> GroupStatus:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return GroupStatus(*await self._all.about(group, "advance", group, cause))
+
+    async def rollback(self, group: str, cause: str) -> GroupStatus:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return GroupStatus(*await self._all.about(group, "rollback", group, cause))
+
+
+def _in_order(groups: Sequence[str], found: Iterable[Iterable[Any]]) -> list[Any]:
+    """Each as often as it is asked for, where there is something to say of it."""
+    by_group = {each.group: each for some in found for each in some}
+    return [by_group[group] for group in groups if group in by_group]
+
+
+class AllGroups:
+    """See :class:`shim.admin.live.grouping.Groups`."""
+
+    def __init__(self, workers: Sequence[Asks], num_partitions: int) -> None:
+        self._all = _All("groups", workers, num_partitions)
+
+    async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        return Details(*await self._all.about(group, "details", group, with_last_commit=with_last_commit))
+
+    async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        found: dict[str, int | None] = {}
+        for each in await self._all.divided("lags", groups):
+            found |= each
+        return found
+
+    async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        found: Sequence[Moved] | None = await self._all.about(group, "history", group, window)
+        return found
+
+    async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        return Plan(*await self._all.about(group, "plan_reset", group, target, scope))
+
+    async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        await self._all.about(group, "reset", group, changes, cause, host)
+
+    async def look_at_deletion(self, group: str) -> Deleted:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        return Deleted(*await self._all.about(group, "look_at_deletion", group))
+
+    async def delete(self, group: str, cause: str, host: str) -> Deleted:
+        """See :class:`shim.admin.live.grouping.Groups`."""
+        return Deleted(*await self._all.about(group, "delete", group, cause, host))
+
+
+class AllWorkers:
+    """See :class:`shim.admin.live.watching.Watched`. For the event loop of the first worker; what is told without being
+    waited for is as the newest look at the others has found it."""
+
+    def __init__(self, health: Health, others: Sequence[Asks], num_partitions: int) -> None:
+        """``others``: in the order of their numbers, from 1 on."""
+        self._health = health
+        self._others = others
+        self._workers: Sequence[Asks] = (_Own(health), *others)
+        self._num_partitions = num_partitions
+        self._missing: list[Sequence[str]] = [["it has not been asked yet"] for _ in others]
+        self._loaded = [0 for _ in others]
+        self._clients: list[Sequence[ClientsOf]] = [() for _ in others]
+
+    async def run(self) -> None:
+        """Look at the others, until cancelled."""
+        while True:
+            await asyncio.gather(*(self._look(index, worker) for index, worker in enumerate(self._others)))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _look(self, index: int, worker: Asks) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                missing = await worker("", "missing")
+                overview, clients = await worker("", "overview"), await worker("", "clients")
+        except NotReady as error:
+            self._missing[index], self._loaded[index] = [str(error)], 0
+        except TimeoutError:
+            self._missing[index], self._loaded[index] = ["it does not answer"], 0
+        else:
+            self._missing[index], self._loaded[index], self._clients[index] = missing, overview.loaded, clients
+
+    @property
+    def migration(self) -> AllMigrations:
+        """See :class:`shim.admin.live.watching.Watched`."""
+        _ = self._health.migration  # or it raises
+        return AllMigrations(self._workers, self._num_partitions)
+
+    @property
+    def groups(self) -> AllGroups:
+        """See :class:`shim.admin.live.watching.Watched`."""
+        _ = self._health.groups
+        return AllGroups(self._workers, self._num_partitions)
+
+    def overview(self) -> Overview:
+        """See :class:`shim.admin.live.watching.Watched`."""
+        own = self._health.overview()
+        return own._replace(loaded=own.loaded + sum(self._loaded))
+
+    def clients(self) -> Sequence[ClientsOf]:
+        """See :class:`shim.admin.live.watching.Watched`. A kind of client has a row for each worker that it is at."""
+        return [*self._health.clients(), *(each for some in self._clients for each in some)]
+
+    def missing(self) -> Sequence[str]:
+        """See :class:`shim.admin.live.watching.Watched`."""
+        theirs = (f"worker {number}: {line}" for number, lines in enumerate(self._missing, 1) for line in lines)
+        return [*self._health.missing(), *theirs]
+
+    async def metrics(self) -> Sequence[Series]:
+        """See :class:`shim.admin.live.watching.Watched`."""
+        return together(await asyncio.gather(*(worker("", "metrics") for worker in self._workers)))

@@ -1,0 +1,140 @@
+"""What one worker asks another for whoever is at the admin port: a question and its answer on a connection of its own.
+
+Both are pickles, with their size in front. That is no more than a fork shares: they are of one program, and nobody but
+this user can open the socket, or is believed on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, Protocol, cast
+
+from shim.admin.live.grouping import NotCertain
+from shim.admin.live.migrating import NotKnown, Refused
+from shim.admin.live.watching import NotReady
+from shim.forwarding.over_unix import listen_over_unix, of_this_user
+
+log = logging.getLogger("shim")
+
+_SIZE: Final = Struct(">Q")
+_CONNECTS_WITHIN_SECONDS: Final = 2.0
+
+ASKED: Final[Mapping[str, frozenset[str]]] = {
+    "migration": frozenset(
+        {"candidates", "plan", "status", "served", "offsets", "verify", "start", "advance", "rollback"}
+    ),
+    "groups": frozenset({"details", "lags", "history", "plan_reset", "reset", "look_at_deletion", "delete"}),
+    "": frozenset({"overview", "clients", "missing", "metrics"}),
+}
+"""Of each part of who is asked, what may be: all that the admin interface asks for."""
+
+_TOLD: Final = (Refused, NotKnown, NotCertain, NotReady, TimeoutError)
+"""Errors that whoever asks is told as they are."""
+
+
+class Questions:
+    """For the event loop. What others ask of ``asked``, which has the parts in :data:`ASKED`."""
+
+    def __init__(self, path: Path, asked: object) -> None:
+        self._path = path
+        self._asked = asked
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Raises OSError."""
+        self._server = await asyncio.start_unix_server(self._answer, sock=listen_over_unix(self._path))
+
+    def close(self) -> None:
+        """Who waits for an answer gets none."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if of_this_user(cast(asyncio.Transport, writer.transport)) is not None:
+                return
+            part, name, arguments, named = await _received(reader)
+            answering = asyncio.ensure_future(self._answered(part, name, arguments, named))
+            gone = asyncio.ensure_future(reader.read(1))  # nothing comes; who does not wait any more closes
+            await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            if answering.done():
+                _send(writer, await answering)
+                await writer.drain()
+            else:
+                answering.cancel()
+                await asyncio.wait({answering})
+        except (ConnectionError, EOFError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answered(self, part: str, name: str, arguments: Any, named: Any) -> tuple[bool, Any]:
+        """Whether it went well, and what it gave or raised."""
+        try:
+            if name not in ASKED.get(part, ()):
+                raise NotReady(f"nobody asks for {part}.{name}")
+            of_whom = getattr(self._asked, part) if part else self._asked
+            found = getattr(of_whom, name)(*arguments, **named)
+            return True, (await found if asyncio.iscoroutine(found) else found)
+        except _TOLD as error:
+            return False, error
+        except Exception as error:
+            log.exception("%s, asked for by another worker", name)
+            return False, NotReady(f"failed, the shim's log says why: {type(error).__name__}")
+
+
+class Asks(Protocol):
+    async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
+        """Raises what the method of that part raises, and NotReady where nobody answers."""
+
+
+class OtherWorker:
+    """See :class:`Asks`."""
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number = number
+        self._path = path
+
+    async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
+        """See :class:`Asks`."""
+        gone = NotReady(f"worker {self.number} is not there for now")
+        try:
+            async with asyncio.timeout(_CONNECTS_WITHIN_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(str(self._path))
+        except (OSError, TimeoutError):
+            raise gone from None
+        try:
+            _send(writer, (part, name, arguments, named))
+            is_well, found = await _received(reader)
+        except (ConnectionError, EOFError):
+            raise gone from None
+        finally:
+            writer.close()
+        if is_well:
+            return found
+        raise found
+
+
+def _send(writer: asyncio.StreamWriter, message: object) -> None:
+    data = pickle.dumps(message)
+    writer.write(_SIZE.pack(len(data)) + data)
+
+
+async def _received(reader: asyncio.StreamReader) -> Any:
+    """Raises EOFError, ConnectionError."""
+    (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+    data = io.BytesIO()
+    while size:
+        piece = await reader.read(min(size, 1 << 20))
+        if not piece:
+            raise EOFError
+        data.write(piece)
+        size -= len(piece)
+    return pickle.loads(data.getvalue())  # noqa: S301  # of this program and this user

@@ -1,0 +1,330 @@
+"""`serve --workers`: several processes are one shim for whoever comes, and whichever of them dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from protocol.partition import partition_for
+from shim.demo.parts import Broker
+from shim.log.data_dir import SHARES_NAME
+from shim.log.handover import CLEAN_SHUTDOWN
+from tests.admin.live.running import in_a_process
+from tests.conftest import TopicFactory
+from tests.serve.scraped import AdminPort, until
+from tests.shim_process import Shim
+from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
+from tests.workers.load import SteadyGroup
+from tests.workers.processes import wait_until_gone, workers_of
+
+GROUPS = 24
+TIME_LIMIT_SECONDS = 120
+
+
+def of_both(prefix: str, count: int) -> list[str]:
+    """Names of groups, by turns of the first worker and of the second of two."""
+    found: list[list[str]] = [[], []]
+    number = 0
+    while any(len(names) < count // 2 for names in found):
+        name = f"{prefix}-{number}"
+        found[partition_for(name, OFFSETS_PARTITIONS) % 2].append(name)
+        number += 1
+    return [name for both in zip(*found, strict=False) for name in both][:count]
+
+
+def steady(shim: Shim, names: Sequence[str], topic: str, seed: int) -> list[SteadyGroup]:
+    ports = [shim.port, shim.broker_port(1)]
+    return [SteadyGroup(name, topic, ports, random.Random(seed * 1000 + at)) for at, name in enumerate(names)]
+
+
+async def under_load(groups: Sequence[SteadyGroup], what: Callable[[], object]) -> None:
+    """Do that in a thread while all commit; they have gone on at the end, and what was acknowledged is there."""
+    done = asyncio.Event()
+    async with asyncio.timeout(TIME_LIMIT_SECONDS), asyncio.TaskGroup() as tasks:
+        for each in groups:
+            tasks.create_task(each.run(done))
+        await asyncio.gather(*(each.further(5) for each in groups))
+        await asyncio.to_thread(what)
+        await asyncio.gather(*(each.further(5) for each in groups))
+        done.set()
+    for each in groups:
+        await each.read()
+        each.close()
+        assert each.reads
+
+
+# --- clients ---------------------------------------------------------------------------------------------------------
+
+
+async def test_consumers_of_two_libraries_over_one_address(
+    shim: Shim, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    topic = make_topic(2)
+    names = of_both(fresh_name(), 4)
+    async with AIOKafkaProducer(bootstrap_servers=shim.bootstrap) as producer:
+        for number in range(20):
+            await producer.send_and_wait(topic, b"%d" % number, partition=number % 2)
+    for name in names[:2]:
+        async with AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=shim.bootstrap,
+            group_id=name,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        ) as consumer:
+            count = 0
+            while count < 20:
+                count += sum(map(len, (await consumer.getmany(timeout_ms=500)).values()))
+            await consumer.commit()
+            assert {await consumer.committed(AioPartition(topic, partition)) for partition in (0, 1)} == {10}
+    for name in names[2:]:
+        await asyncio.to_thread(_consume_all, shim.bootstrap, name, topic)
+    admin = AdminClient({"bootstrap.servers": shim.bootstrap})
+    listed = await asyncio.to_thread(lambda: admin.list_consumer_groups().result(30))
+    assert not listed.errors
+    assert {group.group_id for group in listed.valid} == set(names)
+    described = admin.describe_consumer_groups(names)
+    assert {(await asyncio.to_thread(each.result, 30)).group_id for each in described.values()} == set(names)
+    for name in names:
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name]
+        offsets = (await asyncio.to_thread(asked.result, 30)).topic_partitions
+        assert {(each.partition, each.offset) for each in offsets} == {(0, 10), (1, 10)}
+
+
+def _consume_all(bootstrap: str, group: str, topic: str) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        count = 0
+        while count < 20:
+            message = consumer.poll(30)
+            assert message is not None
+            assert not message.error(), message.error()
+            count += 1
+        consumer.commit(asynchronous=False)
+        committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        assert [each.offset for each in committed] == [10, 10]
+    finally:
+        consumer.close()
+
+
+async def test_every_worker_has_clients_and_asks_the_other(
+    shim: Shim, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    """Connections go to whichever is free, and each is served there whatever group it is about."""
+    names = of_both(fresh_name(), GROUPS)
+    groups = steady(shim, names, topic, 1)
+    await under_load(groups, lambda: None)
+    assert {each.refused for each in groups} == {0}
+    for name in names[:2]:
+        for _ in range(20):  # connections to either worker
+            (reader,) = steady(shim, [name], topic, 2)
+            reader.acknowledged = reader.sent = next(each for each in groups if each.group == name).acknowledged
+            await reader.read()
+            reader.close()
+    status, _ = AdminPort(admin_of(shim)).get("/livez")
+    assert status == 200
+
+
+# --- deaths ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_is_killed_under_load(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
+    groups = steady(shim, of_both(fresh_name(), GROUPS), topic, 3)
+    for number in (1, 0, 1):
+
+        def kill(number: int = number) -> None:
+            (victim,) = [pid for pid in workers_of(shim.pid) if _is_worker(shim, pid, number)]
+            os.kill(victim, signal.SIGKILL)
+            wait_until_gone([victim])
+
+        await under_load(groups, kill)
+    assert sum(each.refused for each in groups)
+    assert shim.log().count("another one takes its place") == 3
+    assert "Traceback" not in shim.log()
+    assert shim.stop() == 0
+
+
+def _is_worker(shim: Shim, pid: int, number: int) -> bool:
+    """By the socket that it listens on: it has its journal open, too."""
+    journal = shim.data_dir.resolve() / SHARES_NAME / str(number) / "flush.journal"
+    found = False
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found |= link.readlink() == journal
+    return found
+
+
+async def test_the_parent_is_killed_under_load(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
+    """Its workers end by themselves, in good order, and nobody else can have the directory before they have."""
+    groups = steady(shim, of_both(fresh_name(), GROUPS), topic, 4)
+
+    def kill() -> None:
+        theirs = workers_of(shim.pid)
+        shim.kill()
+        wait_until_gone(theirs)
+        shim.start()
+
+    await under_load(groups, kill)
+    assert shim.log().count("the process that began this one is gone") == 2
+    assert shim.stop() == 0
+
+
+async def test_all_are_killed_and_as_many_others_come(
+    broker: Broker, data_dir: Path, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    """One, two, three, one, two: what the last ones had in their journals is there whoever comes."""
+    first = shim_of(broker, data_dir, 1)
+    names = of_both(fresh_name(), GROUPS)
+    groups = [SteadyGroup(name, topic, [first.port, first.broker_port(1)], random.Random(name)) for name in names]
+    running = [first]
+    first.start()
+    try:
+        for workers in (2, 3, 1, 2):
+
+            def change(workers: int = workers) -> None:
+                before = running.pop()
+                theirs = workers_of(before.pid)
+                for pid in (before.pid, *theirs):
+                    os.kill(pid, signal.SIGKILL)
+                before.kill()
+                wait_until_gone(theirs)
+                assert not (data_dir / CLEAN_SHUTDOWN).exists()
+                after = shim_of(broker, data_dir, workers)
+                after.port = first.port
+                running.append(after)
+                after.start()
+
+            await under_load(groups, change)
+        assert running[0].stop() == 0
+    finally:
+        running[0].kill()
+    assert (data_dir / CLEAN_SHUTDOWN).exists()
+    assert not (data_dir / SHARES_NAME).exists()
+
+
+async def test_sigterm_under_load_ends_all_in_good_order(
+    shim: Shim, data_dir: Path, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    groups = steady(shim, of_both(fresh_name(), GROUPS), topic, 5)
+
+    def again() -> None:
+        assert shim.stop() == 0
+        assert (data_dir / CLEAN_SHUTDOWN).exists()
+        assert not (data_dir / SHARES_NAME).exists()
+        shim.start()
+
+    await under_load(groups, again)
+    assert "Traceback" not in shim.log()
+
+
+def test_a_worker_that_cannot_go_on_is_the_end_of_all(broker: Broker, data_dir: Path) -> None:
+    other = "version=1\ncluster.id=another-cluster\n"
+    with shim_of(broker, data_dir, 2) as first:
+        assert first.stop() == 0
+    (data_dir / "meta.properties").write_text(other)
+    second = shim_of(broker, data_dir, 2)
+    with pytest.raises(Exception, match="exit status 1"):
+        second.start()
+    assert second.log().count("Error: ") == 1
+    assert "Error: data directory" in second.log()
+    assert "belongs to cluster another-cluster" in second.log()
+    assert "Traceback" not in second.log()
+
+
+def test_another_shim_has_neither_the_directory_nor_the_ports(broker: Broker, shim: Shim, tmp_path: Path) -> None:
+    same_directory = shim_of(broker, shim.data_dir, 2)
+    with pytest.raises(Exception, match="in use by another process"):
+        same_directory.start()
+    same_port = shim_of(broker, tmp_path / "d", 2)
+    same_port.port = shim.port
+    with pytest.raises(Exception, match="Address already in use"):
+        same_port.start()
+    assert "Traceback" not in same_port.log()
+
+
+# --- who looks after them --------------------------------------------------------------------------------------------
+
+
+async def test_the_admin_port_tells_of_all_groups(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
+    names = of_both(fresh_name(), 8)
+    await under_load(steady(shim, names, topic, 6), lambda: None)
+    address = admin_of(shim)
+    listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
+    assert sorted(each["group"] for each in listed) == sorted(names)
+    for name in names[:2]:
+        described = in_a_process("groups", "describe", name, "--json", "--admin", address)
+        assert described.status == 0, described
+        history = in_a_process("groups", "history", name, "--json", "--admin", address)
+        assert history.json["moves"], history
+        reset = in_a_process(
+            *("groups", "reset", name, "--to-offset", "0", "--execute", "--yes", "--admin", address, "--topic", topic)
+        )
+        assert reset.status == 0, reset
+        (reader,) = steady(shim, [name], topic, 7)
+        await reader.read()
+        reader.close()
+        assert in_a_process("groups", "delete", name, "--yes", "--admin", address).status == 0
+    listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
+    assert sorted(each["group"] for each in listed) == sorted(names[2:])
+
+
+async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
+    groups = steady(shim, of_both(fresh_name(), GROUPS), topic, 8)
+    await under_load(groups, lambda: None)
+    port = AdminPort(admin_of(shim))
+    until(lambda: port.get("/readyz")[0] == 200)
+    scraped = port.scrape()
+    assert scraped.value("partitions", state="loaded") == OFFSETS_PARTITIONS
+    assert scraped.value("groups", state="Empty") == GROUPS
+    assert scraped.value("offsets_committed_total") >= sum(each.acknowledged for each in groups)
+    (overview,) = [json.loads(port.get("/v1/overview")[1])]
+    assert overview["loaded"] == overview["partitions"] == OFFSETS_PARTITIONS
+    (second,) = [pid for pid in workers_of(shim.pid) if _is_worker(shim, pid, 1)]
+    os.kill(second, signal.SIGSTOP)
+    try:
+        until(lambda: port.get("/readyz")[0] == 503)
+        assert any("worker 1: " in line for line in json.loads(port.get("/readyz")[1])["missing"])
+    finally:
+        os.kill(second, signal.SIGCONT)
+    until(lambda: port.get("/readyz")[0] == 200)
+
+
+# --- what does not go with it ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--set", "offsets.log=kafka"], "workers 2 does not go with offsets.log yet"),
+        (["--zookeeper", "localhost:1"], "--workers 2 does not go with --zookeeper yet"),
+        (["--set", "metrics.statsd.address=localhost:1"], "does not go with metrics.statsd.address yet"),
+        (["--set", "offsets.topic.num.partitions=1"], "offsets.topic.num.partitions is 1, and each needs one"),
+        (["--data-dir", "/tmp/" + "d" * 120], "have it in a folder whose path is shorter"),
+    ],
+)
+def test_what_does_not_go_with_workers_is_refused_in_one_line(more: list[str], told: str) -> None:
+    given = ["serve", "--bootstrap-servers", "h:1", "--listen", "h:2", "--data-dir", "/nowhere", "--workers", "2"]
+    refused = in_a_process(*given, *more)
+    assert refused.status == 2
+    assert told in refused.stderr
+    assert refused.stderr.count("\n") == 1
