@@ -54,6 +54,9 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.failover": Elsewhere(
         "tests/benchmarks/test_failover.py::test_both_sides_go_on", ("benchmarks.failover",)
     ),
+    "python -m benchmarks.scale": Elsewhere(
+        "tests/benchmarks/test_scale.py::test_one_and_two_carry_the_same_load", ("benchmarks.scale",)
+    ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 
