@@ -221,6 +221,31 @@ def test_pipelined_requests_keep_their_order(shims: list[Shim]) -> None:
                 assert answer.topics[0].partitions[0].committed_offset == offset, group
 
 
+@pytest.mark.parametrize("is_the_clusters", [False, True])
+def test_commits_that_come_together(shims: list[Shim], cluster: Cluster, group: str, is_the_clusters: bool) -> None:
+    """They are forwarded at once, where the owner takes them at once, and one after the other where it does not."""
+    if is_the_clusters:
+        commit_past_the_shims(cluster, group, TOPIC, 10)
+    owner, node = owner_of(shims, group)
+    shim = next(each for each in shims if each is not owner)
+    with WireClient(shim.broker_port(node)) as client:
+        assert not client.ask(offset_commit.API, 7, commit_of(group, 0)).topics[0].partitions[0].error_code
+        kinds = [(offset_commit.API, commit_of(group, offset)) for offset in range(1, 101)]
+        kinds.insert(50, (offset_fetch.API, fetch_of(7, group)))
+        kinds.append((offset_fetch.API, fetch_of(7, group)))
+        together = b"".join(api.request_frame(7, number, "wire", each) for number, (api, each) in enumerate(kinds))
+        client.socket.sendall(together)
+        told = []
+        for number, (api, _) in enumerate(kinds):
+            received, answer = client.receive(api, 7)
+            assert received == number
+            partition = answer.topics[0].partitions[0]
+            assert not partition.error_code
+            if api is offset_fetch.API:
+                told.append(partition.committed_offset)
+        assert told == [50, 100]
+
+
 def test_members_at_wrong_ports_are_one_group(shims: list[Shim], group: str) -> None:
     """The first one waits for the second, whose requests come by another shim, and keeps nobody else waiting there."""
     owner, node = owner_of(shims, group)
