@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from compat.translation import Context
@@ -123,6 +123,9 @@ class OrderedConnection(Connection, Protocol):
 
     def place(self, count: int) -> Callable[[bytes], None]:
         """The next place in the order of responses, of that many; gives what their frames are to be handed to."""
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have this done, as what a handler gives; it ends with the connection."""
 
 
 class Call(Generic[Request, Response]):

@@ -14,8 +14,9 @@ from typing import Any, Final
 from compat.translation import Context
 from protocol.apis import ApiKey
 from protocol.errors import DecodeError, ErrorCode
-from shim.api.call import Call, Services
-from shim.api.table import ROUTES, Served
+from shim.api.call import SIZE_FIELD, Call, Services
+from shim.api.owners import ONE_BY_ONE
+from shim.api.table import ROUTES, Route, Served
 from shim.config import HostPort
 from shim.forwarding import Entrusted
 from shim.metrics import AnswerCounts
@@ -43,6 +44,7 @@ FORWARDED_TO_ALL: Final = FORWARDED | {ApiKey.LIST_GROUPS}
 """Between processes that are one shim for whoever asks a broker."""
 
 _HEAD: Final = Struct(">ihh")
+_VERSION: Final = slice(6, 8)
 
 
 class EntrustedRequests:
@@ -73,12 +75,17 @@ class EntrustedRequests:
             entrusted.refuse(ErrorCode.NOT_COORDINATOR)
             return
         connection = _Connection(entrusted, self._counts)
-        version, disposition = served
+        route, disposition = served
+        frame = entrusted.request.frame
+        if len(frame) > SIZE_FIELD + int.from_bytes(frame[:SIZE_FIELD], "big"):
+            self._accept_in_a_row(entrusted, connection, route)
+            return
+        version = int.from_bytes(frame[_VERSION], "big")
         try:
             call: Call[Any, Any] = Call(
                 disposition.api,
                 version,
-                entrusted.request.frame,
+                frame,
                 connection,
                 disposition.failure,
                 connection.answer,
@@ -92,6 +99,18 @@ class EntrustedRequests:
             if pending is not None:
                 self._in_background(entrusted, pending)
             connection.handled()
+
+    def _accept_in_a_row(self, entrusted: Entrusted, connection: _Connection, route: Route) -> None:
+        """All of them, or none."""
+        frames = entrusted.request.frame
+        try:
+            end = route.several(self._services, connection, frames, 0, len(frames)) if route.several is not None else 0
+        except Exception as error:
+            _crashed(entrusted, error)
+            return
+        if end < len(frames):
+            entrusted.refuse(ErrorCode.INVALID_REQUEST if end else ONE_BY_ONE)
+        connection.handled()
 
     def _in_background(self, entrusted: Entrusted, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -113,12 +132,12 @@ def _crashed(entrusted: Entrusted, error: BaseException) -> None:
     entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _served(frame: bytes, forwarded: Collection[int]) -> tuple[int, Served] | None:
+def _served(frame: bytes, forwarded: Collection[int]) -> tuple[Route, Served] | None:
     if len(frame) < _HEAD.size:
         return None
     _, key, version = _HEAD.unpack_from(frame)
     route = ROUTES.get(key << 16 | version) if key in forwarded and version >= 0 else None
-    return (version, route.disposition) if route is not None and isinstance(route.disposition, Served) else None
+    return (route, route.disposition) if route is not None and isinstance(route.disposition, Served) else None
 
 
 class _Connection:
@@ -177,6 +196,12 @@ class _Connection:
         if not self._is_paused and not self._has_begun:
             self._has_begun = True
             self._entrusted.begun()
+
+    def place(self, count: int) -> Callable[[bytes], None]:
+        return self.answer
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        raise NotImplementedError("nothing is forwarded twice")
 
     def answer(self, frame: bytes) -> None:
         self._has_begun = True

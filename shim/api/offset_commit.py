@@ -24,6 +24,7 @@ from shim.api.authorization import commit_needs, may_at_once
 from shim.api.call import Call, OrderedConnection, Part, Services
 from shim.api.counting import count_answer
 from shim.api.known_topics import are_known, merged, split
+from shim.api.owners import forwarded_in_a_row
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
 from shim.metrics import AnswerCounts
@@ -50,17 +51,24 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     if commits is None:
         return position
     version, client_id, request = commits[:3]
-    if services.owner_elsewhere(request.group_id) is not None:
+    count = len(commits.correlation_ids)
+    peer = services.owner_elsewhere(request.group_id)
+    if peer is not None and count == 1:
         return position
     if not services.authorizer.absent and not may_at_once(services, connection, commit_needs(request)):
         return position
+    if peer is not None:
+        connection.pause_requests()
+        ticket = _InARow(commits, connection.place(count), connection.counts)
+        connection.follow(forwarded_in_a_row(services, connection, peer, data[position : commits.end], ticket))
+        return commits.end
     if services.placements.of(request.group_id) is not Whose.SERVED or not are_known(services.topics, request.topics):
         return position
     caller = Caller(client_id or "", connection.client_host, connection.principal)
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
         lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
-        _InARow(commits, connection.place(len(commits.correlation_ids)), connection.counts),
+        _InARow(commits, connection.place(count), connection.counts),
     )
     return commits.end
 
@@ -74,6 +82,10 @@ class _InARow:
         self._commits = commits
         self._counts = counts
         self._respond = respond
+
+    def answer_frames(self, frames: bytes) -> None:
+        """With the responses to all of them, as they are."""
+        self._respond(frames)
 
     def answer(self, response: OffsetCommitResponse | AllCommitted) -> None:
         count_answer(self._counts, API.key, response, len(self._commits.correlation_ids))

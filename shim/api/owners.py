@@ -7,14 +7,15 @@ what lease it is passed on, that one knows. So the client's later requests wait 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, Protocol, TypeAlias
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
-from shim.api.authorization import AnyCall
-from shim.api.call import Call, Services
+from shim.api.call import SIZE_FIELD, Call, Connection, Services
 from shim.forwarding import Failed, Forwarded, Peer, Request
+
+AnyCall: TypeAlias = Call[Any, Any]
 
 _API_KEY: Final = slice(4, 6)  # of a frame
 
@@ -30,7 +31,7 @@ async def forwarded(services: Services, call: AnyCall, key: ApiKey, peer: Peer) 
     frame = call.broker_frame(call.version, call.request)
     call.request = call.request._replace(**_NOT_KEPT.get(key, {}))
     try:
-        answer = await at_owner(services, call, peer, frame, call.connection.resume_requests)
+        answer = await at_owner(services, call.connection, peer, frame, call.connection.resume_requests)
     except Failed as failed:
         call.fail(failed.error)
         return
@@ -40,14 +41,61 @@ async def forwarded(services: Services, call: AnyCall, key: ApiKey, peer: Peer) 
         call.answer_frame(answer)
 
 
+class InARow(Protocol):
+    """The ticket of requests that have come together."""
+
+    def answer_frames(self, frames: bytes) -> None: ...
+
+    def fail(self, error: ErrorCode) -> None: ...
+
+
+async def forwarded_in_a_row(
+    services: Services, connection: Connection, peer: Peer, frames: bytes, ticket: InARow
+) -> None:
+    """Several requests about one group at once, as they have come: otherwise each would wait until it is known of the
+    one before it that it has begun. Called as :func:`forwarded` is."""
+    try:
+        try:
+            answers = await at_owner(services, connection, peer, frames, connection.resume_requests)
+        except Failed as failed:
+            if failed.error is not ONE_BY_ONE:
+                raise
+            answers = await _one_by_one(services, connection, peer, frames)
+    except Failed as failed:
+        ticket.fail(failed.error)
+    else:
+        ticket.answer_frames(answers)
+
+
+async def _one_by_one(services: Services, connection: Connection, peer: Peer, frames: bytes) -> bytes:
+    """In the turn of the loop in which the requests behind them may be taken, and before these are."""
+    connection.pause_requests()
+    try:
+        return b"".join([await at_owner(services, connection, peer, frame) for frame in frames_of(frames)])
+    finally:
+        connection.resume_requests()
+
+
+ONE_BY_ONE: Final = ErrorCode.UNSUPPORTED_VERSION
+"""What an owner says where it cannot take them at once."""
+
+
+def frames_of(data: bytes) -> Iterator[bytes]:
+    """Each with its size. What is left over is the last one."""
+    while data:
+        end = SIZE_FIELD + int.from_bytes(data[:SIZE_FIELD], "big")
+        yield data[:end]
+        data = data[end:]
+
+
 async def at_owner(
-    services: Services, call: Call[Any, Any], peer: Peer, frame: bytes, begun: Callable[[], None] = lambda: None
+    services: Services, connection: Connection, peer: Peer, frame: bytes, begun: Callable[[], None] = lambda: None
 ) -> bytes:
-    """What the owner answers to this request, as the call's client; the connection's requests are paused. ``begun`` is
+    """What the owner answers to this request, as the connection's client, whose requests are paused. ``begun`` is
     called once, when they need not be any more because of this. Raises :class:`Failed`."""
     assert services.peers is not None
-    its = _AtOwner(call.connection.ask, frame[_API_KEY])
-    request = Request(frame, call.connection.principal, call.connection.client_host)
+    its = _AtOwner(connection.ask, frame[_API_KEY])
+    request = Request(frame, connection.principal, connection.client_host)
     try:
         try:
             its.forwarded = services.peers.forward(peer, request, its)

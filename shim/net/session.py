@@ -250,6 +250,9 @@ class ClientSession(asyncio.BufferedProtocol):
         self._newest = self._reserve(count)
         return partial(self._fill, self._newest)
 
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        self._in_background(work)
+
     @property
     def context(self) -> Context:
         if self._context is None:

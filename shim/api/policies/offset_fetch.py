@@ -81,7 +81,7 @@ async def _topics_fetched(services: Services, call: AnyCall, group_id: str) -> l
         return topics
     asked = OffsetFetchRequest(group_id=group_id, topics=None)
     try:
-        frame = await at_owner(services, call, peer, call.broker_frame(_FIRST_OF_ALL, asked))
+        frame = await at_owner(services, call.connection, peer, call.broker_frame(_FIRST_OF_ALL, asked))
     except Failed as failed:
         return failed.error
     answer = call.parse_response(_FIRST_OF_ALL, frame)

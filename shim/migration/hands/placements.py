@@ -27,7 +27,7 @@ from shim.migration.hands.gathering import Gathering
 from shim.offsets.cluster.groups import NOBODY, ClusterGroups
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
-from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, UpstreamError
+from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS, UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +231,11 @@ class Placements:
         """For how long yet something may be done at the cluster that another shim has sent there for the group while it
         had it; nobody must take the group over, or give it back, before. 0.0 for nothing."""
         came_at = self._came_at.get(self._runtime.partition_of(group_id))
-        return 0.0 if came_at is None else max(0.0, came_at + ARRIVES_WITHIN_SECONDS - time.monotonic())
+        if came_at is None:
+            return 0.0
+        # A third one may have the client, and have passed it on at the word of the one that had the group.
+        over_at = came_at + PASSED_ON_WITHIN_SECONDS + ARRIVES_WITHIN_SECONDS
+        return max(0.0, over_at - time.monotonic())
 
     def passing(self, group_ids: Iterable[str], answered: asyncio.Future[bytes]) -> None:
         """Something that may change offsets of these groups is on its way to the cluster, until that is done."""

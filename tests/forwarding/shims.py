@@ -1,0 +1,75 @@
+"""Three shims that share a log on topics and forward to each other, in front of three brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from protocol.errors import ErrorCode
+from protocol.messages import find_coordinator
+from shim.demo.parts import Cluster, free_port, free_port_range
+from tests.ownership.registers import PATIENCE_S
+from tests.ownership.test_shims_together import shims_of
+from tests.shim_process import Shim
+from tests.wire import WireClient
+
+NODES: Final = (1, 2, 3)
+
+
+_EXTRA: Final = "EXTRA"
+
+
+@contextmanager
+def forwarding(
+    cluster: Cluster, topic: str, folder: Path, *, extra_at_first: bool = False, **settings: str | int
+) -> Iterator[list[Shim]]:
+    """``extra_at_first``: the first one has a listener that the others have not, see :func:`extra_port`."""
+    shims = shims_of(cluster, topic, folder, **settings)
+    for shim in shims:
+        assert isinstance(shim.settings, dict)
+        shim.settings["shims.listener"] = f"127.0.0.1:{free_port()}"
+        shim.passes_groups = True
+        if extra_at_first and shim is shims[0]:
+            shim.settings["listeners"] = f"{_EXTRA}://127.0.0.1:{free_port_range(2 + max(NODES))}"
+            shim.settings["listener.security.protocol.map"] = f"{_EXTRA}:PLAINTEXT"
+    try:
+        for shim in shims:
+            shim.launch()
+        for shim in shims:
+            shim.wait_ready()
+        yield shims
+    finally:
+        for shim in shims:
+            with suppress(RuntimeError):
+                shim.kill()
+
+
+def extra_port(shim: Shim) -> int:
+    """For bootstrap, at that listener."""
+    return int(str(shim.settings["listeners"]).rpartition(":")[2])
+
+
+def coordinator_port(shim: Shim, group: str) -> int:
+    """Where this one leads clients of the group."""
+    until = time.monotonic() + PATIENCE_S
+    with WireClient(shim.port) as client:
+        while True:
+            answer = client.ask(find_coordinator.API, 3, find_coordinator.FindCoordinatorRequest(group))
+            if answer.error_code == ErrorCode.NONE:
+                return int(answer.port)
+            assert time.monotonic() < until, shim.log()[-3000:]
+            time.sleep(0.1)  # as clients do
+
+
+def owner_of(shims: Sequence[Shim], group: str) -> tuple[Shim, int]:
+    """The shim, and the node id of the broker that coordinates the group in the cluster. All of them say the same by
+    then."""
+    until = time.monotonic() + PATIENCE_S
+    while len(ports := {coordinator_port(shim, group) for shim in shims if shim.running}) > 1:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    (port,) = ports
+    return next((shim, node) for shim in shims for node in NODES if shim.broker_port(node) == port)

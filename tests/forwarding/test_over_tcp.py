@@ -1,0 +1,235 @@
+"""Connections between shims as they are made: over TCP, with TLS and without, cut, silent and hostile."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import ErrorCode
+from protocol.own.between_shims import Answer, Begun, Hello, encode
+from shim.config import HostPort, Settings
+from shim.demo.parts import free_port
+from shim.forwarding import Entrusted, Peers, PeerServer, Request, peers, serving
+from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
+from shim.tls import TlsContext, context_for_clients
+from shim.tls.contexts import context_for_shims
+from tests.certificates import Authority
+
+HELLO = Hello("cluster/__offset_shim", "a shim")
+REQUEST = Request(b"\0\0\0\x04abcd", "", "/127.0.0.1")
+MOST = 1 << 20
+
+
+class Client:
+    def __init__(self) -> None:
+        self.end: asyncio.Future[bytes | ErrorCode] = asyncio.get_running_loop().create_future()
+
+    def ask(self, question: int, frame: bytes, *, prompt: bool) -> None:
+        raise AssertionError("nobody asks")
+
+    def begun(self) -> None:
+        """Not looked at."""
+
+    def answered(self, frame: bytes) -> None:
+        self.end.set_result(frame)
+
+    def failed(self, error: ErrorCode) -> None:
+        self.end.set_result(error)
+
+
+def echo(entrusted: Entrusted) -> None:
+    entrusted.begun()
+    entrusted.answer(entrusted.request.frame)
+
+
+@asynccontextmanager
+async def serving_at(
+    address: HostPort, accept: Callable[[Entrusted], None] = echo, tls: TlsContext | None = None, *names: str
+) -> AsyncIterator[PeerServer]:
+    admits = named_by_certificate(names) if names else serving.ANYBODY
+    server = PeerServer(lambda: HELLO, accept, lambda: MOST, admits)
+    port = TcpPort(server, address, tls)
+    await port.open()
+    try:
+        yield server
+    finally:
+        port.close()
+
+
+@asynccontextmanager
+async def asking(tls: TlsContext | None = None) -> AsyncIterator[Peers]:
+    asked = Peers(lambda partition: None, dial_over_tcp(tls), lambda: HELLO)
+    try:
+        yield asked
+    finally:
+        asked.close()
+
+
+async def asked_once(at: Peers, address: HostPort) -> bytes | ErrorCode:
+    client = Client()
+    at.forward(address, REQUEST, client)
+    async with asyncio.timeout(30.0):
+        return await client.end
+
+
+def somewhere() -> HostPort:
+    return HostPort("127.0.0.1", free_port())
+
+
+async def test_one_connection_carries_all() -> None:
+    address = somewhere()
+    async with serving_at(address), asking() as at:
+        answers = await asyncio.gather(*(asked_once(at, address) for _ in range(100)))
+        assert set(answers) == {REQUEST.frame}
+
+
+async def test_nobody_is_there_and_then_somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "AGAIN_SECONDS", 0.05)
+    address = somewhere()
+    async with asking() as at:
+        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR, "at once: it was tried a moment ago"
+        async with serving_at(address):
+            await asyncio.sleep(0.1)
+            assert await asked_once(at, address) == REQUEST.frame
+        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_owner_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts, and no more: as a process that is stopped."""
+    monkeypatch.setattr(peers, "SILENCE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        address = HostPort(*hung.getsockname())
+        async with asking() as at:
+            assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_owner_that_takes_its_time_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "SILENCE_SECONDS", 0.1)
+    address = somewhere()
+    taken: list[Entrusted] = []
+    async with serving_at(address, taken.append), asking() as at:
+        waiting = asyncio.ensure_future(asked_once(at, address))
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        taken[0].answer(b"at last")
+        assert await waiting == b"at last"
+
+
+async def test_a_connection_cut_at_any_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "AGAIN_SECONDS", 0.0)
+    said = b"".join(map(encode, (HELLO, Begun(1), Answer(1, b"answer"))))
+    cut_at = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(MOST)
+        writer.write(said[:cut_at])
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = HostPort(*server.sockets[0].getsockname())
+    async with server, asking() as at:
+        for cut_at in range(len(said)):  # noqa: B007 - the server looks at it
+            assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+        cut_at = len(said)
+        assert await asked_once(at, address) == b"answer"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\0\0\0\x10\0\x12\0\0\0\0\0\1\0\x06client",
+        b"\x7f\xff\xff\xff" + b"x" * 8192,
+        encode(HELLO._replace(log="another")),
+        encode(HELLO) + b"\x7f\xff\xff\xff",
+        encode(HELLO) + b"\0\0\0\x04\x01abc",
+    ],
+)
+async def test_hostile_bytes_end_their_own_connection(sent: bytes) -> None:
+    address = somewhere()
+    async with serving_at(address), asking() as at:
+        assert await asked_once(at, address) == REQUEST.frame
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(sent)
+        async with asyncio.timeout(30.0):
+            with suppress(ConnectionError):
+                await reader.read()
+        writer.close()
+        assert await asked_once(at, address) == REQUEST.frame
+
+
+async def test_who_says_nothing_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SILENCE_SECONDS", 0.1)
+    address = somewhere()
+    async with serving_at(address):
+        reader, writer = await asyncio.open_connection(*address)
+        async with asyncio.timeout(30.0):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_more_connections_than_there_are_shims_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 1)
+    address = somewhere()
+    async with serving_at(address), asking() as at:
+        assert await asked_once(at, address) == REQUEST.frame
+        reader, writer = await asyncio.open_connection(*address)
+        async with asyncio.timeout(30.0):
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+        assert await asked_once(at, address) == REQUEST.frame
+
+
+async def test_an_owner_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "MOST_UNSENT_BYTES", 1 << 20)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        address = HostPort(*hung.getsockname())
+        async with asking() as at:
+            big = REQUEST._replace(frame=b"x" * (4 << 20))
+            clients = [Client() for _ in range(4)]
+            for client in clients:
+                at.forward(address, big, client)
+                await asyncio.sleep(0.05)
+            assert clients[-1].end.result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert not clients[0].end.done()
+
+
+def contexts(authority: Authority, keystore: Path) -> tuple[TlsContext, TlsContext]:
+    settings = Settings(
+        ssl_keystore_location=str(keystore),
+        ssl_truststore_location=str(authority.truststore),
+        ssl_client_auth="required",
+    )
+    return context_for_clients("listener shims", settings), context_for_shims(settings)
+
+
+async def test_certificates_say_who_is_believed(tmp_path: Path) -> None:
+    own, foreign = Authority(tmp_path), Authority(tmp_path)
+    shim = own.keystore("shim.pem", "127.0.0.1", common_name="shim-1")
+    named = own.keystore("named.pem", "127.0.0.1", "shim-2.example.org")
+    client = own.keystore("client.pem", "127.0.0.1", common_name="alice")
+    stranger = foreign.keystore("stranger.pem", "127.0.0.1", common_name="shim-1")
+    listening, right = contexts(own, shim)
+    refused = [contexts(own, client)[1], contexts(foreign, stranger)[1], None]
+    address = somewhere()
+    async with serving_at(address, echo, listening, "shim-1", "shim-2.example.org"):
+        for context in (right, contexts(own, named)[1]):
+            async with asking(context) as at:
+                assert await asked_once(at, address) == REQUEST.frame
+        for each in refused:
+            async with asking(each) as at:
+                assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+    # Nor is anything said to somebody else at its address.
+    elsewhere = own.keystore("elsewhere.pem", "192.0.2.1", common_name="shim-1")
+    taken: list[Entrusted] = []
+    async with serving_at(address, taken.append, contexts(own, elsewhere)[0], "shim-1"), asking(right) as at:
+        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+        assert not taken
