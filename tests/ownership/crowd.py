@@ -29,7 +29,7 @@ _RECORD: Final = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)-(\d+)")
 _BETWEEN_RECORDS_S: Final = 0.1
 _LOOK_S: Final = 0.1
 _LEAVE_S: Final = 60.0
-_STDERR_SHOWN: Final = 1_500
+_STDERR_SHOWN: Final = 1_000  # characters of each, and more where it has ended
 
 
 class Group:
@@ -61,19 +61,20 @@ class Group:
 
 
 class Crowd:
-    """Groups of one library each, and producers of some, at the shims that are at ``bootstrap``. Each member's and
+    """Groups of one library each, and producers of some, at these shims. Each member's and
     producer's standard error is in ``folder``."""
 
     def __init__(
         self,
         folder: Path,
-        bootstrap: str,
+        shims: Sequence[HostPort],
         topic: str,
         groups: Mapping[str, tuple[Client, int]],
         producers: Sequence[Client],
     ) -> None:
         self._folder = folder
-        self._bootstrap = bootstrap
+        self._shims = shims
+        self._bootstrap = ",".join(map(str, shims))
         self._topic = topic
         self._sizes = groups
         self._clients = producers
@@ -145,9 +146,18 @@ class Crowd:
 
         await self._until(behind)
 
-    async def end(self, shims: Sequence[HostPort]) -> None:
+    async def all_are_members(self) -> None:
+        """Those that were started, of their groups, which are stable."""
+        connections = KeptConnections(Settings())
+        try:
+            for group in self.groups:
+                await self._are_members(connections, group)
+        finally:
+            connections.close()
+
+    async def end(self) -> None:
         """All that was written is acknowledged, and read by each group; all that were started are members of their
-        groups still, and leave in good order. ``shims``: where to ask who is a member."""
+        groups still, and leave in good order."""
         assert self._writing is not None
         self._writing.cancel()
         await asyncio.wait([self._writing])
@@ -167,12 +177,7 @@ class Crowd:
             ]
 
         await self._until(unread, producing=False)
-        connections = KeptConnections(Settings())
-        try:
-            for group in self.groups:
-                await self._all_are_members(connections, shims, group)
-        finally:
-            connections.close()
+        await self.all_are_members()
         for group in self.groups:
             for member in group.members:
                 member.send_signal(signal.SIGTERM)
@@ -181,13 +186,13 @@ class Crowd:
             assert all(left), f"members of {group.name} do not end\n{self._said()}"
             assert set(statuses_of_group) == {group.client.left}, f"{group.name}: {statuses_of_group}\n{self._said()}"
 
-    async def _all_are_members(self, connections: KeptConnections, shims: Sequence[HostPort], group: Group) -> None:
+    async def _are_members(self, connections: KeptConnections, group: Group) -> None:
         found: tuple[str, int] | None = None
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while found != ("Stable", len(group.members)):
                     with suppress(UpstreamError):
-                        found = await _state_and_members(connections, shims[0], group.name)
+                        found = await _state_and_members(connections, self._shims[0], group.name)
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             raise AssertionError(f"{group.name} is {found}, of {len(group.members)}\n{self._said()}") from None
@@ -203,12 +208,14 @@ class Crowd:
             raise AssertionError(f"not within {PATIENCE_S:g} s: {left[:3]}\n{self._said()}") from None
 
     def _said(self) -> str:
-        ended = [f"{each.process.args}: exit status {each.returncode}" for each in self._all() if not each.running]
-        tails = [
-            f"--- {path.name}\n{path.read_text(errors='replace')[-_STDERR_SHOWN:]}"
-            for path in sorted(self._folder.iterdir())
-        ]
-        return "\n".join([*ended, *tails])
+        names = {f"{group.client.name}-{n}": each for group in self.groups for n, each in enumerate(group.members)}
+        return "\n".join(
+            f"--- {name}, exit status {child.returncode}\n"
+            + (self._folder / name).read_text(errors="replace")[
+                -(_STDERR_SHOWN if child.running else 4 * _STDERR_SHOWN) :
+            ]
+            for name, child in (self._producers | names).items()
+        )
 
 
 async def _state_and_members(connections: KeptConnections, shim: HostPort, group: str) -> tuple[str, int] | None:

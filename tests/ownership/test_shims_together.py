@@ -69,8 +69,8 @@ def change():
 shim.tls.dial = cut_off
 signal.signal(signal.SIGUSR1, lambda *_: asyncio.get_running_loop().call_soon_threadsafe(change))
 """
-"""With each SIGUSR1 the shim reads which brokers it is cut off from, for itself and for its clients: what it had open to
-them is gone; or nothing is heard of it any more, and what is sent gets there all the same."""
+"""With each SIGUSR1 the shim reads which brokers it is cut off from, for itself and for its clients: what it had open
+to them is gone; or nothing is heard of it any more, and what is sent gets there all the same."""
 
 
 def cut_file(folder: Path, place: int) -> Path:
@@ -236,8 +236,8 @@ def crowd_of(
 ) -> tuple[Crowd, list[Watched]]:
     names = named(len(sizes))
     groups = {name: (CLIENT[library], size) for name, (library, size) in zip(names, sizes.items(), strict=True)}
-    everywhere = ",".join(shim.bootstrap for shim in its.shims)
-    crowd = Crowd(folder / "crowd", everywhere, topic, groups, [CLIENT[library] for library in producers])
+    shims = [HostPort("127.0.0.1", shim.port) for shim in its.shims]
+    crowd = Crowd(folder / "crowd", shims, topic, groups, [CLIENT[library] for library in producers])
     return crowd, [Watched(name, topic, TOPIC_PARTITIONS) for name in names]
 
 
@@ -274,11 +274,12 @@ async def test_shims_together(cluster: Cluster, make_topic: TopicFactory, tmp_pa
         crowd, watched = crowd_of(tmp_path, its, read, {"confluent-kafka": 1, "aiokafka": 1}, ["confluent-kafka"])
         async with crowd:
             its.watch(watched)
+            await crowd.all_are_members()
             await crowd.goes_on()
             for kind in KINDS:
                 await faults.happen(kind)
             await crowd.goes_on()
-            await crowd.end([HostPort("127.0.0.1", shim.port) for shim in its.shims])
+            await crowd.end()
         assert all(register.told.total() > 10 for register in its.registers)
         assert all(len(each.told) > 10 for each in watched)
     assert_it_is_in_the_log(its, cluster, topic)
@@ -298,6 +299,7 @@ async def test_many_faults_at_random(cluster: Cluster, make_topic: TopicFactory,
         async with crowd:
             assert crowd.size == 20
             its.watch(watched)
+            await crowd.all_are_members()
             await crowd.goes_on()
             for _ in range(10):
                 kind = rng.choice(KINDS)
@@ -306,7 +308,7 @@ async def test_many_faults_at_random(cluster: Cluster, make_topic: TopicFactory,
                 over = time.monotonic()
                 await crowd.goes_on()
                 print(f"{kind}: {over - begun:.0f} s, and all clients go on after {time.monotonic() - over:.0f} s more")
-            await crowd.end([HostPort("127.0.0.1", shim.port) for shim in its.shims])
+            await crowd.end()
         assert all(register.told.total() > 100 for register in its.registers)
         assert all(len(each.told) > 100 for each in watched)
         print(f"{sum(len(each.operations) for each in its.registers)} requests of raw clients, ", end="")
