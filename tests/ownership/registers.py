@@ -273,7 +273,8 @@ class AtWork:
 
     def check(self) -> None:
         """Of all that was asked and answered so far."""
-        wrong = [each for asked in (*self.registers, *self._watched) for each in asked.wrong]
+        wrong = [each for register in self.registers for each in register.wrong]
+        wrong += [each for watched in self._watched for each in watched.wrong]
         assert not wrong, wrong[:5]
 
     def write(self, path: Path) -> None:

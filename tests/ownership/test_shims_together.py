@@ -124,7 +124,8 @@ async def at_work(cluster: Cluster, topic: str, folder: Path) -> AsyncIterator[A
 
 
 class Faults:
-    """Each at some shim, some broker, or both. Everybody can commit in the middle of it, and behind it."""
+    """Each at some shim, some broker, or both. Everybody can commit behind it, and in the middle of it unless it says
+    why not."""
 
     def __init__(self, its: AtWork, cluster: Cluster, folder: Path, rng: random.Random, pause_s: float) -> None:
         self._its = its
@@ -150,7 +151,9 @@ class Faults:
             case "cut off":
                 await self._cut_off(shim, self._cluster.brokers, hears_nothing=False)
             case "cut off from one broker":
-                await self._cut_off(shim, [self._rng.choice(self._cluster.brokers)], hears_nothing=False)
+                # It is a member of the group, where that one is not the coordinator, and keeps what this one leads.
+                one = [self._rng.choice(self._cluster.brokers)]
+                await self._cut_off(shim, one, hears_nothing=False, others_commit=False)
             case "hears nothing":
                 await self._cut_off(shim, self._cluster.brokers, hears_nothing=True)
             case "cut off with a broker":
@@ -192,7 +195,9 @@ class Faults:
         finally:
             os.kill(shim.pid, signal.SIGCONT)
 
-    async def _cut_off(self, shim: Shim, brokers: Iterable[Broker], *, hears_nothing: bool) -> None:
+    async def _cut_off(
+        self, shim: Shim, brokers: Iterable[Broker], *, hears_nothing: bool, others_commit: bool = True
+    ) -> None:
         file = cut_file(self._folder, self._its.shims.index(shim))
         hosts = [broker.host for broker in brokers]
 
@@ -202,7 +207,9 @@ class Faults:
 
         change(hosts)
         try:
-            await asyncio.gather(self._its.commits(), asyncio.sleep(min(self._pause_s, _CUT_OFF_S)))
+            await asyncio.sleep(min(self._pause_s, _CUT_OFF_S))
+            if others_commit:
+                await self._its.commits()
         finally:
             change([])
 
