@@ -1,0 +1,1 @@
+"""What more processes and more entries cost: docs/scaling.md."""
