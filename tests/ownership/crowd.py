@@ -25,6 +25,9 @@ from tests.clients.client_table import Client
 TOPIC_PARTITIONS: Final = 8
 PATIENCE_S: Final = 150.0
 """Kafka's clients wait for an answer for 30 seconds, ask once more, and back off."""
+OUTLASTING: Final[Mapping[str, tuple[str, ...]]] = {"aiokafka": ("request_timeout_ms=150000",)}
+"""What producers are told so that a record outlasts a minute in which nobody answers: aiokafka gives one up 40 seconds
+after it was handed to it, at a broker that hangs for as long, too. The others have two minutes and more."""
 _RECORD: Final = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)-(\d+)")
 _BETWEEN_RECORDS_S: Final = 0.1
 _LOOK_S: Final = 0.1
@@ -93,7 +96,8 @@ class Crowd:
         self._folder.mkdir()
         for client in self._clients:
             name = f"producer-{client.name}"
-            self._producers[name] = self._start(name, client.produce(self._bootstrap, self._topic))
+            command = client.produce(self._bootstrap, self._topic)
+            self._producers[name] = self._start(name, [*command, *OUTLASTING.get(client.name, ())])
         for name, (client, size) in self._sizes.items():
             group = Group(name, client)
             self.groups.append(group)
