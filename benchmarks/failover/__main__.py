@@ -9,6 +9,7 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.box import MARKDOWN
@@ -18,6 +19,8 @@ from rich.table import Table
 
 from benchmarks.commit.report import conditions
 from benchmarks.failover.sides import PROPERTIES, both
+
+_ROUNDS_FOR_P99: Final = 101
 
 
 def quantile(of: Sequence[float], share: float) -> float:
@@ -52,7 +55,11 @@ def main(rounds: int, as_json: bool) -> None:
     console = Console()
     console.print(table)
     session = PROPERTIES["broker.session.timeout.ms"]
-    console.print(f"{here['date']}, {here['kafka']}, {here['cores']} cores, broker.session.timeout.ms={session}")
+    console.print(
+        f"{here['date']}, {here['kafka']}, {here['cores']} cores, broker.session.timeout.ms={session}, "
+        f"load average {here['load_average']:g}; {rounds} rounds of each, taking turns"
+        + (", of which the p99 is the most" if rounds < _ROUNDS_FOR_P99 else "")
+    )
 
 
 if __name__ == "__main__":

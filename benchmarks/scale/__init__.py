@@ -1,1 +1,1 @@
-"""What more processes bring: the same load on shims with different numbers of them."""
+"""What more processes, and more entries, bring and cost: docs/scaling.md."""

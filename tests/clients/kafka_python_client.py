@@ -45,13 +45,16 @@ def consume(bootstrap: str, topic: str, group: str, *settings: str) -> None:
     # forgets that it does so as soon as it has assigned them. When a poll's time is up before SyncGroup is answered, it
     # then stays out of its group for good: no heartbeat, every commit fails; at a broker, too. So it is to know them
     # before it joins, and what it was told before it subscribed does not count.
-    consumer.partitions_for_topic(topic)
+    known = False
     while not stop.is_set():
         try:
+            if not known:
+                consumer.partitions_for_topic(topic)
+                known = True
             polled = consumer.poll(timeout_ms=200)
         except RetriableError as error:
-            # While it looks for its coordinator, poll() raises what cut its own metadata request; it says itself that
-            # polling again may do, and does.
+            # While it looks for its coordinator, poll() raises what cut its own metadata request, as the question for
+            # partitions does; it says itself that asking again may do, and does.
             logging.warning("polling again: %r", error)
             continue
         for partition, records in polled.items():

@@ -39,7 +39,11 @@ class Said(NamedTuple):
 
 
 class Reports:
-    """`by_phase`: how often each kind came. A kind says who reports, and the error's name."""
+    """`by_phase`: how often each kind came. A kind says who reports, and the error's name.
+
+    `committed`: by partition, up to where a commit was acknowledged. `again`: where a member that got a partition began
+    before that. What it costs that the members share the partitions out anew is what they have not committed, no more.
+    """
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -47,6 +51,8 @@ class Reports:
         self.by_phase: dict[str, Counter[str]] = defaultdict(Counter)
         self.acknowledged: list[Said] = []
         self.consumed: set[str] = set()
+        self.committed: Counter[int] = Counter()
+        self.again: list[str] = []
         self.crashed: list[BaseException] = []
 
     def error(self, who: str, error: KafkaError) -> None:
@@ -172,7 +178,14 @@ class RollingLoad:
                 },
             )
         )
-        consumer.subscribe([self._topic])
+        least: dict[int, int] = {}  # of partitions of which it has read nothing yet
+
+        def assigned(_: Consumer, places: list[TopicPartition]) -> None:
+            """Before it is asked where to begin."""
+            with reports.news:
+                least.update({place.partition: reports.committed[place.partition] for place in places})
+
+        consumer.subscribe([self._topic], on_assign=assigned)
         uncommitted = 0
         while not self._consuming.is_set():
             message = consumer.poll(POLL_S)
@@ -181,8 +194,13 @@ class RollingLoad:
                 if error is not None:
                     reports.error("poll", error)
                     continue
+                partition, offset = message.partition(), message.offset()
                 assert value is not None
+                assert partition is not None
+                assert offset is not None
                 with reports.news:
+                    if offset < (begins := least.pop(partition, 0)):
+                        reports.again.append(f"partition {partition} from {offset} on, committed up to {begins}")
                     reports.consumed.add(value.decode())
                     reports.news.notify_all()
                 uncommitted += 1
@@ -193,13 +211,18 @@ class RollingLoad:
 
     def _commit(self, consumer: Consumer) -> bool:
         try:
-            consumer.commit(asynchronous=False)
+            places = consumer.commit(asynchronous=False) or []
         except KafkaException as failure:
             error = failure.args[0]
             if error.code() == KafkaError._NO_OFFSET:  # nothing new
                 return True
             self.reports.error("commit", error)
             return False
+        with self.reports.news:
+            for place in places:
+                if place.error is None:
+                    committed = self.reports.committed
+                    committed[place.partition] = max(committed[place.partition], place.offset)
         return True
 
     def _settings(self, who: str, more: Mapping[str, Any]) -> dict[str, Any]:

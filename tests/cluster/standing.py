@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from protocol.messages import fetch
 from protocol.records import batches
+from protocol.records.batches import BatchHeader, Record
 from shim.demo.parts import Cluster
 from tests.cluster.asking import cluster_metadata
 from tests.wire import WireClient
@@ -27,19 +29,32 @@ class Stood(NamedTuple):
 
 def all_records(cluster: Cluster, topic: str) -> list[Stood]:
     """In the order of each partition, up to its high watermark."""
-    asked = cluster.brokers[0]
-    told = cluster_metadata(asked.port, topic, asked.host)
-    brokers = {broker.node_id: broker for broker in told.brokers}
     found: list[Stood] = []
-    for partition in told.topics[0].partitions:
-        leader = brokers[partition.leader_id]
-        with WireClient(leader.port, leader.host) as client:
-            found += _records(client, topic, partition.partition_index)
+    for partition in sorted(_leaders(cluster, topic)):
+        for header, records in batches_of(cluster, topic, partition):
+            producer = (header.producer_id, header.producer_epoch)
+            for record in records:
+                assert record.value is not None
+                found.append(Stood(partition, record.offset, record.value.decode(), producer))
     return found
 
 
-def _records(client: WireClient, topic: str, partition: int) -> list[Stood]:
-    found: list[Stood] = []
+def batches_of(cluster: Cluster, topic: str, partition: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Up to the high watermark of the partition."""
+    host, port = _leaders(cluster, topic)[partition]
+    with WireClient(port, host) as client:
+        yield from _batches(client, topic, partition)
+
+
+def _leaders(cluster: Cluster, topic: str) -> dict[int, tuple[str, int]]:
+    """Host and port, by partition."""
+    asked = cluster.brokers[0]
+    told = cluster_metadata(asked.port, topic, asked.host)
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in told.brokers}
+    return {partition.partition_index: brokers[partition.leader_id] for partition in told.topics[0].partitions}
+
+
+def _batches(client: WireClient, topic: str, partition: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
     offset = end = 0
     deadline = time.monotonic() + _READ_S
     while offset < end or not end:
@@ -53,13 +68,9 @@ def _records(client: WireClient, topic: str, partition: int) -> list[Stood]:
         data, before = bytes(answer.records or b""), offset
         try:
             for position, header in batches.batches(data):
-                producer = (header.producer_id, header.producer_epoch)
-                for record in batches.records_of(data, position, header):
-                    assert record.value is not None
-                    found.append(Stood(partition, record.offset, record.value.decode(), producer))
+                yield header, list(batches.records_of(data, position, header))
                 offset = header.next_offset
         except batches.TruncatedBatch:  # the last of many, where they are more than was asked for
             assert offset > before
         if not end:  # nothing was ever written there
             break
-    return found

@@ -55,7 +55,10 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
         "tests/benchmarks/test_failover.py::test_both_sides_go_on", ("benchmarks.failover",)
     ),
     "python -m benchmarks.scale": Elsewhere(
-        "tests/benchmarks/test_scale.py::test_one_and_two_carry_the_same_load", ("benchmarks.scale",)
+        "tests/benchmarks/test_scale_workers.py::test_one_and_two_carry_the_same_load", ("benchmarks.scale",)
+    ),
+    "python -m benchmarks.scale.shims": Elsewhere(
+        "tests/benchmarks/test_scale_shims.py::test_each_arrangement_carries_its_load", ("benchmarks.scale", "shims")
     ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
@@ -87,6 +90,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "docker exec CONTAINER offset-shim groups list": _DOCKER,
     "docker compose up --build": _DOCKER,
     "docker compose --profile spark up --build --detach": _DOCKER,
+    "docker compose --profile three up --build": _DOCKER,
     "docker compose --profile spark run --rm offset-pipeline audit --shim shim:29092 --upstream kafka:9092 "
     "--to /lake/audit-1": _DOCKER,
     "systemctl reload offset-shim": _ROOT,

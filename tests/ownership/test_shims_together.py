@@ -1,24 +1,34 @@
 """Three shims in front of three brokers, with one log on topics: each has some of the offsets partitions, and another
 one has them when it is killed, held up for longer than its session, cut off from the brokers, or stopped, with a broker
-that hangs meanwhile. No commit that was acknowledged is lost, and no offset is told that is older than one."""
+that hangs or dies meanwhile. Raw clients write down all that they ask and are answered, and it has to be as of one
+register for each group and partition: no commit that was acknowledged is lost, no offset is told that is older than
+one, and no two shims accept commits. Beside them are groups of unmodified clients, which go on by themselves."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from protocol.own.history_log import decode_history
 from protocol.partition import partition_for
-from shim.demo.parts import Cluster
+from shim.config import HostPort
+from shim.demo.parts import Broker, Cluster
+from tests.clients.client_table import CLIENTS, Client
+from tests.cluster.standing import batches_of
 from tests.conftest import TopicFactory
-from tests.ownership.registers import PATIENCE_S, AtWork, Register
+from tests.ownership.crowd import TOPIC_PARTITIONS, Crowd
+from tests.ownership.history import wrong_order
+from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, AtWork, Register, Watched
 from tests.shim_process import Shim
 
 PARTITIONS: Final = 5  # as the cluster's own topic has in tests
@@ -27,22 +37,44 @@ GROUPS: Final = tuple(
     for number in range(PARTITIONS)
 )
 SHIMS: Final = 3
+NODE_IDS: Final = (1, 2, 3)
+CLIENT: Final[Mapping[str, Client]] = {client.name: client for client in CLIENTS}
 
 CUT_OFF: Final = """
-import asyncio, signal
-from shim.upstream.connection import BrokerConnection
-from shim.upstream.errors import UpstreamError
-ask, cut = BrokerConnection._ask, []
-async def nothing_comes(self, *args, **kwargs):
-    if cut:
-        self.close()
+import asyncio, json, pathlib, signal, shim.tls
+dial, made, cut = shim.tls.dial, [], {}
+
+class Unreachable(OSError):
+    pass
+
+async def cut_off(factory, address, context):
+    if address.host in cut.get("hosts", ()):
         await asyncio.sleep(0.5)
-        raise UpstreamError(f"{self.address}: cut off")
-    return await ask(self, *args, **kwargs)
-BrokerConnection._ask = nothing_comes
-signal.signal(signal.SIGUSR1, lambda *_: cut.clear() if cut else cut.append(True))
+        raise Unreachable(f"{address}: cut off")
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.create_connection(factory, address.host, address.port)
+    made[:] = [(each, host) for each, host in made if not each.is_closing()] + [(transport, address.host)]
+    return protocol
+
+def change():
+    for transport, host in made:
+        if host in cut.get("hosts", ()):
+            transport.abort()
+    cut.clear()
+    cut.update(json.loads(FILE.read_text()))
+    for transport, host in made:
+        if host in cut["hosts"]:
+            transport.pause_reading() if cut["hears_nothing"] else transport.abort()
+
+shim.tls.dial = cut_off
+signal.signal(signal.SIGUSR1, lambda *_: asyncio.get_running_loop().call_soon_threadsafe(change))
 """
-"""What the shim asks for itself gets nowhere, from one SIGUSR1 to the next."""
+"""With each SIGUSR1 the shim reads which brokers it is cut off from, for itself and for its clients: what it had open
+to them is gone; or nothing is heard of it any more, and what is sent gets there all the same."""
+
+
+def cut_file(folder: Path, place: int) -> Path:
+    return folder / f"cut-{place}"
 
 
 def shims_of(cluster: Cluster, topic: str, folder: Path, **settings: str | int) -> list[Shim]:
@@ -59,7 +91,7 @@ def shims_of(cluster: Cluster, topic: str, folder: Path, **settings: str | int) 
             folder / f"data-{place}",
             settings=given,
             start_timeout=PATIENCE_S,
-            patch=CUT_OFF,
+            patch=f"import pathlib\nFILE = pathlib.Path({str(cut_file(folder, place))!r})\n{CUT_OFF}",
             offsets_log="local",  # they share one, of which the settings say the name
         )
         for place in range(SHIMS)
@@ -73,7 +105,7 @@ async def started(shim: Shim) -> None:
 @asynccontextmanager
 async def at_work(cluster: Cluster, topic: str, folder: Path) -> AsyncIterator[AtWork]:
     shims = shims_of(cluster, topic, folder)
-    its = AtWork(shims, [Register(group, topic) for group in GROUPS], [1, 2, 3])
+    its = AtWork(shims, [Register(group, topic) for group in GROUPS], NODE_IDS)
     try:
         for shim in shims:
             await started(shim)
@@ -83,6 +115,7 @@ async def at_work(cluster: Cluster, topic: str, folder: Path) -> AsyncIterator[A
             yield its
             await its.commits()
         finally:
+            its.write(folder / "history.jsonl")
             await its.end()
     finally:
         for shim in shims:
@@ -90,63 +123,203 @@ async def at_work(cluster: Cluster, topic: str, folder: Path) -> AsyncIterator[A
                 shim.kill()
 
 
-async def fault(kind: str, its: AtWork, cluster: Cluster, rng: random.Random, pause_s: float) -> None:
-    """Everybody can commit in the middle of it, and behind it."""
-    shim = rng.choice(its.shims)
-    match kind:
-        case "killed":
-            shim.kill()
-            await its.commits()
-            await started(shim)
-        case "killed, and back at once":
-            shim.kill()
-            await started(shim)
-        case "held up" | "held up, and nothing to write":
-            async with its.avoided(shim) if kind != "held up" else AsyncExitStack():
-                os.kill(shim.pid, signal.SIGSTOP)
-                try:
-                    await asyncio.gather(its.commits(), asyncio.sleep(pause_s))
-                finally:
-                    os.kill(shim.pid, signal.SIGCONT)
-                await its.asked(shim)
-        case "cut off":
-            os.kill(shim.pid, signal.SIGUSR1)
-            try:
-                await asyncio.gather(its.commits(), asyncio.sleep(pause_s))
-            finally:
-                os.kill(shim.pid, signal.SIGUSR1)
-        case "stopped":
-            assert await asyncio.to_thread(shim.stop) == 0, shim.log()[-2000:]
-            await its.commits()
-            await started(shim)
-        case "broker":
-            pid = rng.choice([each for each in cluster.brokers if not each.is_controller]).pid
-            os.kill(pid, signal.SIGSTOP)
-            try:
+class Faults:
+    """Each at some shim, some broker, or both. Everybody can commit behind it, and in the middle of it unless it says
+    why not."""
+
+    def __init__(self, its: AtWork, cluster: Cluster, folder: Path, rng: random.Random, pause_s: float) -> None:
+        self._its = its
+        self._cluster = cluster
+        self._folder = folder
+        self._rng = rng
+        self._pause_s = pause_s
+
+    async def happen(self, kind: str) -> None:
+        its, shim = self._its, self._rng.choice(self._its.shims)
+        match kind:
+            case "killed":
+                shim.kill()
+                await its.commits()
+                await started(shim)
+            case "killed, and back at once":
+                shim.kill()
+                await started(shim)
+            case "held up" | "held up, and nothing to write" | "held up for a moment":
+                async with its.avoided(shim) if kind == "held up, and nothing to write" else AsyncExitStack():
+                    await self._held_up(shim, _MOMENT_S if kind == "held up for a moment" else self._pause_s)
+                    await its.asked(shim)
+            case "cut off":
+                await self._cut_off(shim, self._cluster.brokers, hears_nothing=False)
+            case "cut off from one broker":
+                # It is a member of the group, where that one is not the coordinator, and keeps what this one leads.
+                one = [self._rng.choice(self._cluster.brokers)]
+                await self._cut_off(shim, one, hears_nothing=False, others_commit=False)
+            case "hears nothing":
+                await self._cut_off(shim, self._cluster.brokers, hears_nothing=True)
+            case "cut off with a broker":
+                async with self._hangs(self._a_broker()):
+                    await self._cut_off(shim, self._cluster.brokers, hears_nothing=False)
+            case "stopped":
+                assert await asyncio.to_thread(shim.stop) == 0, shim.log()[-2000:]
+                await its.commits()
+                await started(shim)
+            case "broker":
+                async with self._hangs(self._a_broker()):
+                    await its.commits(2)
+            case "broker killed":
+                broker = self._a_broker()
+                broker.kill()
                 await its.commits(2)
-            finally:
-                os.kill(pid, signal.SIGCONT)
-    await its.commits()
-    await its.answers()
+                await asyncio.to_thread(broker.start)
+        await its.commits()
+        await its.answers()
+        its.check()
+
+    def _a_broker(self) -> Broker:
+        """Without the controller, of which there is one, nobody takes over."""
+        return self._rng.choice([each for each in self._cluster.brokers if not each.is_controller])
+
+    @asynccontextmanager
+    async def _hangs(self, broker: Broker) -> AsyncIterator[None]:
+        pid = broker.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def _held_up(self, shim: Shim, pause_s: float) -> None:
+        os.kill(shim.pid, signal.SIGSTOP)
+        try:
+            await asyncio.gather(self._its.commits(), asyncio.sleep(pause_s))
+        finally:
+            os.kill(shim.pid, signal.SIGCONT)
+
+    async def _cut_off(
+        self, shim: Shim, brokers: Iterable[Broker], *, hears_nothing: bool, others_commit: bool = True
+    ) -> None:
+        file = cut_file(self._folder, self._its.shims.index(shim))
+        hosts = [broker.host for broker in brokers]
+
+        def change(hosts: list[str]) -> None:
+            file.write_text(json.dumps({"hosts": hosts, "hears_nothing": hears_nothing}))
+            os.kill(shim.pid, signal.SIGUSR1)
+
+        change(hosts)
+        try:
+            await asyncio.sleep(min(self._pause_s, _CUT_OFF_S))
+            if others_commit:
+                await self._its.commits()
+        finally:
+            change([])
 
 
+_MOMENT_S: Final = 3.0  # longer than a lease, and not than a session
+_CUT_OFF_S: Final = 15.0  # longer than a session
 KINDS: Final = (
-    "held up, and nothing to write",
     "held up",
     "killed",
     "stopped",
     "cut off",
     "broker",
     "killed, and back at once",
+    "cut off with a broker",
+    "hears nothing",
+    "broker killed",
+    "held up for a moment",
+    "cut off from one broker",
 )
 
 
-@pytest.mark.parametrize(("faults", "pause_s"), [(len(KINDS), 8.0), pytest.param(100, 20.0, marks=pytest.mark.soak)])
-async def test_shims_together(
-    cluster: Cluster, make_topic: TopicFactory, tmp_path: Path, faults: int, pause_s: float
-) -> None:
-    rng = random.Random(faults)
-    async with at_work(cluster, make_topic(), tmp_path) as its:
-        for number in range(faults):
-            await fault(KINDS[number] if number < len(KINDS) else rng.choice(KINDS), its, cluster, rng, pause_s)
+def named(count: int) -> list[str]:
+    """Groups in so many offsets partitions."""
+    return [
+        next(name for i in range(1000) if partition_for(name := f"crowd-{i}", PARTITIONS) == n) for n in range(count)
+    ]
+
+
+def crowd_of(
+    folder: Path, its: AtWork, topic: str, sizes: Mapping[str, int], producers: Iterable[str]
+) -> tuple[Crowd, list[Watched]]:
+    names = named(len(sizes))
+    groups = {name: (CLIENT[library], size) for name, (library, size) in zip(names, sizes.items(), strict=True)}
+    shims = [HostPort("127.0.0.1", shim.port) for shim in its.shims]
+    crowd = Crowd(folder / "crowd", shims, topic, groups, [CLIENT[library] for library in producers])
+    return crowd, [Watched(name, topic, TOPIC_PARTITIONS) for name in names]
+
+
+def assert_it_is_in_the_log(its: AtWork, cluster: Cluster, topic: str) -> None:
+    """What was acknowledged, in an order in which it can have been written; and no owner of a partition has written
+    behind the next one."""
+    places: dict[str, dict[int, int]] = {register.group: {} for register in its.registers}
+    for kind in ("offsets", "history"):
+        for partition in range(PARTITIONS):
+            epochs: dict[int, int] = {}
+            for header, records in batches_of(cluster, f"__{topic}_{kind}", partition):
+                newest = epochs.setdefault(header.producer_id, header.producer_epoch)
+                assert header.producer_epoch >= newest, (
+                    f"{kind} {partition}: epoch {header.producer_epoch} behind {newest}"
+                )
+                epochs[header.producer_id] = header.producer_epoch
+                for record in records if kind == "history" else ():
+                    assert record.key is not None
+                    for key, value in decode_history(record.key, record.value) or ():
+                        if key.group in places:
+                            places[key.group].setdefault(value.offset, record.offset)
+    wrong = [each for register in its.registers for each in wrong_order(register.operations, places[register.group])]
+    assert not wrong, wrong[:5]
+
+
+async def test_shims_together(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path) -> None:
+    """Each kind of fault once, with a few clients of the libraries from the second one on, as they always have
+    something to write."""
+    topic = make_topic(len(PARTITIONS_OF_A_COMMIT), config={"min.insync.replicas": "2"})
+    read = make_topic(TOPIC_PARTITIONS, config={"min.insync.replicas": "2"})
+    async with at_work(cluster, topic, tmp_path) as its:
+        faults = Faults(its, cluster, tmp_path, random.Random(1), 8.0)
+        await faults.happen("held up, and nothing to write")
+        crowd, watched = crowd_of(tmp_path, its, read, {"confluent-kafka": 1, "aiokafka": 1}, ["confluent-kafka"])
+        async with crowd:
+            its.watch(watched)
+            await crowd.all_are_members()
+            await crowd.goes_on()
+            for kind in KINDS:
+                await faults.happen(kind)
+            await crowd.goes_on()
+            await crowd.end()
         assert all(register.told.total() > 10 for register in its.registers)
+        assert all(len(each.told) > 10 for each in watched)
+    assert_it_is_in_the_log(its, cluster, topic)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+async def test_many_faults_at_random(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path, seed: int) -> None:
+    """Ten of a hundred, with twenty clients of four libraries, each of which goes on behind each fault."""
+    rng = random.Random(seed)
+    topic = make_topic(len(PARTITIONS_OF_A_COMMIT), config={"min.insync.replicas": "2"})
+    read = make_topic(TOPIC_PARTITIONS, config={"min.insync.replicas": "2"})
+    async with at_work(cluster, topic, tmp_path) as its:
+        faults = Faults(its, cluster, tmp_path, rng, 60.0)
+        sizes = {"kafka-python": 5, "aiokafka": 5, "confluent-kafka": 5, "java-console": 2}
+        crowd, watched = crowd_of(tmp_path, its, read, sizes, ["kafka-python", "aiokafka", "confluent-kafka"])
+        async with crowd:
+            assert crowd.size == 20
+            its.watch(watched)
+            await crowd.all_are_members()
+            await crowd.goes_on()
+            for _ in range(10):
+                kind = rng.choice(KINDS)
+                begun = time.monotonic()
+                await faults.happen(kind)
+                over = time.monotonic()
+                await crowd.goes_on()
+                print(
+                    f"{kind}: {over - begun:.0f} s, and each group reads on after {time.monotonic() - over:.0f} s more"
+                )
+            await crowd.end()
+        assert all(register.told.total() > 100 for register in its.registers)
+        assert all(len(each.told) > 100 for each in watched)
+        print(f"{sum(len(each.operations) for each in its.registers)} requests of raw clients, ", end="")
+        print(f"{sum(each.acknowledged for each in its.registers)} commits acknowledged")
+    assert_it_is_in_the_log(its, cluster, topic)

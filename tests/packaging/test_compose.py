@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -16,11 +17,13 @@ PROFILES: Final = {
     "": {"kafka", "shim"},
     "zookeeper": {"zookeeper"},
     "legacy": {"zookeeper", "kafka-legacy", "shim-legacy"},
+    "three": {f"{part}-{number}" for part in ("kafka", "shim") for number in (1, 2, 3)},
     "monitoring": {"prometheus", "grafana"},
     "spark": {"spark-master", "spark-worker"},
     "spark-job": {"offset-pipeline"},
 }
-SHIMS: Final = ("shim", "shim-legacy")
+OF_THREE: Final = ("shim-1", "shim-2", "shim-3")
+SHIMS: Final = ("shim", "shim-legacy", *OF_THREE)
 
 
 def services() -> Mapping[str, Any]:
@@ -88,14 +91,17 @@ def test_no_port_is_published_twice_nor_to_others() -> None:
 @pytest.mark.parametrize("name", SHIMS)
 def test_a_shim_reaches_its_brokers_and_clients_reach_the_shim(name: str) -> None:
     settings, service = shim_settings(name), services()[name]
-    for server in parse_servers(settings.bootstrap_servers):
+    brokers = parse_servers(settings.bootstrap_servers)
+    for server in brokers:
         assert server.port in listening(server.host)
+        assert server.host in service["depends_on"]
     if settings.zookeeper_connect:
         assert parse_host_port(settings.zookeeper_connect).host == "zookeeper"
-    environment = services()[parse_servers(settings.bootstrap_servers)[0].host]["environment"]
-    node_id = int(environment.get("KAFKA_NODE_ID", environment.get("KAFKA_BROKER_ID")))
+    environments = [services()[server.host]["environment"] for server in brokers]
+    node_ids = [int(each.get("KAFKA_NODE_ID", each.get("KAFKA_BROKER_ID"))) for each in environments]
     port = parse_host_port(settings.listen).port
-    assert service["ports"] == [f"127.0.0.1:{each}:{each}" for each in (port, port + 1 + node_id)]
+    ports = (port, *(port + 1 + node_id for node_id in node_ids))
+    assert service["ports"] == [f"127.0.0.1:{each}:{each}" for each in ports]
     assert settings.advertised_host == "localhost"
 
 
@@ -108,6 +114,23 @@ def test_a_shim_can_write_its_volume_alone(name: str) -> None:
     (volume,) = service["volumes"]
     assert volume.endswith(f":{image_environment()['OFFSET_SHIM_DATA_DIR']}")
     assert service["build"] == "."
+
+
+def test_the_three_shims_have_one_log_and_differ_in_their_ports_alone() -> None:
+    settings = [shim_settings(name) for name in OF_THREE]
+    assert {each.offsets_log for each in settings} == {"kafka"}
+    assert len({dataclasses.replace(each, listen="") for each in settings}) == 1
+    assert len({each.listen for each in settings}) == len({services()[name]["volumes"][0] for name in OF_THREE}) == 3
+
+
+def test_the_three_brokers_are_one_cluster() -> None:
+    environments = [services()[f"kafka-{number}"]["environment"] for number in (1, 2, 3)]
+    for number, each in enumerate(environments, start=1):
+        assert each["KAFKA_NODE_ID"] == number
+        assert f"{number}@kafka-{number}:9093" in each["KAFKA_CONTROLLER_QUORUM_VOTERS"].split(",")
+        assert each["KAFKA_ADVERTISED_LISTENERS"] == f"INTERNAL://kafka-{number}:9092"
+    own = ("KAFKA_NODE_ID", "KAFKA_ADVERTISED_LISTENERS")
+    assert len({tuple((name, each[name]) for name in each if name not in own) for each in environments}) == 1
 
 
 def test_prometheus_scrapes_the_shim_and_grafana_asks_prometheus() -> None:

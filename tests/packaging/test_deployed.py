@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -68,60 +69,101 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     assert UNIT.name not in checked.stderr
 
 
-def kubernetes() -> dict[str, Any]:
-    documents = yaml_documents(DEPLOY / "kubernetes" / "offset-shim.yaml")
-    return {document["kind"]: document for document in documents}
+ONE: Final = "offset-shim.yaml"
+THREE: Final = "three-shims.yaml"
+both = pytest.mark.parametrize("example", [ONE, THREE])
 
 
-def container() -> Any:
-    (found,) = kubernetes()["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+def kubernetes(example: str = ONE) -> dict[tuple[str, str], Any]:
+    """By kind and name."""
+    documents = yaml_documents(DEPLOY / "kubernetes" / example)
+    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
+
+
+def stateful_set(example: str = ONE) -> Any:
+    return kubernetes(example)["StatefulSet", "offset-shim"]["spec"]
+
+
+def container(example: str = ONE) -> Any:
+    (found,) = stateful_set(example)["template"]["spec"]["containers"]
     return found
 
 
-def test_kubernetes_settings_are_settings(tmp_path: Path) -> None:
-    ((name, text),) = kubernetes()["ConfigMap"]["data"].items()
+def service_ports(example: str, name: str) -> dict[str, int]:
+    return {each["targetPort"]: each["port"] for each in kubernetes(example)["Service", name]["spec"]["ports"]}
+
+
+@both
+def test_kubernetes_settings_are_settings(tmp_path: Path, example: str) -> None:
+    ((name, text),) = kubernetes(example)["ConfigMap", "offset-shim"]["data"].items()
     file = tmp_path / name
     file.write_text(text)
-    given = given_to_serve(load_configuration(file, (), image_environment()))
-    assert given.listening[0].advertised.host == kubernetes()["Service"]["metadata"]["name"]
-    ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
+    command, option, path, *more = container(example)["args"]
+    assert (command, option, path) == ("serve", "--config", f"/etc/offset-shim/{name}")
+    options = {"advertised.host": (more[0], pod_named(more[1]))} if more else {}
+    given = given_to_serve(load_configuration(file, (), image_environment(), options))
+    ports = {each["name"]: each["containerPort"] for each in container(example)["ports"]}
     port = given.listening[0].listen.port
     assert ports == {"bootstrap": port, **{f"broker-{i}": port + 1 + i for i in range(len(given.bootstrap))}}
     # Clients are told these numbers: the Service must not change them.
-    assert {each["targetPort"]: each["port"] for each in kubernetes()["Service"]["spec"]["ports"]} == ports
-    assert container()["args"] == ["serve", "--config", f"/etc/offset-shim/{name}"]
+    governing = stateful_set(example)["serviceName"]
+    assert service_ports(example, governing) == ports
+    host = given.listening[0].advertised.host
+    assert host == {ONE: "offset-shim", THREE: f"offset-shim-7.{governing}"}[example]
 
 
-def test_kubernetes_runs_one_that_can_write_its_volume_alone() -> None:
-    stateful = kubernetes()["StatefulSet"]["spec"]
+def pod_named(text: str) -> str:
+    """What a container of a pod with that name is given."""
+    (variable,) = container(THREE)["env"]
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    return text.replace(f"$({variable['name']})", "offset-shim-7")
+
+
+def test_kubernetes_has_a_name_for_each_of_three_that_share_a_log() -> None:
+    documents = kubernetes(THREE)
+    settings = tomllib.loads(documents["ConfigMap", "offset-shim"]["data"]["offset-shim.toml"])
+    assert settings["offsets.log"] == "kafka"
+    assert stateful_set(THREE)["replicas"] == 3
+    named = documents["Service", stateful_set(THREE)["serviceName"]]["spec"]
+    assert (named["clusterIP"], named["publishNotReadyAddresses"]) == ("None", True)
+    assert service_ports(THREE, "offset-shim") == {"bootstrap": 19092}
+    budget = documents["PodDisruptionBudget", "offset-shim"]["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": stateful_set(THREE)["selector"]}
+
+
+@both
+def test_kubernetes_runs_what_can_write_its_volume_alone(example: str) -> None:
+    stateful = stateful_set(example)
     pod = stateful["template"]["spec"]
-    assert stateful["replicas"] == 1
+    assert stateful["replicas"] == {ONE: 1, THREE: 3}[example]
     uid, _, gid = next(each.text for each in dockerfile() if each.word == "USER").partition(":")
     context = pod["securityContext"]
     assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (int(uid), int(gid), int(gid))
     assert context["runAsNonRoot"] is True
-    assert container()["securityContext"] == {
+    assert container(example)["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    mounts = {each["name"]: each["mountPath"] for each in container()["volumeMounts"]}
+    mounts = {each["name"]: each["mountPath"] for each in container(example)["volumeMounts"]}
     (claim,) = stateful["volumeClaimTemplates"]
     assert mounts.keys() == {claim["metadata"]["name"], *(each["name"] for each in pod["volumes"])}
     assert mounts[claim["metadata"]["name"]] == image_environment()["OFFSET_SHIM_DATA_DIR"]
     assert pod["enableServiceLinks"] is False
+    services = [each for (kind, _), each in kubernetes(example).items() if kind == "Service"]
     labels = {tuple(each.items()) for each in (
         stateful["selector"]["matchLabels"], stateful["template"]["metadata"]["labels"],
-        kubernetes()["Service"]["spec"]["selector"],
+        *(each["spec"]["selector"] for each in services),
     )}  # fmt: skip
     assert len(labels) == 1
 
 
+@both
 @pytest.mark.parametrize(
     ("probe", "path"), [("startupProbe", "livez"), ("livenessProbe", "livez"), ("readinessProbe", "readyz")]
 )
-def test_kubernetes_probes_ask_where_the_admin_interface_is(probe: str, path: str) -> None:
-    python, option, code = container()[probe]["exec"]["command"]
+def test_kubernetes_probes_ask_where_the_admin_interface_is(example: str, probe: str, path: str) -> None:
+    python, option, code = container(example)[probe]["exec"]["command"]
     assert (python, option) == ("python", "-c")
     compile(code, probe, "exec")
     assert f"'http://{image_environment()['OFFSET_SHIM_ADMIN_LISTEN']}/{path}'" in code
