@@ -154,6 +154,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "member_id": _TEXT,
             "generation_id": _COUNT,
             "cause": _TEXT,
+            "deleted": _FLAG,
         }
     ),
     "Details": _object(
