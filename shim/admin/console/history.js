@@ -34,7 +34,7 @@ export function historyPart(group) {
     chart.node.hidden = mine.length === 0;
     if (mine.length) {
       const first = mine[0];
-      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, ${mine.at(-1).deleted ? "deleted since" : `now ${count(mine.at(-1).to)}`}`, mine.map((move) => move.time_ms), [{ label: "Offset", values: mine.map((move) => move.deleted ? null : move.to) }]);
+      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, ${mine.at(-1).deleted ? "deleted since" : `now ${count(mine.at(-1).to)}`}`, ...drawn(mine));
     }
     offset = offset < mine.length ? offset : 0;
     list.body.replaceChildren(...[...mine].reverse().slice(offset, offset + ROWS).map(moveRow));
@@ -77,6 +77,12 @@ export function historyPart(group) {
     },
     stop: chart.stop,
   };
+}
+
+/** Times and values: an offset that is deleted is there until then, and none from then on. */
+function drawn(moves) {
+  const points = moves.flatMap(({ time_ms: at, from, to, deleted }) => (deleted ? [[at, from === -1 ? null : from], [at, null]] : [[at, to]]));
+  return [points.map(([at]) => at), [{ label: "Offset", values: points.map(([, offset]) => offset) }]];
 }
 
 function key(move) {
