@@ -38,6 +38,11 @@ def cli() -> None:
 
     They need the extra `pipeline` (PySpark) and Java 17 or newer. Exit status of each command: 0 done, 1 not done or
     something is wrong, with one line that says what; 2 bad usage (of audit also: it could not be found out).
+
+    \b
+    offset-pipeline audit --shim shim:19092 --upstream kafka:9092 --zookeeper zk:2181
+    offset-pipeline load --bootstrap-servers shim:19092 --group lake --topics orders --to /lake/orders --dry-run
+    offset-pipeline history who --data-dir /var/lib/offset-shim --group billing
     """
 
 

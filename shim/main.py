@@ -21,7 +21,18 @@ from shim.logs import LogOutput
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kafka-offset-shim", message="%(version)s")
 def cli() -> None:
-    """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster."""
+    """A Kafka-protocol-compatible offset shim: groups and offsets served in front of a Kafka cluster.
+
+    `serve` is the shim. `groups` and `migrate` talk to one that runs with --admin; `log` works on a data directory that
+    none uses. `COMMAND --help` says more of each, with examples; --json gives any table as JSON.
+
+    \b
+    offset-shim serve --bootstrap-servers kafka:9092 --listen 127.0.0.1:19092 --data-dir DIR --admin 127.0.0.1:9644
+    offset-shim groups list --lag                # who is behind
+    offset-shim groups history billing           # who moved an offset, or deleted it
+    offset-shim migrate plan                     # which groups the shim could take over
+    offset-shim log backup TARGET --data-dir DIR
+    """
 
 
 @cli.command("serve", short_help="Serve clients until SIGTERM.")

@@ -85,6 +85,10 @@ def history_command() -> None:
     first. All executors need the directory under the same path.
 
     Times are in ISO 8601, in UTC where they name no zone, or in milliseconds since 1970, as in files and JSON.
+
+    \b
+    offset-pipeline history who --data-dir /var/lib/offset-shim --group billing
+    offset-pipeline history stuck --data-dir /var/lib/offset-shim --bootstrap-servers kafka-1:9092
     """
 
 
@@ -106,7 +110,11 @@ def who_command(topic: str | None, partition: int | None, from_ms: int | None, t
 @_window
 @_common
 def rewinds_command(from_ms: int | None, to_ms: int | None, **given: Any) -> None:
-    """Where an offset went back, from where, and by whom."""
+    """Where an offset went back, from where, and by whom.
+
+    \b
+    offset-pipeline history rewinds --data-dir /var/lib/offset-shim --from 2026-03-01T14:05
+    """
     _running().run_rewinds(given, from_ms, to_ms)
 
 
@@ -118,6 +126,9 @@ def rate_command(every: float, from_ms: int | None, to_ms: int | None, **given: 
     """How many commits and offsets a minute, of each group.
 
     One commit is what one client wrote within one millisecond.
+
+    \b
+    offset-pipeline history rate --data-dir /var/lib/offset-shim --every 5 --to rate.parquet
     """
     _running().run_rate(given, every, from_ms, to_ms)
 

@@ -1,4 +1,5 @@
-"""Rows out of records of `__offset_shim_history`: one for each offset of each commit."""
+"""Rows out of records of `__offset_shim_history`: one for each offset of each commit. Deletions, which are there, too,
+are none: the offsets log says what is in force."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pipeline.history.offset_rows import Rows
 from pipeline.history.schemas import HISTORY, column
 from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE
 from protocol.errors import DecodeError
-from protocol.own.history_log import OFFSET_HISTORY, ROWS_HISTORY, decode_history
+from protocol.own.history_log import COMMITTED, OFFSET_HISTORY, ROWS_HISTORY, decode_history
 
 _WHO: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 _NULLABLE: Final = ("group_instance_id",)
@@ -197,6 +198,8 @@ def _decoded(framed: Framed) -> Iterator[dict[str, Any]]:
         except DecodeError as error:
             raise DecodeError(f"the record at offset {log_offset} cannot be decoded: {error}", 0, "record") from None
         for nth, (key, value) in enumerate(told or ()):
+            if value.deleted != COMMITTED:
+                continue
             metadata = value.metadata.encode(errors="surrogateescape").decode(errors="replace")
             place = {"log_offset": log_offset, "log_row": nth, "record_timestamp": timestamp, "batch": index}
             yield {**key._asdict(), **value._asdict(), "metadata": metadata, **place}

@@ -4,7 +4,8 @@ They are the shim's own, and no broker's. They are built like those of `__consum
 its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. Every offset of every commit
 is there, in the partition of the same number as that of its group, in the order in which the offsets were committed:
 with a record of its own (type 0), or, of plain commits, in one with the others of its topic (type 1). The key tells
-two records apart but for commits of one millisecond: those are told apart by their offsets in the log.
+two records apart but for commits of one millisecond: those are told apart by their offsets in the log. Offsets that
+were deleted, or have expired, have a record of type 0 that says so.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from protocol.errors import DecodeError
 from protocol.generated import varint
 from protocol.records.varints import zigzag
 from protocol.wire import (
+    Int8,
     Int32,
     Int64,
     NullableOpaqueString,
@@ -44,6 +46,13 @@ ADOPTED: Final = "adopted from the cluster"
 """The cause of offsets that a group has brought along. What it had before that in the cluster is not in the history."""
 _VALUE_VERSION: Final = 0
 
+COMMITTED: Final = 0
+DELETED: Final = 1
+TAKEN_AWAY: Final = 2
+"""What became of an offset: the last is a deletion that is a part of a reset."""
+NO_OFFSET: Final = -1
+"""As the offset, where it was deleted. A client may have committed that, too."""
+
 
 class OffsetHistoryKey(NamedTuple):
     """`time`: when the shim took the commit, in milliseconds since the epoch by its own clock."""
@@ -65,6 +74,9 @@ class OffsetHistoryValue(NamedTuple):
 
     Who looks after the groups and sets an offset says why, `cause`, and is told what it replaces: `replaced`, an offset
     or NONE_REPLACED. Of all others these are "" and NOT_TOLD.
+
+    Of an offset that was deleted (`deleted` is not COMMITTED) the offset is NO_OFFSET, `cause` says by what, and
+    `replaced` which one it was.
     """
 
     offset: Int64
@@ -79,6 +91,7 @@ class OffsetHistoryValue(NamedTuple):
     principal: Annotated[String, tag(0)] = ""
     cause: Annotated[String, tag(1)] = ""
     replaced: Annotated[Int64, tag(2)] = NOT_TOLD
+    deleted: Annotated[Int8, tag(3)] = COMMITTED
     tagged: TaggedFields = ()
 
 
@@ -170,7 +183,7 @@ def _encode_value(value: OffsetHistoryValue) -> bytes:
     who = Who(*value[4:10])
     try:
         size = sum(len(name or "") for name in who[1:])
-        plain = metadata == "" and value.replaced == NOT_TOLD and not (value.cause or value.tagged)
+        plain = metadata == "" and value.replaced == NOT_TOLD and not (value.cause or value.deleted or value.tagged)
         if plain and size <= _SHORT:
             beginning = _VALUE_BEGINNING.pack(_VALUE_VERSION, offset, leader_epoch, 1, commit_timestamp)
             return beginning + _who(who)

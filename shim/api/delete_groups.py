@@ -7,18 +7,18 @@ from functools import partial
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import API, DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.coordinator import Asker, GroupCoordinator, Outcome
+from shim.coordinator import Asker, Caller, GroupCoordinator, Outcome
 
 VERSIONS = (0, 2)
 
 
 def handle(services: Services, call: Call[DeleteGroupsRequest, DeleteGroupsResponse]) -> None:
-    groups = _groups(call)
+    groups, caller = _groups(call), call.caller
     gather = Gather(len(groups), lambda answers: call.answer(_response(answers)))
     for position, group_id in enumerate(groups):
         services.runtime.submit(
             services.runtime.partition_of(group_id),
-            partial(_delete, group_id),
+            partial(_delete, group_id, caller),
             gather.part(position, partial(DeletableGroupResult, group_id)),
         )
 
@@ -32,8 +32,8 @@ def _groups(call: Call[DeleteGroupsRequest, DeleteGroupsResponse]) -> list[str]:
     return list(dict.fromkeys(call.request.groups_names))
 
 
-def _delete(group_id: str, coordinator: GroupCoordinator, now: int, ticket: Asker) -> Outcome:
-    return coordinator.delete_group(now, group_id, ticket)
+def _delete(group_id: str, caller: Caller, coordinator: GroupCoordinator, now: int, ticket: Asker) -> Outcome:
+    return coordinator.delete_group(now, caller, group_id, ticket)
 
 
 def _response(results: list[DeletableGroupResult]) -> DeleteGroupsResponse:

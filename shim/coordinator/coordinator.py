@@ -24,7 +24,7 @@ from protocol.own.state_log import (
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, Key, OffsetReset, Outcome, Value
 from shim.coordinator.requests import listing
-from shim.coordinator.requests.delete_groups import delete_group
+from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
 from shim.coordinator.requests.heartbeat import heartbeat
@@ -276,11 +276,13 @@ class GroupCoordinator:
     offset_commit = _request(offset_commit)  # topic ids have been given their names, which records hold
     offset_delete = _request(offset_delete)
 
-    def delete_group(self, now: int, group_id: str, asker: Asker) -> Outcome:
-        """One of a DeleteGroups request."""
+    def delete_group(
+        self, now: int, caller: Caller, group_id: str, asker: Asker, cause: str = GROUP_DELETED
+    ) -> Outcome:
+        """One of a DeleteGroups request. ``cause``: for the history."""
         self._check_served(group_id)
         decision = Decision(self._state, now)
-        delete_group(decision, group_id, asker)
+        delete_group(decision, caller, group_id, asker, cause)
         return decision.outcome
 
     def reset_offsets(

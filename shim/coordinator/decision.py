@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
+from protocol.own.history_log import DELETED, NO_OFFSET, HistoryRecord, OffsetHistoryKey, OffsetHistoryValue, Who
 from protocol.own.state_log import (
     GroupChangeKey,
     GroupHandsKey,
@@ -22,6 +22,7 @@ from protocol.own.state_log import (
 from protocol.own.topic_log import PendingKey, Settled, pending_key
 from shim.coordinator.outcome import (
     Asker,
+    Caller,
     Key,
     Outcome,
     Response,
@@ -121,6 +122,21 @@ class Decision:
                 OffsetHistoryValue(offset, leader_epoch, metadata, commit_timestamp, *who),
             )
         )
+
+    def delete(self, key: OffsetCommitKey, cause: str, caller: Caller, deleted: int = DELETED) -> None:
+        """As :meth:`write`, of a tombstone; the history is told what was there and is not any more, by whom and why."""
+        state = self.state
+        if state.settings.offsets_history_retention_minutes > 0:
+            committed = state.offsets.committed.get(key.group, key.topic, key.partition)
+            if committed is not None:
+                value = OffsetHistoryValue(
+                    *(NO_OFFSET, -1, "", self.now, -1, "", None, *caller),
+                    cause=cause,
+                    replaced=committed.offset,
+                    deleted=deleted,
+                )
+                self.history.append((OffsetHistoryKey(key.group, key.topic, key.partition, self.now), value))
+        self.write(key, None)
 
     def answer(self, asker: Asker, response: Response) -> None:
         """Answer a request, this one or a parked one."""

@@ -1,7 +1,7 @@
 """What goes into the coordinator beside a request, and what comes out: records to append and answers to give."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from protocol.commit_rows import AllCommitted, CommitRows
 from protocol.errors import ErrorCode
@@ -90,6 +90,10 @@ class Caller(NamedTuple):
     client_id: str
     client_host: str
     principal: str = ""
+
+
+NOBODY: Final = Caller("", "")
+"""What the shim does by itself."""
 
 
 class TransactionBatch(NamedTuple):

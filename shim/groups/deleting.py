@@ -6,6 +6,7 @@ import logging
 
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
+from shim.coordinator import Caller
 from shim.counted import counted
 from shim.groups.changing import Changing, refusal
 from shim.groups.looking import Looking
@@ -39,10 +40,10 @@ class Deleting:
         return Deleted(group, len(offsets))
 
     async def delete(self, group: str, cause: str, host: str) -> Deleted:
-        """Raises NotCertain besides."""
+        """``cause``: for the history; ``host``: from where it was asked for. Raises NotCertain besides."""
         deleted = await self.look(group)
         if await self._changing.is_served(group, opening=False):
-            await self._delete_here(group)
+            await self._delete_here(group, cause, Caller("offset-shim", f"/{host}"))
         else:
             async with self._changing.passing(group):
                 await self._delete_there(group)
@@ -50,9 +51,9 @@ class Deleting:
         log.info("%s", f"group {group} was deleted with {counted(deleted.offsets, 'offset')} from {host}: {cause}")
         return deleted
 
-    async def _delete_here(self, group: str) -> None:
+    async def _delete_here(self, group: str, cause: str, caller: Caller) -> None:
         answer: DeletableGroupResult = await self._changing.decided(
-            group, lambda coordinator, now, asker: coordinator.delete_group(now, group, asker)
+            group, lambda coordinator, now, asker: coordinator.delete_group(now, caller, group, asker, cause)
         )
         if answer.error_code:
             raise refusal(group, ErrorCode.for_code(answer.error_code))

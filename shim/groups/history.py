@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from protocol.errors import DecodeError
-from protocol.own.history_log import ADOPTED, NOT_TOLD, HistoryRecord, decode_history
+from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, HistoryRecord, decode_history
 from protocol.partition import partition_for
 from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import LogError
@@ -17,11 +17,13 @@ from shim.upstream.errors import UpstreamError
 
 
 class Then(NamedTuple):
-    """``offsets``: by topic and partition. ``doubtful``: of these, what came next was adopted from the cluster, which
-    may have had another one at that time."""
+    """``offsets``: by topic and partition, NO_OFFSET of what had been deleted. ``doubtful``: of these, what came next
+    was adopted from the cluster, which may have had another one at that time. ``deleted``: what is known to have been
+    deleted after that time."""
 
     offsets: Mapping[Partition, int]
-    doubtful: Set[Partition]
+    doubtful: Set[Partition] = frozenset()
+    deleted: Set[Partition] = frozenset()
 
 
 class History:
@@ -45,7 +47,7 @@ class History:
         """The newest; None where there is none at or after the offset ``since`` of that log."""
         number = self._number(group)
         newest = deque[HistoryRecord](maxlen=1)
-        take = _of(group, newest.extend)
+        take = _of(group, lambda records: newest.extend(each for each in records if each[1].deleted == COMMITTED))
         with _refused():
             for part in await self._log.parts(number, since):
                 await self._log.read(number, part, take)
@@ -117,7 +119,7 @@ def _told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
 def _move(record: HistoryRecord, before: int | None) -> Moved:
     key, value = record
     who = (value.client_id, value.client_host, value.principal, value.member_id, value.generation_id, value.cause)
-    return Moved(key.time, key.topic, key.partition, before, value.offset, *who)
+    return Moved(key.time, key.topic, key.partition, before, value.offset, *who, value.deleted != COMMITTED)
 
 
 class _Moves:
@@ -156,6 +158,7 @@ class _At:
         self._time_ms = time_ms
         self._offsets: dict[Partition, int] = {}
         self._later: dict[Partition, str] = {}
+        self._deleted: set[Partition] = set()
 
     def add(self, records: Iterable[HistoryRecord]) -> None:
         for key, value in records:
@@ -164,11 +167,13 @@ class _At:
                 self._offsets[at] = value.offset
             else:
                 self._later.setdefault(at, value.cause)
+                if value.deleted != COMMITTED:
+                    self._deleted.add(at)
 
     @property
     def told(self) -> Then:
         doubtful = {at for at, cause in self._later.items() if cause == ADOPTED and at in self._offsets}
-        return Then(self._offsets, doubtful)
+        return Then(self._offsets, doubtful, self._deleted)
 
 
 class _LastReset:
@@ -181,7 +186,7 @@ class _LastReset:
         for key, value in records:
             if value.cause == ADOPTED:
                 self.told = []
-            if value.replaced == NOT_TOLD:
+            if value.replaced == NOT_TOLD or value.deleted == DELETED:
                 continue
             if self.told and (self.told[0].time_ms, self.told[0].cause) != (key.time, value.cause):
                 self.told = []

@@ -12,7 +12,8 @@ from shim.groups.words import NO_OFFSET, Change, Kind, Partition, Refused, Targe
 class Known(NamedTuple):
     """``committed``: what the group has. ``starts``, ``ends``: of the logs, of all partitions in question. ``at_time``:
     the first offset at or after the target's time, where there is one. ``before``: for HISTORY and UNDO, what is to be
-    had again, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then."""
+    had again, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then; ``deleted``: since
+    then."""
 
     committed: Mapping[Partition, int]
     starts: Mapping[Partition, int]
@@ -20,6 +21,7 @@ class Known(NamedTuple):
     at_time: Mapping[Partition, int] = {}
     before: Mapping[Partition, int] = {}
     doubtful: Set[Partition] = frozenset()
+    deleted: Set[Partition] = frozenset()
 
 
 class _To(NamedTuple):
@@ -68,11 +70,12 @@ def _at_time(_: Target, at: Partition, known: Known) -> _To:
 def _from_history(_: Target, at: Partition, known: Known) -> _To:
     if at not in known.before:
         raise Refused(f"{at[0]}-{at[1]}: the history has nothing of it at that time, or before")
-    to = _clipped(known.before[at], at, known)
+    none = _To(NO_OFFSET, "it had been deleted by then")
+    to = none if known.before[at] == NO_OFFSET else _clipped(known.before[at], at, known)
     notes = [to.note] if to.note else []
     if at in known.doubtful:
         notes.append("the cluster had the group after that, and what it changed is not in the history")
-    if at not in known.committed:
+    if at not in known.committed and at not in known.deleted and to is not none:
         notes.append("none is committed now, and when it was deleted is not in the history")
     return _To(to.offset, "; ".join(notes))
 

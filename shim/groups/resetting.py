@@ -111,15 +111,15 @@ class Resetting:
         if target.kind is Kind.HISTORY:
             return await self._history.at(group, target.number)
         if target.kind is not Kind.UNDO:
-            return Then({}, frozenset())
-        before = {
-            (each.topic, each.partition): _replaced(each.before) for each in await self._history.last_reset(group)
-        }
+            return Then({})
+        last = await self._history.last_reset(group)
+        before = {(each.topic, each.partition): _replaced(each.before) for each in last}
         if not before:
             raise Refused(f"group {group}: the history knows of no reset of it, or of none since the cluster had it")
-        if gone := sorted(before.keys() - found.offsets.keys()):
+        had_set = {(each.topic, each.partition) for each in last if not each.deleted}
+        if gone := sorted(had_set - found.offsets.keys()):
             raise Refused(f"group {group}: {_some(gone)}: deleted, or expired, since the reset: not undone")
-        return Then(before, frozenset())
+        return Then(before)
 
     # -- which partitions
 
@@ -128,7 +128,8 @@ class Resetting:
     ) -> Collection[Partition]:
         meant: set[Partition] = set()
         if scope.all_topics:
-            meant = set(found.offsets) or set(before)  # of a group that was deleted, those that it had then
+            # Of a group that was deleted, those that it had then.
+            meant = set(found.offsets) or {at for at, offset in before.items() if offset != NO_OFFSET}
         elif scope.topics:
             meant = await self._named(scope.topics)
         by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before)}
@@ -170,7 +171,7 @@ class Resetting:
         if target.kind is Kind.TIME:
             offsets = await self._ends(partitions, target.number)
             at_time = {at: offset for at, offset in offsets.items() if offset != NO_RECORD}
-        return Known(found.offsets, starts, ends, at_time, then.offsets, then.doubtful)
+        return Known(found.offsets, starts, ends, at_time, then.offsets, then.doubtful, then.deleted)
 
     async def _ends(self, partitions: Collection[Partition], timestamp: int) -> dict[Partition, int]:
         offsets: dict[Partition, int] = {}

@@ -96,8 +96,8 @@ class OffsetAt(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """That an offset was committed. ``before``: the one before it; None where nobody knows, :data:`NO_OFFSET` where
-    there was none. ``cause``: "" of what clients commit."""
+    """That an offset was committed, or ``deleted``: then ``offset`` is :data:`NO_OFFSET`. ``before``: the one before
+    it; None where nobody knows, :data:`NO_OFFSET` where there was none. ``cause``: "" of what clients commit."""
 
     time_ms: int
     topic: str
@@ -110,6 +110,7 @@ class Moved(NamedTuple):
     member_id: str
     generation_id: int
     cause: str
+    deleted: bool = False
 
     @property
     def is_move(self) -> bool:

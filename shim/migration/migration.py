@@ -21,6 +21,7 @@ from shim.migration.mirror.guard import Guard
 from shim.migration.moving.changing import Changing
 from shim.migration.moving.hand_over import HandOver
 from shim.migration.moving.stepping import Stepping
+from shim.migration.next_step import NEXT, after, before
 from shim.migration.stores import Stores
 from shim.migration.words import (
     CLASSIC,
@@ -28,6 +29,7 @@ from shim.migration.words import (
     PASSED_THROUGH,
     STORAGES,
     GroupStatus,
+    Looked,
     NotKnown,
     Planned,
     Refused,
@@ -40,7 +42,6 @@ from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
-_STEPS: Final = tuple(STORAGES)
 _STATUSES_AT_ONCE: Final = 100
 _NAMES_AT_ONCE: Final = 1_000
 
@@ -209,6 +210,24 @@ class Migration:
         except (StoreError, UpstreamError) as error:
             raise Refused(f"group {group} cannot be compared: {error}") from error
 
+    async def look(self, group: str, move: str) -> Looked:
+        """What ``move``, "advance" or "rollback", would do now; changes nothing. Raises Refused, NotKnown."""
+        place = self._known_place(group)
+        step = NEXT[move](group, place, self._changing.coordinator(group).from_zookeeper(group))
+        at, to = (PASSED_THROUGH if each is None else STORAGES[each] for each in (place, step))
+        try:
+            hindrance = await self._hindrance(group, place, step)
+        except (StoreError, UpstreamError) as error:
+            hindrance = f"group {group}: it cannot be found out now: {error}"
+        return Looked(group, at, to, hindrance, None if place is None else await self.verify(group))
+
+    async def _hindrance(self, group: str, place: Step | None, step: Step | None) -> str:
+        if place is not None and step is not None:
+            return await self._stepping.hindrance(group, place, step)
+        if place is not None:
+            return ""
+        return self._hand_over.hindrance(group, await self._cluster_groups.described(group))
+
     # -- moving
 
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
@@ -256,29 +275,24 @@ class Migration:
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
         """One step on. Raises Refused, NotKnown."""
-        place = self._known_place(group)
-        if place is None:
-            raise Refused(f"group {group} is in the cluster's hands already: there is no step after that")
-        if place is Step.UPSTREAM_DUAL:
+        step = after(group, self._known_place(group))
+        if step is None:
             await self._give_back(group, cause)
         else:
-            await self._stepping.move(group, _STEPS[_STEPS.index(place) + 1], cause)
+            await self._stepping.move(group, step, cause)
         return await self._status(group)
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
         """One step back. Raises Refused, NotKnown."""
         place = self._known_place(group)
         from_zookeeper = self._changing.coordinator(group).from_zookeeper(group)
-        if place is None and from_zookeeper:
-            await self._take_over(group, Step.UPSTREAM_DUAL, cause, from_zookeeper=True)
-        elif place is None:
-            raise Refused(f"group {group} is in the cluster's hands already")
-        elif place is Step.KAFKA and not from_zookeeper:
+        step = before(group, place, from_zookeeper=from_zookeeper)
+        if step is None:
             await self._give_back(group, cause)
-        elif place is Step.ZOOKEEPER:
-            raise Refused(f"the offsets of group {group} are in ZooKeeper alone: there is no step before that")
+        elif place is None:
+            await self._take_over(group, step, cause, from_zookeeper=True)
         else:
-            await self._stepping.move(group, _STEPS[_STEPS.index(place) - 1], cause)
+            await self._stepping.move(group, step, cause)
         return await self._status(group)
 
     async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> None:

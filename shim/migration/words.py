@@ -108,6 +108,18 @@ class Verified(NamedTuple):
     differences: Sequence[Difference]
 
 
+class Looked(NamedTuple):
+    """What a move would do with a group now. ``hindrance``: why it would be refused, as far as it can be told without
+    trying; "" for nothing. ``verified``: None of one that is passed through, of which the shim has nothing to
+    compare."""
+
+    group: str
+    at: Storage
+    to: Storage
+    hindrance: str
+    verified: Verified | None
+
+
 STEPS: Final = (*map(str, STORAGES.values()), str(PASSED_THROUGH))
 """As they are written."""
 

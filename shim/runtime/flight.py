@@ -28,7 +28,7 @@ Batch = RecordSet | DroppingSet | TransactionalSet | EndOfTransaction
 
 
 HISTORY_SET_BYTES: Final = 16 << 20
-"""Of keys and values in one record set of the history of a transaction."""
+"""Of keys and values in one record set of the history."""
 
 
 class PartitionRecords:
@@ -52,15 +52,15 @@ class PartitionRecords:
             self.count += offsets.records
         else:
             self.count += 1 if isinstance(offsets, EndOfTransaction) else len(offsets.records)
-            if isinstance(history, list):
-                self.history += _divided(history)
-                return
-        if history:
+        if isinstance(history, list):
+            self.history += _divided(history)
+        elif history:
             self.history.append(history)
 
 
 def _divided(history: list[Record]) -> Iterator[list[Record]]:
-    """That of a transaction, which has no bound, in sets that the log takes; nothing is replayed from any."""
+    """That of a transaction, or of a group that is deleted, which has no bound, in sets that the log takes; nothing is
+    replayed from any."""
     first = size = 0
     for at, (key, value) in enumerate(history):
         more = len(key) + len(value or b"")

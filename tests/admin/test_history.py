@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, Who, encode_history
+from protocol.own.history_log import (
+    DELETED,
+    HISTORY_TOPIC,
+    NO_OFFSET,
+    OffsetHistoryKey,
+    OffsetHistoryValue,
+    Who,
+    encode_history,
+)
 from protocol.partition import partition_for
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
 from tests.admin.running import TIMESTAMP, Result, commit_record, log
@@ -59,6 +67,27 @@ def at(minute: float) -> str:
 
 
 HISTORY = ("--topic", HISTORY_TOPIC)
+
+
+def test_what_was_deleted(data_dir: Path) -> None:
+    """It is told, and not in force from then on."""
+    home = partition_for("billing", PARTITIONS)
+    offsets_log = OffsetsLog.open(data_dir, PARTITIONS, topics=(OFFSETS_TOPIC, HISTORY_TOPIC))
+    assert list(offsets_log.recover(home, topic=HISTORY_TOPIC))
+    key = OffsetHistoryKey("billing", "orders", 1, TIMESTAMP + 6 * MINUTE)
+    value = OffsetHistoryValue(NO_OFFSET, -1, "", key.time, -1, "", None, "admin", "/10.0.0.9")
+    gone = value._replace(cause="change 4711", replaced=20, deleted=DELETED)
+    write = PartitionWrite(home, [[encode_history((key, gone))]], key.time + 7, HISTORY_TOPIC)
+    assert offsets_log.write([write]) == {}
+    offsets_log.close()
+    told = log("dump", "--data-dir", data_dir, *HISTORY, "--group", "billing").stdout.splitlines()
+    assert told[-1].endswith('client_id="admin" client_host="/10.0.0.9" cause="change 4711" replaced=20 deleted=1')
+    assert all("deleted" not in line for line in told[:-1])
+    assert dumped(data_dir, "--group", "billing", "--at", at(5.5)) == [
+        ("billing", "orders", 0, 2),
+        ("billing", "orders", 1, 20),
+    ]
+    assert dumped(data_dir, "--group", "billing", "--at", at(6)) == [("billing", "orders", 0, 2)]
 
 
 def test_who_moved_a_group_and_when(data_dir: Path) -> None:

@@ -425,7 +425,7 @@ async def test_each_group_is_deleted_once_and_tells_for_itself(version: int) -> 
     deleted = []
 
     class Deleting:
-        def delete_group(self, now: int, group_id: str, ticket: Any) -> Outcome:
+        def delete_group(self, now: int, caller: Caller, group_id: str, ticket: Any) -> Outcome:
             deleted.append(group_id)
             error = E.NONE if group_id == "group-1" else E.NON_EMPTY_GROUP
             return Outcome([], [(ticket, delete_groups.DeletableGroupResult(group_id, error))])

@@ -26,6 +26,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from protocol.own.history_log import HistoryRecord
 from shim.coordinator import Caller, CoordinatorSettings, GroupCoordinator, Outcome, Record, Response, RetentionStep
 
 R = TypeVar("R")
@@ -72,6 +73,7 @@ class Driven:
         self.coordinator = new_coordinator(settings, self.numbers)
         self.now = START
         self.records: list[Record] = []
+        self.history: list[HistoryRecord] = []
         self.answers: dict[int, Response] = {}
         self.last = 0
 
@@ -79,6 +81,7 @@ class Driven:
 
     def take(self, outcome: Outcome) -> None:
         self.records += outcome.records
+        self.history += outcome.history
         for ticket, response in outcome.answers:
             assert isinstance(ticket, int)
             assert 0 < ticket <= self.last, "an answer to a request that was never made"
@@ -241,7 +244,7 @@ class Driven:
     def delete_group(self, group: str = "g") -> int:
         """The error code."""
         ticket = self.ticket()
-        self.take(self.coordinator.delete_group(self.now, group, ticket))
+        self.take(self.coordinator.delete_group(self.now, CALLER, group, ticket))
         result = self.answer(ticket, DeletableGroupResult)
         assert result.group_id == group
         return result.error_code

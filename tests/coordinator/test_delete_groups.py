@@ -7,7 +7,7 @@ from protocol.messages.leave_group import MemberIdentity
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from shim.coordinator import CoordinatorSettings
 
-from .driving import Driven
+from .driving import CALLER, Driven
 from .durable import assert_same, reloaded
 
 OFFSETS = [("orders", 0, 5), ("orders", 3, 6), ("payments", 1, 7)]
@@ -109,7 +109,7 @@ def test_more_than_one_batch(topics: int) -> None:
     before = len(d.records)
     had = d.offsets()
     ticket = d.ticket()
-    outcome = d.coordinator.delete_group(d.now, "g", ticket)
+    outcome = d.coordinator.delete_group(d.now, CALLER, "g", ticket)
     assert d.offsets() == {}
     ends = [*outcome.cuts, len(outcome.records)]
     assert len(ends) > 5

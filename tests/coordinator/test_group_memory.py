@@ -34,6 +34,7 @@ class Long(Driven):
     def forget(self) -> None:
         self.answers.clear()
         self.records.clear()
+        self.history.clear()
 
 
 def limited(limit: int = MIB, **settings: int) -> Long:

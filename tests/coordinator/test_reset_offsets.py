@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.errors import ErrorCode as E
-from protocol.own.history_log import NONE_REPLACED
+from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY
 from shim.coordinator import CoordinatorSettings, OffsetReset, OffsetsReset, Outcome
 
 from .driving import CALLER, Driven
@@ -37,7 +37,8 @@ def test_an_offset_can_be_taken_away() -> None:
     reset(d, OffsetReset("orders", 0, -1, 5), OffsetReset("orders", 1, -1, 6))
     answer, outcome = reset(d, OffsetReset("orders", 0, 5, None), OffsetReset("orders", 2, -1, None))
     assert answer.error is E.NONE
-    assert (offsets(d, 0, 1, 2), list(outcome.history)) == ([-1, 6, -1], [])
+    assert offsets(d, 0, 1, 2) == [-1, 6, -1]
+    assert [(key.partition, value.replaced, value.deleted) for key, value in outcome.history] == [(0, 5, TAKEN_AWAY)]
 
 
 def test_nothing_is_set_where_one_is_not_what_was_expected() -> None:

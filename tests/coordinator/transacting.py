@@ -12,7 +12,6 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
-from protocol.own.history_log import HistoryRecord
 from protocol.own.position import Position
 from shim.coordinator import (
     CoordinatorSettings,
@@ -74,12 +73,10 @@ class Transacting(Driven):
     def __init__(self, settings: CoordinatorSettings | None = None) -> None:
         super().__init__(settings)
         self.written: list[Written] = []
-        self.history: list[HistoryRecord] = []
         self.read_at = Position(FOLLOWED, 0)
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
-        self.history += outcome.history
         if outcome.records or outcome.transaction is not None:
             self.written.append(Written(tuple(outcome.records), outcome.transaction))  # type: ignore[arg-type]
 

@@ -51,6 +51,7 @@ AT_A_SHIM: Final[Mapping[str, Story]] = {
         Step("offset-shim migrate status", says="change 4711"),
         Step("offset-shim groups describe billing", says="orders"),
         Step("offset-shim groups reset billing --to-earliest --topic orders --dry-run", says="orders"),
+        Step("offset-shim migrate advance billing --dry-run", says="kafka+dual"),
         Step(
             "offset-shim migrate verify billing && offset-shim migrate advance billing",
             says="kafka",

@@ -34,7 +34,7 @@ async def deletion_errors(shim: Running, group: str) -> tuple[int, int]:
 
     offsets, whole = shim.ticket("OffsetDelete"), shim.ticket("DeleteGroups")
     shim.runtime.submit(number, offset_delete, offsets)
-    shim.runtime.submit(number, lambda its, now, asker: its.delete_group(now, group, asker), whole)
+    shim.runtime.submit(number, lambda its, now, asker: its.delete_group(now, CALLER, group, asker), whole)
     return (await offsets.result()).error_code, (await whole.result()).error_code
 
 

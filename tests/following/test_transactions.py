@@ -16,6 +16,7 @@ from shim.log import batching
 from shim.log.transactions import transaction_of
 from shim.runtime import flight
 from shim.upstream import TopicUnknown, UpstreamError
+from tests.coordinator.driving import CALLER
 from tests.following.cluster_log import (
     UNSTABLE,
     Cluster,
@@ -33,7 +34,7 @@ async def delete_group(shim: Running, group: str) -> None:
     ticket = shim.ticket("delete")
     shim.runtime.submit(
         shim.runtime.partition_of(group),
-        lambda coordinator, now, asker: coordinator.delete_group(now, group, asker),
+        lambda coordinator, now, asker: coordinator.delete_group(now, CALLER, group, asker),
         ticket,
     )
     assert (await ticket.result()).error_code == ErrorCode.NONE

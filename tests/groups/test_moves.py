@@ -6,7 +6,15 @@ from typing import Final
 
 import pytest
 
-from protocol.own.history_log import ADOPTED, NOT_TOLD, OffsetHistoryKey, OffsetHistoryValue
+from protocol.own.history_log import (
+    ADOPTED,
+    DELETED,
+    NO_OFFSET,
+    NOT_TOLD,
+    TAKEN_AWAY,
+    OffsetHistoryKey,
+    OffsetHistoryValue,
+)
 from shim.groups.history import History
 from shim.groups.words import Window
 from tests.groups.kept import Kept
@@ -32,6 +40,11 @@ class Group:
 
     async def set_for(self, cause: str, before: int, offset: int, partition: int = 0, *, later_ms: int = 1) -> None:
         value = OffsetHistoryValue(offset, -1, "", NOW, -1, "", None, "s", "/", cause=cause, replaced=before)
+        await self._write(GROUP, "orders", partition, value, later_ms)
+
+    async def delete(self, before: int, partition: int = 0, *, deleted: int = DELETED, later_ms: int = 1) -> None:
+        who = (-1, "", None, "ops", "/10.0.0.5")
+        value = OffsetHistoryValue(NO_OFFSET, -1, "", NOW, *who, cause=RESET, replaced=before, deleted=deleted)
         await self._write(GROUP, "orders", partition, value, later_ms)
 
     async def _write(
@@ -100,9 +113,48 @@ async def test_what_was_last_committed_by_then(group: Group) -> None:
     for offset, partition in ((7, 0), (8, 1), (9, 0)):
         await group.commit(offset, partition=partition)
     await group.set_for(ADOPTED, NOT_TOLD, 20, 1)
-    assert await group.history.at(GROUP, NOW) == ({}, set())
-    assert await group.history.at(GROUP, NOW + 2) == ({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)})
-    assert await group.history.at(GROUP, NOW + 4) == ({("orders", 0): 9, ("orders", 1): 20}, set())
+    assert await group.history.at(GROUP, NOW) == ({}, set(), set())
+    assert await group.history.at(GROUP, NOW + 2) == ({("orders", 0): 7, ("orders", 1): 8}, {("orders", 1)}, set())
+    assert await group.history.at(GROUP, NOW + 4) == ({("orders", 0): 9, ("orders", 1): 20}, set(), set())
+
+
+async def test_what_had_been_deleted_by_then_and_what_was_deleted_since(group: Group) -> None:
+    first, second = ("orders", 0), ("orders", 1)
+    await group.commit(7)
+    await group.commit(8, partition=1)
+    await group.delete(7)
+    await group.commit(9)
+    await group.delete(8, partition=1)
+    assert await group.history.at(GROUP, NOW + 2) == ({first: 7, second: 8}, set(), {first, second})
+    assert await group.history.at(GROUP, NOW + 3) == ({first: NO_OFFSET, second: 8}, set(), {second})
+    assert await group.history.at(GROUP, NOW + 5) == ({first: 9, second: NO_OFFSET}, set(), set())
+    moves = await group.history.moves(GROUP, Window(partitions={first}))
+    assert moves is not None
+    assert [(each.before, each.offset, each.deleted) for each in moves] == [
+        (None, 7, False),
+        (7, NO_OFFSET, True),
+        (NO_OFFSET, 9, False),
+    ]
+
+
+async def test_who_has_deleted_has_not_committed_last(group: Group) -> None:
+    await group.commit(7)
+    await group.delete(7)
+    last = await group.history.last_commit(GROUP)
+    assert last is not None
+    assert (last.offset, last.client_id) == (7, "etl")
+
+
+async def test_what_a_reset_has_taken_away_is_a_part_of_it_and_what_somebody_deletes_is_not(group: Group) -> None:
+    await group.commit(7)
+    await group.set_for(RESET, 7, 5)
+    await group.delete(8, 1, deleted=TAKEN_AWAY, later_ms=0)
+    await group.delete(5)
+    last = await group.history.last_reset(GROUP)
+    assert [(each.partition, each.before, each.offset, each.deleted) for each in last] == [
+        (0, 7, 5, False),
+        (1, 8, NO_OFFSET, True),
+    ]
 
 
 async def test_what_the_last_reset_has_set(group: Group) -> None:

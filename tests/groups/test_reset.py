@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from protocol.messages import delete_groups, offset_delete
 from shim.demo.parts import Broker, ZooKeeper
 from tests.clients.test_admin_of_groups import member
 from tests.conftest import TopicFactory
@@ -16,8 +17,14 @@ from tests.groups.place import Hours, Place, post
 from tests.migration.test_changing_hands import administered
 from tests.migration.test_steps import with_zookeeper
 from tests.offsets.conftest import kazoo, put
+from tests.wire import WireClient
 
 NONE = -1001
+
+
+def wait_for_another_millisecond(than: int) -> None:
+    while time.time_ns() // 1_000_000 <= than:
+        time.sleep(0.001)  # the clock tells nobody that one is over
 
 
 def test_a_reset_is_in_the_history_and_can_be_undone(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
@@ -45,12 +52,13 @@ def test_a_reset_is_in_the_history_and_can_be_undone(place: Place, hours: Hours,
         (1, 10, None),
     ]
     assert place.committed(group, topic) == [3, NONE]
-    last = place.done("history", group, "--last", "1")["moves"]
-    assert [(row["from"], row["to"], row["cause"].partition(",")[0]) for row in last] == [
-        (10, 3, "groups reset --undo")
+    last = place.done("history", group, "--last", "2")["moves"]
+    assert [(row["from"], row["to"], row["deleted"], row["cause"].partition(",")[0]) for row in last] == [
+        (10, 3, False, "groups reset --undo"),
+        (10, -1, True, "groups reset --undo"),
     ]
     place.done("reset", group, "--undo", "--yes")
-    assert place.committed(group, topic) == [10, NONE], "what the undo took away is not in the history"
+    assert place.committed(group, topic) == [10, 10], "the undo is undone, with what it took away"
 
 
 def test_back_to_what_was_committed_at_a_time(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
@@ -58,8 +66,7 @@ def test_back_to_what_was_committed_at_a_time(place: Place, hours: Hours, fresh_
     place.commit(group, topic, 3, 4)
     moves = place.done("history", group)["moves"]
     then = max(row["time_ms"] for row in moves)
-    while time.time_ns() // 1_000_000 <= then:
-        time.sleep(0.001)  # the clock tells nobody that a millisecond is over
+    wait_for_another_millisecond(then)
     place.commit(group, topic, 8, 9)
     place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
     assert place.committed(group, topic) == [3, 4]
@@ -74,8 +81,45 @@ def test_a_group_that_was_deleted_is_brought_back(place: Place, hours: Hours, fr
     then = max(row["time_ms"] for row in place.done("history", group)["moves"])
     place.done("delete", group, "--yes")
     assert "no offset that this could be about" in place.refused("reset", group, "--to-earliest", "--all-topics")
+    planned = place.done("reset", group, "--from-history", str(then), "--all-topics", "--dry-run")["offsets"]
+    assert [(each["new_offset"], each["note"]) for each in planned] == [(3, ""), (4, "")]
     place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
     assert place.committed(group, topic) == [3, 4]
+
+
+def test_who_deleted_is_told(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
+    """By a client, one offset and the group; by the command, with its cause; and what there was then is had again."""
+    topic, group = hours.topic, fresh_name()
+    place.commit(group, topic, 3, 4)
+    one = offset_delete.OffsetDeleteRequestTopic(topic, (offset_delete.OffsetDeleteRequestPartition(1),))
+    with WireClient(place.shim.broker_port(place.broker.node_id), client_id="a-script") as client:
+        assert client.ask(offset_delete.API, 0, offset_delete.OffsetDeleteRequest(group, (one,))).error_code == 0
+        then = place.done("history", group)["moves"][-1]["time_ms"]
+        wait_for_another_millisecond(then)
+        deleted = client.ask(delete_groups.API, 1, delete_groups.DeleteGroupsRequest((group,)))
+        assert deleted.results[0].error_code == 0
+    place.commit(group, topic, 5)
+    place.done("delete", group, "--yes", "--cause", "change 4711")
+    moves = place.done("history", group)["moves"]
+    told = [(row["partition"], row["from"], row["to"], row["client_id"], row["cause"]) for row in moves]
+    assert told[:-1] == [
+        (0, None, 3, "etl", ""),
+        (1, None, 4, "etl", ""),
+        (1, 4, -1, "a-script", "the offset was deleted"),
+        (0, 3, -1, "a-script", "the group was deleted"),
+        (0, -1, 5, "etl", ""),
+    ]
+    assert told[-1][:4] == (0, 5, -1, "offset-shim")
+    assert told[-1][-1].startswith("groups delete, by ")
+    assert told[-1][-1].endswith(": change 4711")
+    assert [row["deleted"] for row in moves] == [False, False, True, True, False, True]
+    shown = place.groups("history", group, "--last", "1").stdout.splitlines()[-1].split()
+    assert shown[2:5] == ["0", "5", "deleted"]
+
+    planned = place.done("reset", group, "--from-history", str(then), "--topic", topic, "--dry-run")["offsets"]
+    assert [(each["new_offset"], each["note"]) for each in planned] == [(3, ""), (None, "it had been deleted by then")]
+    place.done("reset", group, "--from-history", str(then), "--all-topics", "--yes")
+    assert place.committed(group, topic) == [3, NONE]
 
 
 def test_what_the_cluster_did_meanwhile_is_said(

@@ -117,7 +117,7 @@ class Mirrored:
         self.tell()
 
     async def delete(self, group: str) -> None:
-        await decided(self.runtime, group, lambda its, now, asker: its.delete_group(now, group, asker))
+        await decided(self.runtime, group, lambda its, now, asker: its.delete_group(now, CALLER, group, asker))
         self.tell()
 
     def tell(self) -> None:

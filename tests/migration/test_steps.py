@@ -162,14 +162,27 @@ def test_all_steps_and_back(group: Group) -> None:
     expected = [10, 11, 12]
     for place in PLACES[1:]:
         if place != PLACES[1]:
+            _foresee(group, "advance", place)
             done(group.at.migrate("advance", group.name))
         expected = _at_its_place(group, place, expected)
     for place in reversed(PLACES[:-1]):
+        _foresee(group, "rollback", place)
         done(group.at.migrate("rollback", group.name))
         expected = _at_its_place(group, place, expected)
     refused = group.at.migrate("rollback", group.name)
     assert refused.status == 1
     assert "no step before that" in refused.json["not_done"][0]["error"]
+
+
+def _foresee(group: Group, move: str, place: tuple[str, bool]) -> None:
+    """A dry run says so, and leaves the group where it is."""
+    before = group.place()
+    told = group.at.migrate(move, group.name, "--dry-run")
+    done(told)
+    (row,) = told.json["groups"]
+    written = [f"{storage}+dual" if dual else storage for storage, dual in (before, place)]
+    assert ([row["at"], row["to"]], row["differing"], row["hindrance"]) == (written, 0, "")
+    assert group.place() == before
 
 
 def _at_its_place(group: Group, place: tuple[str, bool], before: list[int]) -> list[int]:
@@ -229,6 +242,8 @@ def test_a_step_is_refused_while_the_cluster_has_something_else(group: Group) ->
     for step, last in (("advance", 50), ("rollback", 60)):
         before = group.through_shim()[1]
         group.commit_directly(1, 99)
+        foreseen = group.at.migrate(step, group.name, "--dry-run")
+        assert (foreseen.status, foreseen.json["groups"][0]["differing"]) == (1, 1)
         refused = group.at.migrate(step, group.name)
         assert refused.status == 1
         assert f"{group.topic}-1 is {before} in the log and 99 in upstream" in refused.json["not_done"][0]["error"]
@@ -243,6 +258,9 @@ def test_consumers_in_zookeeper_keep_it_there_until_they_commit_here(group: Grou
     for step in ("start", "advance"):
         done(group.at.migrate(step, group.name))
     group.consumer_comes("old_1-host-1", owns=0)
+    foreseen = group.at.migrate("advance", group.name, "--dry-run")
+    assert foreseen.status == 1
+    assert "not known to commit to the shim: old_1-host-1" in foreseen.json["groups"][0]["hindrance"]
     assert "1 consumers in ZooKeeper that are not known to commit" in not_advanced(group)
     group.commit(0, 20)  # some tool
     assert "1 consumers in ZooKeeper that are not known to commit" in not_advanced(group)

@@ -22,6 +22,8 @@ PROFILES: Final = {
     "spark": {"spark-master", "spark-worker"},
     "spark-job": {"offset-pipeline"},
 }
+COMPOSE: Final = (("docker", "compose"), ("docker-compose",))
+"""Neither needs a daemon for this."""
 OF_THREE: Final = ("shim-1", "shim-2", "shim-3")
 SHIMS: Final = ("shim", "shim-legacy", *OF_THREE)
 
@@ -165,7 +167,11 @@ def test_images_that_are_built_have_a_dockerfile_and_others_a_version() -> None:
 
 @pytest.mark.parametrize("profile", [profile for profile in PROFILES if profile])
 def test_docker_accepts_it(profile: str) -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
-        pytest.skip("docker compose is not here")
-    subprocess.run([docker, "compose", "--profile", profile, "config", "--quiet"], check=True, cwd=ROOT)
+    compose = next((each for each in COMPOSE if shutil.which(each[0]) and answers(*each)), None)
+    if compose is None:
+        pytest.skip("neither docker compose nor docker-compose is here")
+    subprocess.run([*compose, "--profile", profile, "config", "--quiet"], check=True, cwd=ROOT)
+
+
+def answers(*command: str) -> bool:
+    return subprocess.run([*command, "version"], capture_output=True).returncode == 0

@@ -17,6 +17,8 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.own.history_log import (
+    DELETED,
+    NO_OFFSET,
     OffsetHistoryKey,
     OffsetHistoryValue,
     Who,
@@ -53,6 +55,16 @@ def test_who_the_cluster_has_accepted_is_a_field_that_older_history_does_not_hav
     assert decode_history(*of_nobody) == [(KEY, VALUE)]
 
 
+def test_an_offset_that_was_deleted() -> None:
+    gone = VALUE._replace(offset=NO_OFFSET, metadata="", cause="why", replaced=7, deleted=DELETED)
+    key, value = encode_history((KEY, gone))
+    fields = (b"\x01\x04\x04why", b"\x02\x08" + (7).to_bytes(8, "big"), b"\x03\x01\x01")
+    assert value.endswith(b"\x0b/127.0.0.1" + b"\x03" + b"".join(fields))
+    assert decode_history(key, value) == [(KEY, gone)]
+    without = VALUE._replace(metadata="", deleted=DELETED)
+    assert decode_history(*encode_history((KEY, without))) == [(KEY, without)], "nothing else that is out of the plain"
+
+
 texts = st.text(max_size=5)
 int64s = st.integers(-(2**63), 2**63 - 1)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -63,7 +75,7 @@ int32s = st.integers(-(2**31), 2**31 - 1)
     st.builds(
         OffsetHistoryValue,
         *(int64s, int32s, texts, int64s, int32s, texts, st.none() | texts, texts, texts, texts),
-        *(texts, int64s, st.just(())),
+        *(texts, int64s, st.integers(-128, 127), st.just(())),
     ),
 )
 def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryValue) -> None:

@@ -12,6 +12,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
@@ -58,7 +59,7 @@ def delete(shim: Running, group: str) -> Teller:
     ticket = shim.ticket("delete")
     shim.runtime.submit(
         shim.runtime.partition_of(group),
-        lambda coordinator, now, asker: coordinator.delete_group(now, group, asker),
+        lambda coordinator, now, asker: coordinator.delete_group(now, CALLER, group, asker),
         ticket,
     )
     return ticket
@@ -176,7 +177,8 @@ async def test_a_group_whose_tombstones_take_many_batches_is_gone_when_the_last_
         shim.log.release()
         assert await deleted.result() == DeletableGroupResult(group, ErrorCode.NONE)
         assert offset_in(await left.result()) is None
-        [[write, word]] = shim.log.writes[written:]
+        [[write, word, told]] = shim.log.writes[written:]
+        assert (told.topic, sum(map(len, told.records))) == (HISTORY_TOPIC, 600)
         assert (word.topic, len(word.records)) == (STATE_TOPIC, 1), "that it was served"
         assert len(write.records) > 5
         assert sum(map(len, write.records)) == 601

@@ -35,9 +35,10 @@ class State(NamedTuple):
 def state_at(source: Source, at_ms: int) -> DataFrame:
     """All keys with what is known of them at that moment: to be collected, and given to :func:`state_of`.
 
-    Of a data directory from log and history, as the log forgets what was overwritten, and the history does not know of
-    deletions; of a broker's from what compaction has left in its log. The time of a commit is that of the coordinator's
-    decision in the history, and that of the write, a little later, in the log: what was decided by then counts.
+    Of a data directory from log and history, as the log forgets what was overwritten, and of the history
+    commits alone are read; of a broker's from what compaction has left in its log. The time of a commit is that of the
+    coordinator's decision in the history, and that of the write, a little later, in the log: what was decided by then
+    counts.
     """
     by_then = F.col("effective_timestamp") <= at_ms
     keys = source.log.groupBy(*KEY).agg(

@@ -32,7 +32,7 @@ from shim.counted import counted
 @click.command("delete", short_help="Delete groups with all their offsets.")
 @groups_argument
 @dry_run_option
-@cause_option("the shim's log")
+@cause_option("`groups history`, of groups that the shim serves, and the shim's log")
 @yes_option
 @admin_option
 @json_option
@@ -43,8 +43,8 @@ def delete_command(
     """Delete groups with all their offsets, as DeleteGroups of an admin client does. Groups with members are refused.
 
     A group whose offsets are in ZooKeeper, too, is deleted there as well. What was committed while the shim served it
-    stays in the history: `groups reset G --from-history TIME --all-topics`, with a time before it was deleted, brings
-    offsets back. On a terminal it asks first, unless --yes is given.
+    stays in the history, and so does who has deleted it: `groups reset G --from-history TIME --all-topics`, with a time
+    before it was deleted, brings offsets back. On a terminal it asks first, unless --yes is given.
 
     Exit status: 0 all are deleted, 1 some are not, 2 nothing was done: bad usage, or no shim there.
 

@@ -12,7 +12,7 @@ from shim.admin.live.as_json import Row
 from shim.config import HostPort
 
 
-@click.command("history", short_help="Who moved which offset of a group, and when.")
+@click.command("history", short_help="Who moved or deleted which offset of a group, and when.")
 @group_argument
 @click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
 @click.option(
@@ -34,13 +34,14 @@ def history_command(
     admin: HostPort,
     json_wanted: bool,
 ) -> None:
-    """Who moved which offset of a group, and when: the oldest first.
+    """Who moved or deleted which offset of a group, and when: the oldest first.
 
     Of every commit the shim keeps who made it, for offsets.history.retention.minutes (7 days). Commits of the offset
     that was there before are left out, unless --all-commits is given. FROM is that offset: `-` for the first that the
     history has of a partition, where it cannot tell what was before, or whether anything was; `none` where a reset
-    found none. CAUSE is why, of what was set with `groups reset`. Deleted offsets, and what was committed while the
-    cluster served the group, are not in it. A group that nobody has heard of ends it with 1.
+    found none. CAUSE is why, of what was set with `groups reset`. TO is `deleted` where an offset is there no more:
+    the one of FROM was deleted, alone or with its group, or has expired, as CAUSE says. What was committed while the
+    cluster served the group is not in it. A group that nobody has heard of ends it with 1.
 
     \b
     offset-shim groups history billing --last 20
@@ -61,7 +62,7 @@ def history_command(
             ("TIME", "TOPIC", "PARTITION", "FROM", "TO", "CLIENT-ID", "HOST", "PRINCIPAL", "CAUSE"),
             [
                 (
-                    *(time_shown(row["time_ms"]), row["topic"], row["partition"], _from_shown(row), row["to"]),
+                    *(time_shown(row["time_ms"]), row["topic"], row["partition"], _from_shown(row), _to_shown(row)),
                     *(row["client_id"] or "-", row["client_host"] or "-", row["principal"] or "-", row["cause"]),
                 )
                 for row in document["moves"]
@@ -76,3 +77,8 @@ def _from_shown(row: Row) -> int | str:
     if before is None:
         return "-"
     return "none" if before == -1 else before
+
+
+def _to_shown(row: Row) -> int | str:
+    offset: int = row["to"]
+    return "deleted" if row["deleted"] else offset

@@ -19,6 +19,11 @@ def log_commands() -> None:
 
     Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` does without.
     Exit status: 0 all is well, 1 something is wrong with the data, 2 nothing was done.
+
+    \b
+    offset-shim log verify --data-dir /var/lib/offset-shim
+    offset-shim log dump --data-dir /var/lib/offset-shim --group billing
+    offset-shim log backup /backup/offset-shim --data-dir /var/lib/offset-shim
     """
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
-from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey
+from protocol.own.history_log import COMMITTED, HISTORY_TOPIC, OffsetHistoryKey
 from protocol.own.position import Producer
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
@@ -101,7 +101,7 @@ def dump_command(
         click.echo(f"{topic} has no such record of {', '.join(groups)}", err=True)
     if at_ms is not None:
         click.echo(
-            "not in the history: what was imported, repaired or deleted, and what was committed while none was kept",
+            "not in the history: what was imported or repaired, and what was committed or deleted while none was kept",
             err=True,
         )
     if unread:
@@ -218,8 +218,11 @@ class _PartitionDump:
             if logged.told is None:
                 self.unread += 1
             elif self._wanted.has(logged):
-                key, _ = logged.told
-                last[key.group, key.topic, key.partition] = logged
+                key, value = logged.told
+                if value.deleted == COMMITTED:
+                    last[key.group, key.topic, key.partition] = logged
+                else:
+                    last.pop((key.group, key.topic, key.partition), None)
         for _, logged in sorted(last.items()):
             yield logged
 

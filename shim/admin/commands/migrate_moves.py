@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final, TypedDict, Unpack
 
 import click
 
-from shim.admin.commands.console import Refused, agree, in_one_line, json_option, yes_option
-from shim.admin.commands.migration_shown import show_statuses
+from shim.admin.commands.console import (
+    SOMETHING_WRONG,
+    Refused,
+    agree,
+    dry_run_option,
+    in_one_line,
+    json_option,
+    yes_option,
+)
+from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
 from shim.admin.commands.running_shim import (
     Chosen,
     Command,
@@ -30,7 +39,7 @@ from shim.counted import counted
 
 _OPTIONS: Final = (
     *(groups_argument, pattern_option, all_option, cause_option("`migrate status`")),
-    *(yes_option, admin_option, json_option),
+    *(dry_run_option, yes_option, admin_option, json_option),
 )
 
 _QUESTIONS: Final = {
@@ -45,6 +54,7 @@ class _Given(TypedDict):
     pattern: str | None
     all_wanted: bool
     cause: str | None
+    dry_run: bool
     yes: bool
     admin: HostPort
     json_wanted: bool
@@ -79,13 +89,14 @@ def start_command(source: str | None, **given: Unpack[_Given]) -> None:
     again by themselves, which takes as long as a rebalance. Where ZooKeeper has other offsets of it than the cluster,
     it is refused until --from says which are right; from zookeeper it comes to zookeeper+dual.
 
-    --pattern and --all mean groups that `plan` shows: those that could be started. On a terminal it asks first where
-    there is more than one group, unless --yes is given. When it is broken off, groups under way are brought to an end
-    and no others begun; begin again as often as you like.
+    --pattern and --all mean groups that `plan` shows: those that could be started. --dry-run is `plan` of these groups.
+    On a terminal it asks first where there is more than one group, unless --yes is given. When it is broken off, groups
+    under way are brought to an end and no others begun; begin again as often as you like.
 
     \b
     offset-shim migrate start billing --cause 'change 4711'
     offset-shim migrate start billing invoices
+    offset-shim migrate start --pattern 'etl-*' --dry-run
     offset-shim migrate start --pattern 'etl-*'
     offset-shim migrate start --all --yes --json
     offset-shim migrate start billing --from zookeeper
@@ -108,7 +119,11 @@ def advance_command(at: str | None, **given: Unpack[_Given]) -> None:
     can stay: name it, if it is to go on to upstream+dual. They have to be at one step, or --at says which are meant:
     then the same command, given again after it was broken off, goes on with those that are left.
 
+    --dry-run says to which step each would come, and how many of its offsets differ between their places now: these,
+    and what is under HINDRANCE, have it refused. Exit status 1 then.
+
     \b
+    offset-shim migrate advance billing --dry-run
     offset-shim migrate advance billing --cause 'a week without differences'
     offset-shim migrate advance --pattern 'etl-*' --at zookeeper+dual
     offset-shim migrate advance --all --yes --json
@@ -130,7 +145,10 @@ def rollback_command(at: str | None, **given: Unpack[_Given]) -> None:
     --pattern and --all mean groups that the shim serves, those that began there among them, and not those that are in
     zookeeper without dual commit. They have to be at one step, as for `advance`, or --at says which are meant.
 
+    --dry-run says what would be done, as for `advance`.
+
     \b
+    offset-shim migrate rollback billing --dry-run
     offset-shim migrate rollback billing --cause 'the dashboard is wrong'
     offset-shim migrate rollback --all --at kafka --yes
     """
@@ -143,6 +161,9 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     if choice.names and at is not None:
         raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")
     groups = _to_move(shim, move, choice, at)
+    if given["dry_run"]:
+        _look(shim, move, groups, json_wanted=given["json_wanted"])
+        return
     done = Done([], [], None)
     if groups:
         question = _QUESTIONS[move].format(counted(len(groups), "group"))
@@ -150,6 +171,16 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
         cause = given["cause"] or f"migrate {move}"
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})
     tell(done, show_statuses, json_wanted=given["json_wanted"])
+
+
+def _look(shim: RunningShim, move: str, groups: tuple[str, ...], *, json_wanted: bool) -> None:
+    """What the move would find and do. Exits with 1 where something stands in its way."""
+    starts = move == "start"
+    path, more = ("/v1/migrate/plan", {}) if starts else ("/v1/migrate/look", {"move": move})
+    done = done_of(shim, move, path, Chosen(groups, None), more) if groups else Done([], [], None)
+    tell(done, show_planned if starts else show_looked, json_wanted=json_wanted)
+    if any(row["hindrance"] or row.get("differing") for row in done.rows):
+        sys.exit(SOMETHING_WRONG)
 
 
 def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[str, ...]:

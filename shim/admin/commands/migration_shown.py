@@ -53,9 +53,20 @@ def show_statuses(rows: Sequence[Row]) -> None:
             click.echo(f"{name_shown(row)}: {shown(row['alarm'])}", err=True)
 
 
+def show_looked(rows: Sequence[Row]) -> None:
+    """With every difference that was told."""
+    columns = ("group", "at", "to", "offsets", "differing", "hindrance")
+    print_table([each.upper() for each in columns], [[row[each] for each in columns] for row in rows])
+    _show_differences(rows)
+
+
 def show_verified(rows: Sequence[Row]) -> None:
     """Every difference that was told, by group; that there are more, on standard error."""
     print_table(("GROUP", "OFFSETS", "DIFFERING"), [(row["group"], row["offsets"], row["differing"]) for row in rows])
+    _show_differences(rows)
+
+
+def _show_differences(rows: Sequence[Row]) -> None:
     differences = [
         (
             row["group"],

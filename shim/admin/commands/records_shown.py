@@ -19,7 +19,14 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from protocol.own.history_log import HISTORY_TOPIC, NOT_TOLD, HistoryRecord, OffsetHistoryValue, decode_history
+from protocol.own.history_log import (
+    COMMITTED,
+    HISTORY_TOPIC,
+    NOT_TOLD,
+    HistoryRecord,
+    OffsetHistoryValue,
+    decode_history,
+)
 from protocol.records.batches import Record
 from protocol.wire import ZERO_UUID
 from shim.admin.at_rest.walk import Located
@@ -161,6 +168,8 @@ def _plain_fields(value: tuple[Any, ...]) -> dict[str, Any]:
     fields: dict[str, Any] = value._asdict()  # type: ignore[attr-defined]
     if isinstance(value, OffsetHistoryValue) and value.replaced == NOT_TOLD:
         del fields["cause"], fields["replaced"]
+    if isinstance(value, OffsetHistoryValue) and value.deleted == COMMITTED:
+        del fields["deleted"]
     if fields.get("topic_id") == ZERO_UUID:
         del fields["topic_id"]
     return {name: _plain(field) for name, field in fields.items() if name != "tagged" or field}

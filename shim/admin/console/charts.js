@@ -44,7 +44,7 @@ export function lineChart(className, { stepped = false, fromZero = true } = {}) 
           label: each.label,
           stroke: () => colour(COLOURS[index % COLOURS.length]),
           width: 2,
-          spanGaps: stepped, // what is not known is no line
+          spanGaps: false, // what is not known, or not there, is no line
           points: { show: each.values.length < 3, size: 6, filter: (plot, at, all) => (all ? null : alone(plot.data[at])) },
           paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
           value: (_, value) => count(value),

@@ -34,7 +34,7 @@ export function historyPart(group) {
     chart.node.hidden = mine.length === 0;
     if (mine.length) {
       const first = mine[0];
-      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, now ${count(mine.at(-1).to)}`, mine.map((move) => move.time_ms), [{ label: "Offset", values: mine.map((move) => move.to) }]);
+      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, ${mine.at(-1).deleted ? "deleted since" : `now ${count(mine.at(-1).to)}`}`, ...drawn(mine));
     }
     offset = offset < mine.length ? offset : 0;
     list.body.replaceChildren(...[...mine].reverse().slice(offset, offset + ROWS).map(moveRow));
@@ -79,12 +79,19 @@ export function historyPart(group) {
   };
 }
 
+/** Times and values: an offset that is deleted is there until then, and none from then on. */
+function drawn(moves) {
+  const points = moves.flatMap(({ time_ms: at, from, to, deleted }) => (deleted ? [[at, from === -1 ? null : from], [at, null]] : [[at, to]]));
+  return [points.map(([at]) => at), [{ label: "Offset", values: points.map(([, offset]) => offset) }]];
+}
+
 function key(move) {
   return `${move.partition} ${move.topic}`;
 }
 
 function moveRow(move) {
   const who = [move.client_id, move.client_host, move.cause && `(${move.cause})`].filter(Boolean).join(" ") || "–";
-  const back = move.from !== null && move.from > move.to;
-  return el("tr", { role: "row", class: back && "back" }, cell("Time", "first", time(move.time_ms)), cell("Topic", "", name(move.topic)), cell("Partition", "number", String(move.partition)), cell("From", "number", move.from === -1 ? "none" : count(move.from)), cell("To", "number", el("span", {}, count(move.to), back ? el("span", { class: "alarm" }, " back") : "")), cell("By", "wrap", who));
+  const back = !move.deleted && move.from !== null && move.from > move.to;
+  const to = move.deleted ? el("span", { class: "alarm" }, "deleted") : el("span", {}, count(move.to), back ? el("span", { class: "alarm" }, " back") : "");
+  return el("tr", { role: "row", class: back && "back" }, cell("Time", "first", time(move.time_ms)), cell("Topic", "", name(move.topic)), cell("Partition", "number", String(move.partition)), cell("From", "number", move.from === -1 ? "none" : count(move.from)), cell("To", "number", to), cell("By", "wrap", who));
 }

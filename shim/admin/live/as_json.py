@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from shim.admin.live.migrating import GroupStatus, NotKnown, Planned, Refused, Verified
+from shim.admin.live.migrating import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
 
 REFUSED = "refused"
 NOT_KNOWN = "not known"
@@ -48,6 +48,17 @@ def verified_row(verified: Verified) -> Row:
         "offsets": verified.offsets,
         "differing": len(verified.differences),
         "differences": [each._asdict() for each in verified.differences[:MOST_DIFFERENCES]],
+    }
+
+
+def looked_row(looked: Looked) -> Row:
+    nothing: Row = {"offsets": 0, "differing": 0, "differences": []}
+    return {
+        **(nothing if looked.verified is None else verified_row(looked.verified)),
+        "group": looked.group,
+        "at": str(looked.at),
+        "to": str(looked.to),
+        "hindrance": one_line(looked.hindrance),
     }
 
 

@@ -12,12 +12,15 @@ from urllib.parse import parse_qsl
 from shim.admin.live.migrating import STEPS, Source
 
 MOVES: Final = ("start", "advance", "rollback")
+LOOKED_AT: Final = MOVES[1:]
+"""What a start would find is a question of its own."""
 
 # A name is a string of Kafka's protocol, with a length of 16 bits.
 _LONGEST_NAME: Final = 32_767
 _LONGEST_PATTERN: Final = 1_000
 _LONGEST_CAUSE: Final = 1_000
 _MOST_FIELDS: Final = 1_000
+_AT_IS_FOR_OTHERS: Final = "groups that are named are tried wherever they are: at is for the others"
 
 
 class BadRequest(ValueError):
@@ -65,13 +68,29 @@ def wanted_of(body: bytes) -> Wanted:
         raise BadRequest("one of groups, pattern and all has to be given")
     cause = cause_in(document)
     if "at" in document and "groups" in document:
-        raise BadRequest("groups that are named are tried wherever they are: at is for the others")
+        raise BadRequest(_AT_IS_FOR_OTHERS)
     return Wanted(
         _named(document),
         cause,
         _source(document["from"]) if "from" in document else None,
         _step(document["at"]) if "at" in document else None,
     )
+
+
+def look_wanted(body: bytes) -> Meant:
+    """Reads which groups, as :func:`wanted_of`, ``"move"``, "advance" or "rollback", and ``"at"``.
+
+    Raises :class:`BadRequest`.
+    """
+    document = fields_of_body(body, ("groups", "pattern", "all", "move", "at"))
+    move, at = document.pop("move", None), document.pop("at", None)
+    if not isinstance(move, str) or move not in LOOKED_AT:
+        raise BadRequest(f"move has to be one of {', '.join(LOOKED_AT)}")
+    if len(document) != 1:
+        raise BadRequest("one of groups, pattern and all has to be given")
+    if at is not None and "groups" in document:
+        raise BadRequest(_AT_IS_FOR_OTHERS)
+    return Meant(move, _named(document), None if at is None else _step(at))
 
 
 def fields_of_body(body: bytes, known: Sequence[str]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from shim.migration.words import (
     STEPS,
     Difference,
     GroupStatus,
+    Looked,
     NotKnown,
     Planned,
     Refused,
@@ -46,6 +47,10 @@ class Migration(Protocol):
         """The log beside each other place that the group's offsets are in. Raises :class:`Refused` where they cannot be
         compared, and :class:`NotKnown`."""
 
+    async def look(self, group: str, move: str) -> Looked:
+        """What "advance" or "rollback" would do now. Raises :class:`Refused` where it is known to lead nowhere, or
+        where the group cannot be compared, and :class:`NotKnown`."""
+
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
         """Take it over; may take as long as a rebalance. ``source``: where the right offsets are, of one that is passed
         through and that ZooKeeper has, too. Raises :class:`Refused` and :class:`NotKnown`."""
@@ -62,6 +67,7 @@ __all__ = [
     "STEPS",
     "Difference",
     "GroupStatus",
+    "Looked",
     "Migration",
     "NotKnown",
     "Planned",

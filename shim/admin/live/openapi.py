@@ -69,6 +69,9 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
     ("POST", "/v1/migrate/plan"): Described("What a start would find", "Planned", body="Which", lines=True),
     ("POST", "/v1/migrate/status"): Described("At which step groups are", "Status", body="Which", lines=True),
     ("POST", "/v1/migrate/verify"): Described("Compare offsets", "Verified", body="Which", lines=True),
+    ("POST", "/v1/migrate/look"): Described(
+        "What an advance or a rollback would do", "Looked", body="Look", lines=True
+    ),
     ("POST", "/v1/migrate/start"): Described("The first step", "Status", body="Start", lines=True, changes=True),
     ("POST", "/v1/migrate/advance"): Described("A step on", "Status", body="Move", lines=True, changes=True),
     ("POST", "/v1/migrate/rollback"): Described("A step back", "Status", body="Move", lines=True, changes=True),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shim.admin.live.access import TokenFor
-from shim.admin.live.choosing import MOVES
+from shim.admin.live.choosing import LOOKED_AT, MOVES
 from shim.admin.live.migrating import STEPS, Source
 
 Schema = dict[str, Any]
@@ -53,6 +53,12 @@ _STATUS: Final = {
 }
 _WHICH: Final = {"groups": _list(_TEXT), "pattern": _TEXT, "all": {"const": True}}
 _MOVE: Final = {**_WHICH, "cause": _TEXT, "at": _STEP}
+_VERIFIED: Final = {
+    "group": _TEXT,
+    "offsets": _COUNT,
+    "differing": _COUNT,
+    "differences": _list(_object({**_AT, "log": _MAYBE, "elsewhere": _MAYBE, "where": _TEXT})),
+}
 _CHANGE: Final = {**_AT, "offset": _MAYBE, "new_offset": _MAYBE}
 _BURROW: Final = {"error": _FLAG, "message": _TEXT, "request": _object({"url": _TEXT, "host": _TEXT})}
 _COMMIT: Final = _object({"offset": _COUNT, "timestamp": _COUNT, "observedTimestamp": _COUNT, "lag": _COUNT})
@@ -154,6 +160,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "member_id": _TEXT,
             "generation_id": _COUNT,
             "cause": _TEXT,
+            "deleted": _FLAG,
         }
     ),
     "Details": _object(
@@ -209,14 +216,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "hindrance": _TEXT,
         }
     ),
-    "Verified": _object(
-        {
-            "group": _TEXT,
-            "offsets": _COUNT,
-            "differing": _COUNT,
-            "differences": _list(_object({**_AT, "log": _MAYBE, "elsewhere": _MAYBE, "where": _TEXT})),
-        }
-    ),
+    "Verified": _object(_VERIFIED),
+    "Look": _object({"move": {"type": "string", "enum": list(LOOKED_AT)}}, {**_WHICH, "at": _STEP}),
+    "Looked": _object({**_VERIFIED, "at": _STEP, "to": _STEP, "hindrance": _TEXT}),
     "BurrowClusters": _object({**_BURROW, "clusters": _list(_TEXT)}),
     "BurrowConsumers": _object({**_BURROW, "consumers": _list(_TEXT)}),
     "BurrowPartition": _object(

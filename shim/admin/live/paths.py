@@ -10,8 +10,8 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, list_in_pieces, planned_row, status_row, verified_row
-from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, move_of, wanted_of
+from shim.admin.live.as_json import Row, list_in_pieces, looked_row, planned_row, status_row, verified_row
+from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, body_of, query_of
 from shim.admin.live.guarding import JSON
 from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
@@ -77,6 +77,17 @@ class Paths:
 
         choice = (await self._wanted(request)).choice
         names = await self._names(choice, partial(self._known, _is_served))
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    async def look(self, request: web.Request) -> web.StreamResponse:
+        """At what a move would do."""
+        move, choice, at = look_wanted(await body_of(request))
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return [looked_row(await self._migration.look(name, move)) for name in names]
+
+        names = await self._movable(move, choice, at)
         return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
 
     # -- moving

@@ -53,6 +53,7 @@ def routes(
         Route("POST", "/v1/migrate/plan", moving.plan),
         Route("POST", "/v1/migrate/status", moving.status),
         Route("POST", "/v1/migrate/verify", moving.verify),
+        Route("POST", "/v1/migrate/look", moving.look),
         Route("POST", "/v1/migrate/start", moving.start, changes=True),
         Route("POST", "/v1/migrate/advance", moving.advance, changes=True),
         Route("POST", "/v1/migrate/rollback", moving.rollback, changes=True),

@@ -4,13 +4,17 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.offsets_log import GroupMetadataKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker
+from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.tombstones import Tombstones
 from shim.coordinator.state.group import Group, GroupState
 
+GROUP_DELETED = "the group was deleted"
+"""The cause that the history has of it, where nobody says more."""
 
-def delete_group(decision: Decision, group_id: str, asker: Asker) -> None:
-    """Delete an empty group and all its offsets, those of transactions that are not settled among them.
+
+def delete_group(decision: Decision, caller: Caller, group_id: str, asker: Asker, cause: str = GROUP_DELETED) -> None:
+    """Delete an empty group and all its offsets, those of transactions that are not settled among them. ``cause``: for
+    the history.
 
     The group's own tombstone is the last. So where the tombstones take more than one batch, and a crash leaves only the
     first of them, the group is there with what is left of its offsets, to be deleted again: nobody was told that it
@@ -19,7 +23,7 @@ def delete_group(decision: Decision, group_id: str, asker: Asker) -> None:
     group = decision.state.groups.get(group_id)
     error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if decision.state.behind else _check(group)
     if error is ErrorCode.NONE:
-        _delete_offsets(decision, group_id)
+        _delete_offsets(decision, group_id, cause, caller)
         decision.write(GroupMetadataKey(group_id), None)
         decision.mark_served(group_id)
     decision.answer(asker, DeletableGroupResult(group_id, error))
@@ -31,8 +35,8 @@ def _check(group: Group | None) -> ErrorCode:
     return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
 
-def _delete_offsets(decision: Decision, group_id: str) -> None:
-    tombstones = Tombstones(decision, group_id)
+def _delete_offsets(decision: Decision, group_id: str, cause: str, by: Caller) -> None:
+    tombstones = Tombstones(decision, group_id, cause, by)
     for topic, partitions in decision.state.offsets.by_topic(group_id).items():
         for partition in partitions:
             tombstones.write(topic, partition)

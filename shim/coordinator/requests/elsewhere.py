@@ -7,7 +7,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.history_log import Who
 from protocol.own.state_log import WrittenValue
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, HandsTaken
+from shim.coordinator.outcome import Asker, Caller, HandsTaken
 
 _DIRECTLY: Final = Who(-1, "", None, "zookeeper", "", "")
 """Nobody knows who has written there."""
@@ -36,7 +36,7 @@ def carry(
         room -= size
         key = OffsetCommitKey(group_id, topic, partition)
         if offset < 0:
-            decision.write(key, None)
+            decision.delete(key, "it was deleted in ZooKeeper", Caller("zookeeper", ""))
             continue
         value = OffsetCommitValue(offset, commit_timestamp=decision.now)
         decision.write(key, value)

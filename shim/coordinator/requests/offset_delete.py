@@ -13,9 +13,12 @@ from shim.coordinator.outcome import Asker, Caller
 from shim.coordinator.requests.tombstones import Tombstones
 from shim.coordinator.state.group import CONSUMER, Group, GroupState
 
+OFFSET_DELETED = "the offset was deleted"
+"""The cause that the history has of it."""
+
 
 def offset_delete(
-    decision: Decision, _caller: Caller, _version: int, request: OffsetDeleteRequest, asker: Asker
+    decision: Decision, caller: Caller, _version: int, request: OffsetDeleteRequest, asker: Asker
 ) -> None:
     """Delete committed offsets, and those of transactions that are not settled; that there is none is no error.
 
@@ -27,7 +30,7 @@ def offset_delete(
     if error is not ErrorCode.NONE or group is None:
         decision.answer(asker, _response(error))
         return
-    tombstones = Tombstones(decision, group.group_id)
+    tombstones = Tombstones(decision, group.group_id, OFFSET_DELETED, caller)
     topics = tuple(_delete(decision, group, tombstones, topic) for topic in request.topics)
     decision.answer(asker, _response(ErrorCode.NONE, topics))
 

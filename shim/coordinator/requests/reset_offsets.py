@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.conditional_commit import NONE_COMMITTED, REFUSED
-from protocol.own.history_log import NONE_REPLACED, OffsetHistoryKey, OffsetHistoryValue
+from protocol.own.history_log import NONE_REPLACED, TAKEN_AWAY, OffsetHistoryKey, OffsetHistoryValue
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, OffsetsReset
 from shim.coordinator.state.group import GroupState
@@ -64,7 +64,7 @@ def _set(decision: Decision, caller: Caller, group_id: str, change: OffsetReset,
     key = OffsetCommitKey(group_id, change.topic, change.partition)
     if change.offset is None:
         if change.expected != NONE_COMMITTED:
-            decision.write(key, None)
+            decision.delete(key, cause, caller, TAKEN_AWAY)
         return
     decision.write(key, OffsetCommitValue(change.offset, commit_timestamp=decision.now))
     if decision.state.settings.offsets_history_retention_minutes > 0:

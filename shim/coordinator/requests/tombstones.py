@@ -2,6 +2,7 @@
 
 from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.decision import Decision
+from shim.coordinator.outcome import Caller
 
 # What a tombstone takes beside group and topic (a little less).
 _TOMBSTONE_SIZE = 40
@@ -10,10 +11,13 @@ _TOMBSTONE_SIZE = 40
 class Tombstones:
     """Writes them. Batches end where the next tombstone would make one larger than `commit_max_bytes`."""
 
-    __slots__ = ("_decision", "_group_id", "_group_size", "_room", "_topic", "_topic_size")
+    __slots__ = ("_by", "_cause", "_decision", "_group_id", "_group_size", "_room", "_topic", "_topic_size")
 
-    def __init__(self, decision: Decision, group_id: str) -> None:
+    def __init__(self, decision: Decision, group_id: str, cause: str = "", by: Caller | None = None) -> None:
+        """``cause`` and ``by``: for the history, which is told nothing without them."""
         self._decision = decision
+        self._cause = cause
+        self._by = by
         self._group_id = group_id
         self._group_size = _TOMBSTONE_SIZE + len(group_id.encode("utf-8", "surrogatepass"))
         self._room = decision.state.settings.commit_max_bytes
@@ -29,4 +33,8 @@ class Tombstones:
             self._decision.begin_batch()
             self._room = self._decision.state.settings.commit_max_bytes
         self._room -= size
-        self._decision.write(OffsetCommitKey(self._group_id, topic, partition), None)
+        key = OffsetCommitKey(self._group_id, topic, partition)
+        if self._by is None:
+            self._decision.write(key, None)
+        else:
+            self._decision.delete(key, self._cause, self._by)

@@ -5,12 +5,14 @@ from typing import Final
 
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, Outcome, RetentionStep
+from shim.coordinator.outcome import NOBODY, Asker, Outcome, RetentionStep
 from shim.coordinator.state.group import Group, GroupState
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.steps import AT_ONCE, DELETED, step
 
+EXPIRED: Final = "it had expired (offsets.retention.minutes)"
+"""The cause that the history has of it."""
 _MINUTE_MS: Final = 60_000
 
 
@@ -79,7 +81,7 @@ class RetentionCheck:
         ]
         expired = [key for key in expired if not state.is_unstable(key)]
         for key in expired:
-            self._decision.write(key, None)
+            self._decision.delete(key, EXPIRED, NOBODY)
         self._offsets += len(expired)
         return len(partitions) + DELETED * len(expired)
 

@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 from protocol.offsets_log import OffsetCommitKey
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, Outcome, TopicDeletionStep
+from shim.coordinator.outcome import NOBODY, Asker, Outcome, TopicDeletionStep
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.steps import AT_ONCE, DELETED, step
+
+TOPIC_DELETED = "its topic was deleted"
+"""The cause that the history has of it."""
 
 
 class TopicDeletion:
@@ -43,6 +46,6 @@ class TopicDeletion:
                 there = set(offsets.partitions(group_id, topic)) if first else set(partitions)
                 doomed = [partition for partition in partitions[first : first + AT_ONCE] if partition in there]
                 for partition in doomed:
-                    self._decision.write(OffsetCommitKey(group_id, topic, partition), None)
+                    self._decision.delete(OffsetCommitKey(group_id, topic, partition), TOPIC_DELETED, NOBODY)
                 self._offsets += len(doomed)
                 yield len(doomed) * DELETED

@@ -58,6 +58,15 @@ class Stepping:
                 await self._take(group, step, cause)
             log.info("group %s: %s from now on, it was %s (%s)", group, STORAGES[step], STORAGES[before], cause)
 
+    async def hindrance(self, group: str, before: Step, step: Step) -> str:
+        """Why it would be refused beside what differs; "" for nothing. Raises StoreError."""
+        try:
+            if before in IN_ZOOKEEPER:
+                await self._look_at_consumers(group, step)
+        except Refused as error:
+            return str(error)
+        return ""
+
     async def _with_zookeeper(self, group: str, before: Step, step: Step, cause: str, limit: asyncio.Timeout) -> None:
         zookeeper = self._stores.zookeeper
         if before not in IN_ZOOKEEPER:

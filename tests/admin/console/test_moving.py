@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaProducer
 
+from protocol.messages import offset_delete
 from shim.demo.parts import Broker
 from tests.admin.console.browser import ENTER, TIMEOUT_S, Browser
 from tests.admin.console.conftest import Picture
@@ -22,6 +23,7 @@ from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, consumed
 from tests.serve.scraped import until
+from tests.wire import WireClient
 
 TOKEN: Final = "correct-horse-battery-staple"
 RECORDS: Final = 10
@@ -182,6 +184,28 @@ def test_a_group_in_detail(
     assert browser.overflow() <= 0
     browser.until("[...document.querySelectorAll('.uplot')].every((each) => each.clientWidth < 400)")
     picture("group-dark-400")
+
+
+def test_an_offset_that_was_deleted(
+    place: Administered, broker: Broker, make_topic: TopicFactory, browser: Browser
+) -> None:
+    """It is the newest of its moves, and says by whom; the page of a group that is looked at hears of it by itself."""
+    topic, group = make_topic(1), f"retired-{uuid.uuid4().hex[:4]}"
+    consumer = Consumer({"bootstrap.servers": place.shim.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    consumer.close()
+    browser.open(f"http://{place.address}/#/group/{group}")
+    to = "document.querySelector('[aria-label^=Moves] tbody td[data-label=To]')?.textContent"
+    browser.until(f"{to} === '5'")
+    one = offset_delete.OffsetDeleteRequestTopic(topic, (offset_delete.OffsetDeleteRequestPartition(0),))
+    with WireClient(place.shim.broker_port(broker.node_id), client_id="a-script") as client:
+        assert client.ask(offset_delete.API, 0, offset_delete.OffsetDeleteRequest(group, (one,))).error_code == 0
+    browser.until(f"{to} === 'deleted'")
+    row = browser.run("return document.querySelector('[aria-label^=Moves] tbody tr').innerText")
+    for text in ("5", "a-script", "the offset was deleted"):
+        assert text in row
+    chart = "[...document.querySelectorAll('.chart')].at(-1).getAttribute('aria-label') ?? ''"
+    assert "deleted since" in browser.run(f"return {chart}")
 
 
 def test_who_still_speaks_as_0_8(

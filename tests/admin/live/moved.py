@@ -11,6 +11,7 @@ from shim.admin.live.migrating import (
     PASSED_THROUGH,
     Difference,
     GroupStatus,
+    Looked,
     NotKnown,
     Planned,
     Refused,
@@ -102,6 +103,13 @@ class Moved:
         if group in self.refused:
             raise Refused(self.refused[group])
         return Verified(group, 3, self.differing.get(group, []))
+
+    async def look(self, group: str, move: str) -> Looked:
+        at = self.place(group)
+        to = (self._advanced if move == "advance" else self._rolled_back)(group)
+        hindrance = self.refused.get(group, "")
+        verified = None if at == PASSED_THROUGH else Verified(group, 3, self.differing.get(group, []))
+        return Looked(group, at, to, hindrance, verified)
 
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
         self.sources.append(source)

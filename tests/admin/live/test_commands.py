@@ -214,6 +214,38 @@ def test_every_step(moved: Moved, admin: str) -> None:
     assert refused == (1, "", "g: refused: it is at the first step\n")
 
 
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(moved: Moved, admin: str) -> None:
+    moved.add("old", "late", storage="zookeeper", dual=True)
+    moved.add("mine", storage="kafka")
+    moved.add("theirs")
+    moved.differing["late"] = [Difference("orders", 0, 5, 7, "zookeeper")]
+    advanced = offset_shim("migrate", "advance", "old", "mine", "--dry-run", "--admin", admin)
+    assert (advanced.status, advanced.stderr) == (0, "")
+    assert [line.split() for line in advanced.stdout.splitlines()[1:]] == [
+        ["mine", "kafka", "upstream+dual", "3", "0"],
+        ["old", "zookeeper+dual", "kafka+dual", "3", "0"],
+    ]
+    differs = offset_shim("migrate", "advance", "--all", "--dry-run", "--json", "--admin", admin)
+    assert differs.status == 1
+    assert [(row["group"], row["at"], row["to"], row["differing"]) for row in differs.json["groups"]] == [
+        ("late", "zookeeper+dual", "kafka+dual", 1),
+        ("old", "zookeeper+dual", "kafka+dual", 0),
+    ]
+    shown = offset_shim("migrate", "advance", "late", "--dry-run", "--admin", admin).stdout.splitlines()
+    assert shown[-1].split() == ["late", "orders-0", "5", "7", "zookeeper"]
+    back = offset_shim("migrate", "rollback", "mine", "theirs", "--dry-run", "--json", "--admin", admin)
+    assert back.status == 1
+    assert [(row["group"], row["at"], row["to"]) for row in back.json["groups"]] == [("mine", "kafka", "upstream")]
+    assert [(row["group"], row["kind"]) for row in back.json["not_done"]] == [("theirs", "refused")]
+    started = offset_shim("migrate", "start", "theirs", "--dry-run", "--admin", admin)
+    assert started == offset_shim("migrate", "plan", "theirs", "--admin", admin)
+    assert started.status == 0
+    moved.refused["theirs"] = "a member is elsewhere"
+    assert offset_shim("migrate", "start", "theirs", "--dry-run", "--admin", admin).status == 1
+    assert offset_shim("migrate", "start", "--pattern", "none*", "--dry-run", "--admin", admin).status == 2
+    assert moved.begun == []
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name] + ["-x", "\n", "\x1b[2J"])
 def test_any_name(moved: Moved, admin: str, name: str) -> None:
     moved.add(name, "another")

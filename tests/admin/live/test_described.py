@@ -49,6 +49,7 @@ ASKED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("POST", "/v1/migrate/plan"): ("", GROUP),
     ("POST", "/v1/migrate/status"): ("", GROUP),
     ("POST", "/v1/migrate/verify"): ("", {"groups": ["served"]}),
+    ("POST", "/v1/migrate/look"): ("", {"groups": ["served"], "move": "advance"}),
     ("POST", "/v1/migrate/start"): ("", GROUP),
     ("POST", "/v1/migrate/advance"): ("", {"groups": ["served"]}),
     ("POST", "/v1/migrate/rollback"): ("", {"groups": ["served"]}),

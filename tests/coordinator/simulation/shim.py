@@ -40,7 +40,7 @@ from shim.coordinator import (
     TransactionBatch,
     TransactionEnd,
 )
-from tests.coordinator.driving import parked
+from tests.coordinator.driving import CALLER, parked
 
 from .events import Events
 
@@ -209,7 +209,7 @@ class Shim:
             case OffsetDeleteRequest() as request:
                 return coordinator.offset_delete(now, caller, version, request, call)
             case DeleteGroup(group_id):
-                return coordinator.delete_group(now, group_id, call)
+                return coordinator.delete_group(now, CALLER, group_id, call)
             case CheckRetention():
                 return coordinator.check_retention(now, call)
             case DeleteTopic(deletion):

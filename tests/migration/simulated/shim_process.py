@@ -144,7 +144,7 @@ class ShimProcess:
         """Raises NotDone."""
 
         def operation(coordinator: GroupCoordinator, now: int, asker: Any) -> Any:
-            return coordinator.delete_group(now, group, asker)
+            return coordinator.delete_group(now, CALLER, group, asker)
 
         _check([(await self._change(group, operation, self.stores.not_deletable)).error_code])
 

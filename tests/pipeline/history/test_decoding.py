@@ -22,7 +22,9 @@ from protocol.offsets_log import (
     encode_value,
 )
 from protocol.own.history_log import (
+    DELETED,
     HISTORY_TOPIC,
+    NO_OFFSET,
     OffsetHistoryKey,
     OffsetHistoryValue,
     Who,
@@ -203,3 +205,14 @@ def test_records_of_a_later_version_of_the_history_are_left_out(tmp_path: Path) 
     later: Pair = (b"\x00\x07later", b"\x00\x00")
     segment(tmp_path, 0, batch(0, later, known), topic=HISTORY_TOPIC)
     assert [(row["offset"], row["log_offset"]) for row in read(tmp_path, what=HISTORY)] == [(7, 1)]
+
+
+def test_what_was_deleted_is_no_commit(tmp_path: Path) -> None:
+    key = OffsetHistoryKey("g", "t", 0, TIME)
+    who: dict[str, Any] = {"generation_id": -1, "member_id": "", "group_instance_id": None, "client_id": "c"}
+    committed = OffsetHistoryValue(7, -1, "", TIME, **who, client_host="/h")
+    deleted = committed._replace(offset=NO_OFFSET, cause="the group was deleted", replaced=7, deleted=DELETED)
+    pairs = (encode_history((key, each)) for each in (committed, deleted, committed._replace(offset=3)))
+    segment(tmp_path, 0, batch(0, *pairs), topic=HISTORY_TOPIC)
+    rows = read(tmp_path, what=HISTORY, names=["offset", "log_offset"])
+    assert [(row["offset"], row["log_offset"]) for row in rows] == [(7, 0), (3, 2)]
