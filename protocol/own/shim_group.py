@@ -5,14 +5,16 @@ itself goes with JoinGroup, and what the leader makes of that, the same for all 
 of an assignment is that of the group, and stands there.
 
 Each is an int16 version and its fields, flexible (KIP-482) from version 0 on, which is the only one so far. What a
-later shim adds is to be tagged, so that shims of both versions can be in one group.
+later shim adds is to be tagged, so that shims of both versions can be in one group: what is said of standbys is. A
+shim that knows nothing of them passes over it, says that it follows nothing, and so is named for nothing; where such a
+one shares out, nobody is.
 """
 
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.typed_records import decode_value, encode_value
-from protocol.wire import Int32, String, TaggedFields, UInt16
+from protocol.wire import Int32, String, TaggedFields, UInt16, tag
 
 PROTOCOL_TYPE: Final = "offset-shim"
 """With `consumer` brokers would try to read the subscription."""
@@ -31,13 +33,15 @@ class ListenerAddress(NamedTuple):
 
 class ShimMember(NamedTuple):
     """What a shim says of itself. `name`: for people. `node_ids`: those that it had in the last assignment that it
-    knows, of that `generation`; -1 and none where it knows none.
+    knows, of that `generation`; -1 and none where it knows none. `follows`: those of other shims whose partitions it
+    has followed by the same assignment, so that it has them soon; None: it follows none, and will not.
     """
 
     name: String
     addresses: tuple[ListenerAddress, ...]
     generation: Int32 = -1
     node_ids: tuple[Int32, ...] = ()
+    follows: Annotated[tuple[Int32, ...] | None, tag(0)] = None
     tagged: TaggedFields = ()
 
 
@@ -59,11 +63,14 @@ class AssignedNode(NamedTuple):
 
 
 class ShimAssignment(NamedTuple):
-    """`partitions`: for each offsets partition, from 0 on, the node id that it belongs to. Who has the node owns it."""
+    """`partitions`: for each offsets partition, from 0 on, the node id that it belongs to. Who has the node owns it.
+    `standbys`: for each of `nodes`, in their order, the position of the shim that follows its partitions; -1: none.
+    """
 
     shims: tuple[AssignedShim, ...]
     nodes: tuple[AssignedNode, ...]
     partitions: tuple[Int32, ...]
+    standbys: Annotated[tuple[Int32, ...], tag(0)] = ()
     tagged: TaggedFields = ()
 
 
@@ -83,17 +90,19 @@ def encode_assignment(assignment: ShimAssignment) -> bytes:
 
 
 def decode_assignment(raw: bytes) -> ShimAssignment:
-    """Each node id stands at one of the shims, and each partition belongs to one of the node ids. Raises DecodeError,
-    also for what a later version of the shim has written.
+    """Each node id stands at one of the shims, and each partition belongs to one of the node ids; standbys, too, are
+    among the shims. Raises DecodeError, also for what a later version of the shim has written.
     """
     assignment = decode_value(ShimAssignment, raw, "assignment")
-    shims, nodes, partitions, _ = assignment
+    shims, nodes, partitions, standbys, _ = assignment
     node_ids = {node.node_id for node in nodes}
     for wrong, reason in (
         (len({shim.instance_id for shim in shims}) < len(shims), "a shim is there twice"),
         (len(node_ids) < len(nodes), "a node id is there twice"),
         (any(not 0 <= node.shim < len(shims) for node in nodes), "a node id has a shim that is not there"),
         (not node_ids.issuperset(partitions), "a partition has a node id that is not there"),
+        (len(standbys) not in (0, len(nodes)), "there are standbys of some of the node ids"),
+        (any(not -1 <= shim < len(shims) for shim in standbys), "a node id has a standby that is not there"),
     ):
         if wrong:
             raise DecodeError(reason, _FIELDS_AT, "assignment")

@@ -40,6 +40,9 @@ class Settings:
     offsets_read_lease_ms: int = integer(
         1000, 0, 10_000, "How long after a write to these topics offsets are told without another one; 0: never."
     )
+    standby_replicas: int = integer(
+        1, 0, 1, "How many other shims follow each partition of these topics, so that they have it soon."
+    )
     offsets_topic_num_partitions: int = integer(50, 1, 100_000, "Partitions of the offsets log; fixed once written.")
     # An emptied segment is 61 bytes: two of them at least must fit into one, or compaction never merges them.
     offsets_topic_segment_bytes: int = integer(104_857_600, 1024, INT32_MAX, "Bytes at which a log segment is closed.")

@@ -164,12 +164,18 @@ class GroupCoordinator:
         position: Position | None,
         key: OffsetCommitKey,
         value: OffsetCommitValue,
-        begun: Position | None = None,
     ) -> None:
-        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it, or, on a
-        topic, where the transaction `begun`.
+        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it."""
+        self._state.replay_pending(producer, position, key, value)
+
+    def replay_pending_begun(
+        self, producer: Producer, begun: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        """As `replay`, an offset that is pending: on a topic, where each says where its transaction has begun. What was
+        known of that may be of one before, of which not every offset was seen to be settled.
         """
-        self._state.replay_pending(producer, position, key, value, begun)
+        self._state.offsets.transactions.began(producer, begun)
+        self._state.replay_pending(producer, None, key, value)
 
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
         """As `replay`, a marker."""

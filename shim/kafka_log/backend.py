@@ -20,15 +20,19 @@ from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.history_reading import TopicHistoryLog
 from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.partition_copy import PartitionCopy
+from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.standbys import Standbys
 from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, make_ready
 from shim.log import LogError, LoggedRecord
-from shim.metrics import CleaningCounts
+from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports
 from shim.runtime.clock import Clock
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home
 from shim.upstream import Cluster, UpstreamError
+from shim.upstream.topic_reader import TopicReader
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +69,9 @@ class KafkaBackend:
             settings.offsets_history_retention_minutes,
         )
         self._offsets: OwnedTopic | None = None
+        self._standbys: Standbys | None = None
+        self._followed: Collection[int] = ()
+        self._all_loaded = False
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -115,6 +122,13 @@ class KafkaBackend:
             silent_seconds=2 * topics.owner_again_seconds,
             max_message_bytes=topics.max_message_bytes,
         )
+        self._standbys = Standbys(
+            TopicReader(self._cluster, settings, topics.offsets),
+            topics.offsets,
+            self._copy,
+            self._replayer,
+            topics.delete_retention_ms / 1000,
+        )
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
@@ -123,7 +137,21 @@ class KafkaBackend:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
         for number in numbers:
             if number not in self._taking:
+                self._hold(number)
                 self._taking[number] = asyncio.create_task(self._take_over(number))
+
+    def _hold(self, number: int) -> None:
+        if self._standbys is not None:
+            self._standbys.hold(number)
+
+    def stand_by(self, numbers: Collection[int]) -> None:
+        self._followed = numbers
+        if self._standbys is not None and self._all_loaded:
+            self._standbys.follow(numbers)
+
+    @property
+    def standbys(self) -> StandbyCounts:
+        return StandbyCounts() if self._standbys is None else self._standbys.counts
 
     async def _take_over(self, number: int) -> None:
         assert self._offsets is not None
@@ -139,7 +167,27 @@ class KafkaBackend:
     async def load(self, number: int) -> Loaded:
         """Raises Fenced, UpstreamError, too."""
         assert self._offsets is not None
-        await (self._taking.pop(number, None) or self._take_over(number))
+        assert self._standbys is not None
+        with self._standbys.waiting():
+            taking = self._taking.pop(number, None)
+            if taking is None:
+                self._hold(number)
+            await (taking or self._take_over(number))
+            followed = await self._followed_copy(number, self._offsets, self._standbys)
+            copy, before = followed or self._copy(number), followed.replayed if followed is not None else 0
+            loop = asyncio.get_running_loop()
+            async with aclosing(self._offsets.read(number, copy.part)) as reading:
+                async for records in reading:
+                    await loop.run_in_executor(self._replayer, copy.apply, records)
+                    self.progress.replayed(len(records))
+        replayed = copy.replayed - before
+        self._standbys.took_over(number, replayed, before if followed is not None else None)
+        if self._history is not None:
+            self._history.begin(number, self._offsets.producer(number))
+        return Loaded(copy.coordinator, replayed, 0)
+
+    def _copy(self, number: int) -> PartitionCopy:
+        """Of nothing yet."""
         place = f"{self._wanted.offsets}-{number}"
 
         def skipped(offset: int, type_: int) -> None:
@@ -147,15 +195,21 @@ class KafkaBackend:
 
         coordinator = GroupCoordinator(self._coordinator_settings)
         replay = TopicReplay(coordinator, Home(number, self.num_partitions, place), _ignored, skipped)
-        loop, replayed = asyncio.get_running_loop(), 0
-        async with aclosing(self._offsets.read(number)) as reading:
-            async for records in reading:
-                await loop.run_in_executor(self._replayer, replay.apply, records)
-                replayed += len(records)
-                self.progress.replayed(len(records))
-        if self._history is not None:
-            self._history.begin(number, self._offsets.producer(number))
-        return Loaded(coordinator, replayed, 0)
+        return PartitionCopy(coordinator, replay, ReadPart(self._wanted.offsets, number))
+
+    async def _followed_copy(self, number: int, offsets: OwnedTopic, standbys: Standbys) -> PartitionCopy | None:
+        """What was followed of a partition that is taken over now, if that is still what stands there."""
+        copy = await standbys.taken(number)
+        if copy is None:
+            return None
+        try:
+            if await offsets.goes_on(number, copy.part):
+                return copy
+        except UpstreamError:
+            standbys.give_back(number, copy)
+            raise
+        log.warning("%s-%d: what was followed is not what stands there any more", self._wanted.offsets, number)
+        return None
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         pass
@@ -164,6 +218,8 @@ class KafkaBackend:
         taking = self._taking.pop(number, None)
         if taking is not None:
             await asyncio.gather(taking, return_exceptions=True)
+        if self._standbys is not None:
+            self._standbys.drop(number)
         await self._release([number])
 
     async def _release(self, numbers: Collection[int]) -> None:
@@ -173,7 +229,9 @@ class KafkaBackend:
             log.info("%s-%d is not released: %s", self._wanted.offsets, number, error)
 
     def begin_cleaning(self) -> None:
-        """The brokers compact."""
+        """The brokers compact. Now there is time for what others have."""
+        self._all_loaded = True
+        self.stand_by(self._followed)
 
     # -- the end
 
@@ -181,6 +239,8 @@ class KafkaBackend:
         self.writes.stop()
 
     async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+        if self._standbys is not None:
+            await self._standbys.close()
         for task in self._taking.values():
             task.cancel()
         await asyncio.gather(*self._taking.values(), return_exceptions=True)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from protocol.errors import DecodeError
 from protocol.own.position import Position
-from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_own
+from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
 from shim.config import Settings
-from shim.kafka_log.lease import LONGEST_SECONDS, Claim, Lease, boottime, waiting_seconds
+from shim.kafka_log.lease import LONGEST_SECONDS, Lease, boottime, waiting_seconds
 from shim.kafka_log.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.producing import Produced, Settled, TopicProducer
+from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.sequence import ProducerSequence, Verdict
 from shim.log import LogError, LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches
@@ -122,13 +122,23 @@ class OwnedTopic:
             *(self._topic, number, fence.base_offset, sequence.producer_id, sequence.epoch),
         )
 
-    async def read(self, number: int) -> AsyncGenerator[list[LoggedRecord], None]:
+    async def goes_on(self, number: int, part: ReadPart) -> bool:
+        """Whether what was read of a partition before it was taken over is what stands there, so that it need not be
+        read again. Raises UpstreamError."""
+        owned = self._owned_now(number)
+        if part.position.next_offset > owned.fence.base_offset:
+            return False
+        return await self._reader.stands(part.position)
+
+    async def read(self, number: int, part: ReadPart | None = None) -> AsyncGenerator[list[LoggedRecord], None]:
         """What the partition has, which is all of it once this has come to its end; then, and not before, what it has
-        may be told. Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError.
+        may be told. ``part``: what was read of it before, if it :meth:`goes_on`; only what is behind it comes.
+
+        Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError.
         """
         owned = self._owned_now(number)
         try:
-            async with aclosing(self._read(number, owned)) as reading:
+            async with aclosing(self._read(number, owned, part or ReadPart(self._topic, number))) as reading:
                 async for records in reading:
                     yield records
             if self._owned.get(number) is not owned:
@@ -140,48 +150,44 @@ class OwnedTopic:
         owned.is_read = owned.is_served = True
         self._served_last.add(number)
 
-    async def _read(self, number: int, owned: _Owned) -> AsyncGenerator[list[LoggedRecord], None]:
+    async def _read(self, number: int, owned: _Owned, part: ReadPart) -> AsyncGenerator[list[LoggedRecord], None]:
         """To the fence, and behind those of others; then it waits for the leases of the owners before."""
         fence, own = owned.fence.base_offset, owned.sequence
-        claims: list[Claim] = []
-        epochs: dict[int, int] = {}
-        last: Owner | None = None
-        resumes, waits_from, reached = owned.resumes, owned.fenced_at, 0
-        async with aclosing(self._batches(number)) as batches:
+        resumes, waits_from, reached = owned.resumes, owned.fenced_at, part.position.next_offset
+        async with aclosing(self._batches(number, part.position)) as batches:
             async for header, records in batches:
-                for each, at in self._owners(number, records):
-                    if at < fence:
-                        last = each
-                        claims.append(self._claimed(number, each))
-                epochs[header.producer_id] = max(header.producer_epoch, epochs.get(header.producer_id, -1))
-                yield [self._logged(number, each) for each in records]
+                yield part.take(header, records, fence)
                 reached = header.next_offset
                 if reached > fence:
                     self._check_fence(number, header, owned)
                     break
-            del epochs[own.producer_id]
-            others = [producer_id for producer_id, epoch in epochs.items() if epoch < LAST_EPOCH]
+            others = [
+                producer_id
+                for producer_id, epoch in part.epochs.items()
+                if producer_id != own.producer_id and epoch < LAST_EPOCH
+            ]
             if others:
                 end = await self._fence_others(number, own, others)
                 resumes, waits_from = False, boottime()
                 while reached <= end:
                     header, records = await anext(batches)
-                    yield [self._logged(number, each) for each in records]
+                    yield part.take(header, records, fence)
                     reached = header.next_offset
-        seconds = waiting_seconds(claims, resumes=resumes)
+        seconds = waiting_seconds(part.claims(self._owner.incarnation), resumes=resumes)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
+        last = part.last_owner
         log.debug(
             "%s-%d: read to offset %d, after %s; owners before it were waited for %.2f s",
             *(self._topic, number, reached, last.name if last is not None else "nobody", seconds),
         )
 
-    async def _batches(self, number: int) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
-        """From the beginning, for ever. Raises UpstreamError where nothing comes any more."""
-        expected = 0
+    async def _batches(self, number: int, position: Position) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
+        """From there on, for ever. Raises UpstreamError where nothing comes any more."""
+        expected = position.next_offset
         loop = asyncio.get_running_loop()
         came_at = loop.time()
-        async with aclosing(self._reader.read(Position(number, 0))) as reading:
+        async with aclosing(self._reader.read(position)) as reading:
             while True:
                 try:
                     async with asyncio.timeout_at(came_at + self._patience):
@@ -195,9 +201,6 @@ class OwnedTopic:
                 if read.start.next_offset > expected:
                     raise LogError(f"{self._topic}-{number}: offsets {expected} to {read.start.next_offset} are gone")
                 for header, records in read.batches:
-                    if header.is_transactional or header.is_control or header.producer_id < 0:
-                        where = f"{self._topic}-{number} offset {header.base_offset}"
-                        raise LogError(f"{where}: a batch that no shim has written")
                     yield header, records
                     came_at = loop.time()
                 expected = read.position.next_offset
@@ -237,28 +240,6 @@ class OwnedTopic:
         if producer.producer_id != producer_id or producer.epoch - epoch > asked - asked_before:
             del self._epochs[number]
             raise Fenced(f"{self._topic}-{number}: somebody else has got an epoch")
-
-    def _owners(self, number: int, records: Iterable[Record]) -> Iterator[tuple[Owner, int]]:
-        """With their offsets."""
-        for each in records:
-            if each.key is not None and is_own(each.key):
-                try:
-                    _, value = decode_own(each.key, each.value)
-                except DecodeError as error:
-                    where = f"{self._topic}-{number} offset {each.offset}"
-                    raise LogError(f"{where}: the record cannot be decoded: {error}") from error
-                if isinstance(value, Owner):
-                    yield value, each.offset
-
-    def _claimed(self, number: int, owner: Owner) -> Claim:
-        if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
-            raise LogError(f"{self._topic}-{number}: {owner.name} has a lease of {owner.lease_ms} ms")
-        return Claim(owner.lease_ms / 1000, bool(owner.released), owner.incarnation == self._owner.incarnation)
-
-    def _logged(self, number: int, record: Record) -> LoggedRecord:
-        if record.key is None:
-            raise LogError(f"{self._topic}-{number} offset {record.offset}: a record without a key")
-        return LoggedRecord(record.offset, record.timestamp, record.key, record.value)
 
     # -- owning
 

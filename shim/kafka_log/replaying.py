@@ -63,7 +63,7 @@ class TopicReplay:
             case PendingKey() as key, PendingValue() as value:
                 self._home.check(key.group)
                 begun = None if value.begun is None else value.begun.of(key.followed)
-                into.replay_pending(key.producer, None, key.offset, value.value, begun)
+                into.replay_pending_begun(key.producer, begun, key.offset, value.value)
             case PendingKey() as key, None:
                 into.replay_settled(key.producer, key.offset)
             case PositionKey() as key, PositionValue() as value:

@@ -6,7 +6,7 @@ every other may count.
 """
 
 from shim.metrics.clients import ClientKind, ClientsSeen, Said
-from shim.metrics.counts import AnswerCounts, CleaningCounts, FlushCounts, SoftwareSeen, Traffic
+from shim.metrics.counts import AnswerCounts, CleaningCounts, FlushCounts, SoftwareSeen, StandbyCounts, Traffic
 from shim.metrics.histogram import LATENCY_SECONDS, Histogram
 from shim.metrics.model import Distribution, Kind, Metric, Sample, Series
 
@@ -25,5 +25,6 @@ __all__ = [
     "Sample",
     "Series",
     "SoftwareSeen",
+    "StandbyCounts",
     "Traffic",
 ]

@@ -67,6 +67,23 @@ class Traffic:
         return found
 
 
+class StandbyCounts:
+    """Of partitions of a log that several shims share. ``behind``, ``at_end``: those that others own and this one
+    follows, by whether it has come to their end. ``taken_over``, ``records``: those that it has taken over, and what
+    had to be read of them then, by whether it had followed them."""
+
+    __slots__ = ("at_end", "behind", "records", "taken_over")
+
+    def __init__(self) -> None:
+        self.at_end = self.behind = 0
+        self.taken_over = dict.fromkeys((True, False), 0)
+        self.records = dict.fromkeys((True, False), 0)
+
+    def took_over(self, records: int, *, followed: bool) -> None:
+        self.taken_over[followed] += 1
+        self.records[followed] += records
+
+
 class FlushCounts:
     """Of the log's writes, each of which makes durable what all partitions had to write. ``failed``: partitions of
     which one has failed."""

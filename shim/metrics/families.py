@@ -55,6 +55,23 @@ COMPACTION_BYTES: Final = Metric(
 PARTITIONS: Final = Metric(
     "partitions", _GAUGE, "Partitions of the offsets log: `loaded`, `loading`, or `unavailable`.", ("state",)
 )
+STANDBYS: Final = Metric(
+    "standby_partitions",
+    _GAUGE,
+    "Partitions that other shims own and this one follows, with the log on topics: to their end (`current`), or not "
+    "yet (`behind`).",
+    ("state",),
+)
+TAKEOVERS: Final = Metric(
+    "takeovers",
+    _COUNTER,
+    "Partitions that were taken over, with the log on topics: which this one had followed (`standby`), or read from "
+    "the `beginning`.",
+    ("from",),
+)
+TAKEOVER_RECORDS: Final = Metric(
+    "takeover_records", _COUNTER, "Records that were read then, before these could be served.", ("from",)
+)
 OFFSETS: Final = Metric("offsets", _GAUGE, "Committed offsets in the log, of all groups.")
 GROUPS: Final = Metric("groups", _GAUGE, "Groups that the shim coordinates, by their state.", ("state",))
 MEMBERS: Final = Metric("group_members", _GAUGE, "Members of all these groups.")
@@ -139,7 +156,7 @@ ALL: Final = (
     *(REQUESTS, ERRORS, MALFORMED, LATENCY, OFFSETS_COMMITTED),
     *(FLUSH_RECORDS, FLUSH_SECONDS, FLUSH_FAILED, LOG_BYTES),
     *(COMPACTIONS, COMPACTION_SECONDS, COMPACTION_RECORDS, COMPACTION_BYTES),
-    *(PARTITIONS, OFFSETS, GROUPS, MEMBERS, GROUP_BYTES, REBALANCES),
+    *(PARTITIONS, STANDBYS, TAKEOVERS, TAKEOVER_RECORDS, OFFSETS, GROUPS, MEMBERS, GROUP_BYTES, REBALANCES),
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),
     *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ZOOKEEPER_SESSION),

@@ -8,17 +8,23 @@ A node stays with the shim that had it, unless another one has so much less that
 the first had, by half of the node's partitions at least. A move hands over all of these, and without that limit a shim
 that has 16 and gets 18 more would hand on the 16 to another one with 16, for a gain of 2. A node that has to move
 anyway goes where it is best for the balance. Two shims never change nodes with one another for the sake of it.
+
+Of the partitions of a node another shim is the standby, which follows them, and gets the node when its shim has gone:
+it counts as the one that had it then. The nodes of one shim are shared out among the others by the same rules as the
+nodes themselves, as if that shim had gone, what each follows already counting as much as what it owns.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.own.shim_group import AssignedNode, AssignedShim, ShimAssignment, ShimMember
 from shim.config import HostPort
 from shim.upstream import PortMap, stable_choice
+
+_NOBODY: Final = -1
 
 
 def assign(
@@ -42,6 +48,7 @@ def assign(
     instance_ids = sorted(members)
     homes = {node_id: instance_ids.index(member) for node_id, member in _last_had(members).items()}
     places = _shared_out(led, homes, [0] * len(instance_ids))
+    standbys = _standbys(led, places, members)
     stood_for = Counter(places.values())
     idle = dict.fromkeys(set(node_ids) - led.keys(), 1)
     places |= _shared_out(idle, homes, [stood_for[shim] for shim in range(len(instance_ids))])
@@ -49,13 +56,47 @@ def assign(
         tuple(AssignedShim(each, members[each].name, members[each].addresses) for each in instance_ids),
         tuple(AssignedNode(node_id, places[node_id]) for node_id in sorted(places)),
         partitions,
+        tuple(standbys.get(node_id, _NOBODY) for node_id in sorted(places)) if standbys else (),
     )
 
 
 def _last_had(members: Mapping[str, ShimMember]) -> dict[int, str]:
-    """By node id who had it in the newest generation; of two who say so, the last by name."""
-    oldest_first = sorted(members, key=lambda each: (members[each].generation, each))
-    return {node_id: each for each in oldest_first for node_id in members[each].node_ids}
+    """By node id who had it in the newest generation, or followed it; of two who say so, the last by name."""
+    said = [
+        (member.generation, had, name, node_id)
+        for name, member in members.items()
+        for had, node_ids in ((False, member.follows or ()), (True, member.node_ids))
+        for node_id in node_ids
+    ]
+    return {node_id: name for _, _, name, node_id in sorted(said)}
+
+
+def _last_followed(members: Mapping[str, ShimMember]) -> dict[int, str]:
+    """By node id who followed it in the newest generation; of two who say so, the last by name."""
+    said = [(member.generation, name, node_id) for name, member in members.items() for node_id in member.follows or ()]
+    return {node_id: name for _, name, node_id in sorted(said)}
+
+
+def _standbys(led: Mapping[int, int], places: Mapping[int, int], members: Mapping[str, ShimMember]) -> dict[int, int]:
+    """Node id -> another shim than it is at, of those that follow others at all; of nodes that lead something."""
+    instance_ids = sorted(members)
+    willing = [shim for shim, each in enumerate(instance_ids) if members[each].follows is not None]
+    last = {node_id: instance_ids.index(member) for node_id, member in _last_followed(members).items()}
+    loads = Counter[int]()
+    for node_id, weight in led.items():
+        loads[places[node_id]] += weight
+    found: dict[int, int] = {}
+    for owner in range(len(instance_ids)):
+        # Whoever comes behind it first, so that of shims that are equal each follows another one.
+        others = sorted((shim for shim in willing if shim != owner), key=lambda shim: (shim < owner, shim))
+        weights = {node_id: weight for node_id, weight in led.items() if places[node_id] == owner}
+        if not others or not weights:
+            continue
+        homes = {node_id: others.index(last[node_id]) for node_id in weights if last.get(node_id) in others}
+        for node_id, place in _shared_out(weights, homes, [loads[shim] for shim in others]).items():
+            found[node_id] = others[place]
+            loads[others[place]] += led[node_id]
+    return found
 
 
 class _Move(NamedTuple):
@@ -106,7 +147,16 @@ def _least(loads: list[int]) -> int:
 class Shares:
     """An assignment, for whoever asks. `generation`: of the group; `instance_id`: of this shim."""
 
-    __slots__ = ("_shims", "assignment", "generation", "instance_id", "node_ids", "owned")
+    __slots__ = (
+        "_shims",
+        "assignment",
+        "followed",
+        "followed_node_ids",
+        "generation",
+        "instance_id",
+        "node_ids",
+        "owned",
+    )
 
     def __init__(self, assignment: ShimAssignment, generation: int, instance_id: str) -> None:
         self.assignment = assignment
@@ -117,10 +167,19 @@ class Shares:
             node_id for node_id, shim in sorted(self._shims.items()) if shim.instance_id == instance_id
         )
         """The brokers that this shim stands for."""
-        self.owned = frozenset(
-            partition for partition, node_id in enumerate(assignment.partitions) if node_id in self.node_ids
-        )
+        self.owned = self._partitions_of(self.node_ids)
         """The offsets partitions of this shim."""
+        self.followed_node_ids = tuple(
+            node.node_id
+            for node, standby in zip(assignment.nodes, assignment.standbys, strict=False)
+            if standby != node.shim and standby != _NOBODY and assignment.shims[standby].instance_id == instance_id
+        )
+        """The brokers whose partitions it follows, which other shims own."""
+        self.followed = self._partitions_of(self.followed_node_ids)
+        """These partitions."""
+
+    def _partitions_of(self, node_ids: Collection[int]) -> frozenset[int]:
+        return frozenset(number for number, node_id in enumerate(self.assignment.partitions) if node_id in node_ids)
 
     @property
     def own(self) -> AssignedShim | None:

@@ -107,8 +107,10 @@ class Sharing:
 
     def _metadata(self) -> bytes:
         shares = self.shares
-        had = (-1, ()) if shares is None else (shares.generation, shares.node_ids)
-        return encode_member(ShimMember(self._name, self._addresses, *had))
+        had = (-1, (), ()) if shares is None else (shares.generation, shares.node_ids, shares.followed_node_ids)
+        generation, node_ids, followed = had
+        follows = followed if self._settings.standby_replicas else None
+        return encode_member(ShimMember(self._name, self._addresses, generation, node_ids, follows))
 
     async def _assign(self, members: Mapping[str, bytes]) -> bytes:
         """Raises UpstreamError."""
@@ -140,13 +142,17 @@ class Sharing:
         self._note_moves(shares)
         self.shares = shares
         log.info(
-            "generation %d: %s of %d, with brokers %s; shims: %s",
+            "generation %d: %s of %d, with brokers %s; standby of %d; shims: %s",
             *(generation, counted(len(shares.owned), "partition"), self._runtime.num_partitions),
-            *(", ".join(map(str, shares.node_ids)) or "none", ", ".join(each.name for each in shares.assignment.shims)),
+            *(", ".join(map(str, shares.node_ids)) or "none", len(shares.followed)),
+            ", ".join(each.name for each in shares.assignment.shims),
         )
-        self._runtime.own(shares.owned)
+        self._own(shares)
         if self._member is not None and shares.own is not None and shares.own.addresses != self._addresses:
             self._member.rejoin()  # what the others tell clients is where it was before it was started anew
+
+    def _own(self, shares: Shares) -> None:
+        self._runtime.own(shares.owned, shares.followed if self._settings.standby_replicas else ())
 
     def _note_moves(self, shares: Shares) -> None:
         before = self.shares
@@ -181,7 +187,7 @@ class Sharing:
             self._lost.clear()
             shares = self.shares
             if shares is not None and await member.confirmed(shares.generation) and shares is self.shares:
-                self._runtime.own(shares.owned)
+                self._own(shares)
 
     async def _lead_clients_away(self) -> None:
         """Again and again, as a client that comes back may have been told of the old place once more, by a shim that

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.metrics import CleaningCounts, FlushCounts
+from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
 from shim.runtime.progress import Progress
 
@@ -102,6 +102,9 @@ class Backend(Protocol):
     def cleaning(self) -> CleaningCounts: ...
 
     @property
+    def standbys(self) -> StandbyCounts: ...
+
+    @property
     def writes(self) -> Writes: ...
 
     def attach(self, reports: Reports) -> None:
@@ -124,6 +127,10 @@ class Backend(Protocol):
 
     def expect(self, numbers: Collection[int]) -> None:
         """These are loaded soon: what takes its time for each may be begun for all of them."""
+
+    def stand_by(self, numbers: Collection[int]) -> None:
+        """These others have, and they may be loaded one day: what makes that quick is to be done from now on, for these
+        and for no others. May be called before :meth:`open`."""
 
     async def load(self, number: int) -> Loaded:
         """What the partition has; it takes writes then. Raises LogError, OwnedElsewhere, and what is

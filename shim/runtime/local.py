@@ -16,7 +16,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
-from shim.metrics import CleaningCounts
+from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
@@ -75,6 +75,11 @@ class LocalBackend:
     def cleaning(self) -> CleaningCounts:
         return self._cleaning.counts
 
+    @property
+    def standbys(self) -> StandbyCounts:
+        """There are none."""
+        return StandbyCounts()
+
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         return CoordinatorSettings.of(settings)
 
@@ -103,6 +108,9 @@ class LocalBackend:
 
     def expect(self, numbers: Collection[int]) -> None:
         """One is read after the other."""
+
+    def stand_by(self, numbers: Collection[int]) -> None:
+        """Nobody else has any."""
 
     async def load(self, number: int) -> Loaded:
         return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._loader.load, number)

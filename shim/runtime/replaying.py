@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from protocol.errors import DecodeError
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, UnknownKey
@@ -13,6 +13,8 @@ from protocol.partition import partition_for
 from protocol.replay import RecordDecoder
 from shim.coordinator import Key, Value
 from shim.log import LogError, LoggedRecord
+
+_MOST_CHECKED: Final = 100_000
 
 
 class Replayed(Protocol):
@@ -49,6 +51,8 @@ class Home:
                 f"{self._place} holds group {group!r}, which belongs into partition {belongs} of "
                 f"{self._num_partitions}: these records are another partition's"
             )
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
         self._checked.add(group)
 
     def where(self, offset: int) -> str:

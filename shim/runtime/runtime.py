@@ -23,7 +23,7 @@ from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
-from shim.metrics import CleaningCounts, FlushCounts
+from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.backend import Backend, OwnedElsewhere, Reports
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
@@ -87,6 +87,10 @@ class Runtime:
     @property
     def cleaning(self) -> CleaningCounts:
         return self._log.cleaning
+
+    @property
+    def standbys(self) -> StandbyCounts:
+        return self._log.standbys
 
     @property
     def rebalances(self) -> int:
@@ -162,9 +166,10 @@ class Runtime:
 
     # -- whose partitions are
 
-    def own(self, numbers: Collection[int]) -> None:
+    def own(self, numbers: Collection[int], followed: Collection[int] = ()) -> None:
         """Serve these, and no others: what is not among them is given up when what was decided is written. One of them
-        that is not served, as it was lost or could not be used, is tried again."""
+        that is not served, as it was lost or could not be used, is tried again. ``followed``: partitions of others that
+        may be this one's soon."""
         given_up: list[Partition] = []
         lost: list[Ticket] = []
         for partition in self._partitions:
@@ -181,6 +186,8 @@ class Runtime:
         for ticket in lost:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
         self._keeper.see_to(self._partitions)
+        # Then, as what of them is taken over from here on goes on with what was followed.
+        self._log.stand_by(frozenset(followed).difference(numbers))
 
     async def load(self) -> None:
         """Read back every partition that is owned, each served from then on; see :meth:`Keeper.load`."""

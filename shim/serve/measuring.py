@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from shim.api import ROUTES, treatment
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
-from shim.metrics import ClientsSeen, Histogram, Metric, Sample, Series, families
+from shim.metrics import ClientsSeen, Histogram, Metric, Sample, Series, StandbyCounts, families
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.words import PASSED_THROUGH, STORAGES
@@ -157,8 +157,20 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.COMPACTION_RECORDS, _each({"read": cleaning.records_read, "written": cleaning.records_written})),
         (families.COMPACTION_BYTES, _each({"read": cleaning.bytes_read, "written": cleaning.bytes_written})),
         (families.PARTITIONS, _each(states)),
+        *(_of_standbys(runtime.standbys) if runtime.is_shared else ()),
         (families.REBALANCES, _one(runtime.rebalances)),
         (families.GROUP_BYTES, _one(runtime.group_bytes)),
+    )
+
+
+def _of_standbys(counts: StandbyCounts) -> Iterable[tuple[Metric, Sequence[Sample]]]:
+    def by_origin(of: Mapping[bool, int]) -> list[Sample]:
+        return _each({"standby": of[True], "beginning": of[False]})
+
+    return (
+        (families.STANDBYS, _each({"current": counts.at_end, "behind": counts.behind})),
+        (families.TAKEOVERS, by_origin(counts.taken_over)),
+        (families.TAKEOVER_RECORDS, by_origin(counts.records)),
     )
 
 

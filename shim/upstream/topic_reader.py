@@ -54,13 +54,14 @@ class Fetched(NamedTuple, Generic[Content]):
     """What one fetch has brought, from ``start`` on; there may be nothing in it.
 
     ``is_reset``: the log is the one that was read only up to ``start``, which is before where it was read last.
-    ``end_offset``: where the log ended when the leader was found.
+    ``end_offset``: where the log ended when the leader was found; ``high_watermark``: likewise, by this answer.
     """
 
     start: Position
     batches: list[tuple[BatchHeader, Content]]
     end_offset: int
     is_reset: bool = False
+    high_watermark: int = -1
 
     @property
     def position(self) -> Position:
@@ -112,6 +113,19 @@ class TopicReader:
         _, (earliest, latest) = await self._offsets(partition, _EARLIEST, _LATEST)
         return earliest.offset, latest.offset
 
+    async def stands(self, position: Position) -> bool:
+        """Whether the log is the one that was read up to there, and still has its beginning. False, too, where nobody
+        can say. Raises UpstreamError."""
+        topic = await self._leaders.look_up(_PATIENCE_S)
+        connection, leading = await self._to_leader(topic, position.partition, _PATIENCE_S)
+        try:
+            if not leading.tells_epochs(position) or position.is_of_another_topic(topic.topic_id):
+                return False
+            standing = await leading.standing(position)
+            return standing == position and (await leading.offset(_EARLIEST)).offset == 0
+        finally:
+            connection.close()
+
     async def _offsets(
         self, partition: int, *timestamps: int
     ) -> tuple[bytes, list[list_offsets.ListOffsetsPartitionResponse]]:
@@ -159,7 +173,7 @@ class TopicReader:
                 max_wait_ms = 0
                 while True:
                     try:
-                        fetched = await leading.fetch(start.next_offset, max_wait_ms, decode)
+                        fetched, high_watermark = await leading.fetch(start.next_offset, max_wait_ms, decode)
                     except _OutOfRange:
                         start = await leading.nearer_end(start)
                         continue
@@ -170,7 +184,7 @@ class TopicReader:
                     is_reset = start.next_offset < position.next_offset or position.is_of_another_topic(start.topic_id)
                     if is_reset or start.next_offset > position.next_offset:
                         self._tell_of(start, position)
-                    read = Fetched(start, fetched, end_offset, is_reset)
+                    read = Fetched(start, fetched, end_offset, is_reset, high_watermark)
                     yield read
                     position = start = read.position
                     max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
@@ -221,8 +235,10 @@ class _Leading:
         self._leader_epoch = leader_epoch
         self._name = f"{topic}-{partition}"
 
-    async def fetch(self, offset: int, max_wait_ms: int, decode: _Decode[Content]) -> list[tuple[BatchHeader, Content]]:
-        """Raises _OutOfRange, UpstreamError, BatchError."""
+    async def fetch(
+        self, offset: int, max_wait_ms: int, decode: _Decode[Content]
+    ) -> tuple[list[tuple[BatchHeader, Content]], int]:
+        """With the high watermark. Raises _OutOfRange, UpstreamError, BatchError."""
         wanted = fetch.FetchPartition(
             self._partition,
             current_leader_epoch=self._leader_epoch,
@@ -250,7 +266,13 @@ class _Leading:
                     fetched.append((header, content))
         except TruncatedBatch:
             pass  # a response may end in the middle of a batch
-        return fetched
+        return fetched, found.high_watermark
+
+    def tells_epochs(self, position: Position) -> bool:
+        """Whether :meth:`standing` can find out anything of that one."""
+        return UNKNOWN_EPOCH not in (position.leader_epoch, self._leader_epoch) and self._connection.offers(
+            offset_for_leader_epoch.API, _OLDEST_FOR_LEADER_EPOCH
+        )
 
     async def standing(self, position: Position) -> Position:
         """How far this is the log that was read up to ``position``. Raises UpstreamError."""
@@ -259,12 +281,11 @@ class _Leading:
             return Position(self._partition, earliest, epoch_offset=earliest, topic_id=self._topic_id)
         if self._topic_id != ZERO_UUID:
             position = position._replace(topic_id=self._topic_id)
-        epoch = position.leader_epoch
-        if UNKNOWN_EPOCH in (epoch, self._leader_epoch) or not self._connection.offers(
-            offset_for_leader_epoch.API, _OLDEST_FOR_LEADER_EPOCH
-        ):
+        if not self.tells_epochs(position):
             return position
-        wanted = offset_for_leader_epoch.OffsetForLeaderPartition(self._partition, self._leader_epoch, epoch)
+        wanted = offset_for_leader_epoch.OffsetForLeaderPartition(
+            self._partition, self._leader_epoch, position.leader_epoch
+        )
         request = offset_for_leader_epoch.OffsetForLeaderEpochRequest(
             replica_id=-1, topics=(offset_for_leader_epoch.OffsetForLeaderTopic(self._topic, (wanted,)),)
         )

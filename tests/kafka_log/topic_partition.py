@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from protocol.own.position import Position
 from protocol.own.topic_log import Owner
-from protocol.records.batches import decode_records
+from protocol.records.batches import BatchHeader, Record, decode_records
 from shim.coordinator import GroupCoordinator
+from shim.kafka_log.partition_copy import PartitionCopy
+from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
 from shim.log import LoggedRecord
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
@@ -17,13 +20,18 @@ from shim.runtime.flight import RecordSet
 from shim.runtime.replaying import Home, Replay
 from tests.coordinator.driving import START, new_coordinator
 
+NAME = "__offset_shim_offsets"
+
 
 class TopicPartition:
-    """``records``: what is left. ``ends``: the offsets at which sets end."""
+    """``records``: what is left. ``ends``: the offsets at which sets end. ``headers``: of the batches, compacted or
+    not. ``epochs``: of leaders, with the offsets where they began."""
 
     def __init__(self) -> None:
         self.records: list[LoggedRecord] = []
         self.ends = [0]
+        self.headers: list[BatchHeader] = []
+        self.epochs = [(0, 0)]
 
     def append(self, record_set: RecordSet) -> None:
         end = self.ends[-1]
@@ -31,8 +39,30 @@ class TopicPartition:
             for key, value, _, timestamp, offset in decode_records(batch.data):
                 assert key is not None
                 self.records.append(LoggedRecord(offset, timestamp, key, value))
+            self.headers.append(
+                batch.header._replace(partition_leader_epoch=self.epochs[-1][0], producer_id=7, producer_epoch=0)
+            )
             end = batch.header.next_offset
         self.ends.append(end)
+
+    def lose(self, end: int) -> None:
+        """All that is written from a set's end on: another leader has it no longer."""
+        self.records = [record for record in self.records if record.offset < end]
+        self.headers = [header for header in self.headers if header.next_offset <= end]
+        self.ends = [each for each in self.ends if each <= end]
+
+    def led_anew(self, end: int) -> None:
+        """The next leader has what is below ``end``, of as many epochs."""
+        self.lose(end)
+        newest = self.epochs[-1][0]
+        self.epochs = [each for each in self.epochs if each[1] < end or not each[1]]
+        self.epochs.append((newest + 1, end))
+
+    def agreed(self, position: Position) -> Position:
+        """As the leader tells how far it has what was read up to there (Kafka 4.3, `LeaderEpochFileCache`)."""
+        known = [epoch for epoch, _ in self.epochs if epoch <= position.leader_epoch]
+        later = [begun for epoch, begun in self.epochs if epoch > position.leader_epoch]
+        return position.agreed(known[-1], later[0] if later else self.ends[-1])
 
     def compact(self, below: int, goes: Callable[[LoggedRecord], bool] = lambda _tombstone: False) -> None:
         """Below that offset only the newest record of each key stays, and of those the tombstones that do not go."""
@@ -48,6 +78,30 @@ class TopicPartition:
         """What a fresh coordinator makes of the records below that offset."""
         read = [record for record in self.records if upto is None or record.offset < upto]
         return replayed(read)
+
+
+class Standby:
+    """Reads the partition bit by bit, whatever is compacted meanwhile."""
+
+    def __init__(self) -> None:
+        coordinator = new_coordinator()
+        replay = TopicReplay(coordinator, Home(0, 1, f"{NAME}-0"), lambda *_: None)
+        self.copy = PartitionCopy(coordinator, replay, ReadPart(NAME, 0))
+
+    @property
+    def position(self) -> Position:
+        return self.copy.part.position
+
+    def read(self, topic: TopicPartition, upto: int) -> None:
+        """Batches that end there or before."""
+        for header in topic.headers:
+            if self.position.next_offset < header.next_offset <= upto:
+                records = [
+                    Record(each.key, each.value, (), each.timestamp, each.offset)
+                    for each in topic.records
+                    if header.base_offset <= each.offset < header.next_offset
+                ]
+                self.copy.apply(self.copy.part.take(header, records))
 
 
 def replayed(

@@ -38,9 +38,11 @@ class Owning:
 
     def __init__(self) -> None:
         self.owned: list[frozenset[int]] = []
+        self.followed: list[frozenset[int]] = []
 
-    def own(self, numbers: Collection[int]) -> None:
+    def own(self, numbers: Collection[int], followed: Collection[int] = ()) -> None:
         self.owned.append(frozenset(numbers))
+        self.followed.append(frozenset(followed))
 
 
 class Leaders:
@@ -63,11 +65,13 @@ def address(host: str) -> tuple[ListenerAddress, ...]:
 
 
 def member(name: str, generation: int = -1, *node_ids: int) -> ShimMember:
-    return ShimMember(name, address(name), generation, node_ids)
+    return ShimMember(name, address(name), generation, node_ids, ())
 
 
-async def sharing(name: str = "a", leaders: Leaders | None = None) -> tuple[Sharing, Owning]:
-    settings, cluster = Settings(), Cluster((), Settings())
+async def sharing(
+    name: str = "a", leaders: Leaders | None = None, settings: Settings | None = None
+) -> tuple[Sharing, Owning]:
+    settings, cluster = settings or Settings(), Cluster((), Settings())
     await cluster.take(BROKERS)
     owning = Owning()
     made = Sharing(cluster, settings, cast(Runtime, owning), name, address(name))
@@ -84,8 +88,16 @@ async def test_what_it_says_of_itself_changes_with_each_generation_that_it_knows
     its, owning = await sharing()
     assert decode_member(its._metadata()) == member("a")
     its._assigned("i", 3, told({"i": member("a"), "j": member("b")}, {0: 1, 1: 2, 2: 1, 3: 2}))
-    assert decode_member(its._metadata()) == member("a", 3, 1)
-    assert owning.owned == [{0, 2}]
+    assert decode_member(its._metadata()) == member("a", 3, 1)._replace(follows=(2,))
+    assert (owning.owned, owning.followed) == ([{0, 2}], [{1, 3}])
+
+
+async def test_without_standbys_it_follows_nobody_and_says_so() -> None:
+    its, owning = await sharing(settings=Settings(standby_replicas=0))
+    assert decode_member(its._metadata()).follows is None
+    its._assigned("i", 3, told({"i": member("a"), "j": member("b")}, {0: 1, 1: 2, 2: 1, 3: 2}))
+    assert decode_member(its._metadata()) == member("a", 3, 1)._replace(follows=None)
+    assert (owning.owned, owning.followed) == ([{0, 2}], [set()])
 
 
 async def test_it_shares_out_by_who_leads() -> None:

@@ -225,6 +225,37 @@ async def test_a_log_that_is_not_the_one_that_was_read(
         assert read.position.next_offset == len(epochs)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "first", "position", "stands"),
+    [
+        ([1, 1, 2], 0, at(3, 2, 2), True),
+        ([1, 1, 2, 2], 0, at(3, 2, 2), True),
+        ([1, 1, 1, 2], 0, at(3, 1, 0), True),
+        ([1, 1], 0, at(3, 1, 0), False),  # its end is lost
+        ([1, 1, 3, 3, 3], 0, at(4, 1, 0), False),  # and has grown again
+        ([1, 1, 1, 1, 3], 0, at(4, 2, 2), False),
+        ([1, 1, 1], 0, at(4, 7, 2), False),
+        ([1, 1, 2], 1, at(3, 2, 2), False),  # its beginning is gone
+        ([1, 1, 2], 0, at(3, 2, 2, topic=2), False),
+        ([1, 1, 2], 0, at(3, -1, 0), False),  # who is to know
+    ],
+)
+async def test_whether_a_log_is_the_one_that_was_read(
+    epochs: list[int], first: int, position: Position, stands: bool
+) -> None:
+    async with two_brokers(epochs) as two:
+        two.partition.first = first
+        assert await (await two.reader()).stands(position) is stands
+
+
+async def test_how_far_it_goes_is_said_with_each_answer() -> None:
+    async with two_brokers([3]) as two:
+        assert (await two.next(at(0, -1, 0))).high_watermark == 1
+        two.partition.epochs += [3, 3]
+        read = await two.next_with_records()
+        assert (read.end_offset, read.high_watermark) == (1, 3)
+
+
 async def test_a_topic_made_anew_is_believed_once_its_leader_answers() -> None:
     async with two_brokers([0, 0, 0, 0]) as two:
         assert not (await two.next(at(4, 0, 0))).is_reset

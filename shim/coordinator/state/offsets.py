@@ -59,11 +59,10 @@ class Offsets:
         position: Position | None,
         key: OffsetCommitKey,
         value: OffsetCommitValue,
-        begun: Position | None = None,
     ) -> None:
-        """A record of a transaction. ``begun``: the position behind its first one, where that may be another one."""
+        """A record of a transaction."""
         self.transactions.taken_over(position)
-        self.transactions.add(producer, key, value, begun or position)
+        self.transactions.add(producer, key, value, position)
 
     def end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
         """A marker. Gives what was pending, and what has become of it."""

@@ -173,12 +173,11 @@ class PartitionState:
         position: Position | None,
         key: OffsetCommitKey,
         value: OffsetCommitValue,
-        begun: Position | None = None,
     ) -> None:
         """Apply a record of a transaction."""
         if key.group not in self.recorded:
             self.restore_group(key.group, None)
-        self.offsets.add_pending(producer, position, key, value, begun)
+        self.offsets.add_pending(producer, position, key, value)
 
     def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> list[Settled]:
         """Apply a marker. Gives what was pending, and what has become of it."""

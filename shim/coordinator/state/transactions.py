@@ -65,6 +65,12 @@ class Transactions:
             self._groups.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
         offsets[key] = Pending(self._written, value)
 
+    def began(self, producer: Producer, position: Position | None) -> None:
+        """Its transaction, of which another record follows, began there, whatever was known of one before."""
+        if self._open.get(producer) != position:
+            self._open.pop(producer, None)
+            self._open[producer] = position
+
     def overtake(self, key: OffsetCommitKey, before: int | None = None) -> None:
         """An offset was committed by a later record than those that are pending, or than those written before that."""
         for producer in self._producers(key):

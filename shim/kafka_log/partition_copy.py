@@ -1,0 +1,44 @@
+"""What an offsets partition on a topic makes of a coordinator that is not asked, as far as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from protocol.own.position import Position
+from protocol.records.batches import BatchHeader, records_of
+from shim.coordinator import GroupCoordinator
+from shim.kafka_log.lease import boottime
+from shim.kafka_log.read_part import ReadPart
+from shim.kafka_log.replaying import TopicReplay
+from shim.log import LoggedRecord
+
+
+class PartitionCopy:
+    """Whoever takes the partition over goes on with it; from the beginning, where nobody has followed it.
+
+    ``is_whole``: what was replayed is what ``part`` says was read, no less and no more. ``up_to_date_at``: of
+    CLOCK_BOOTTIME, when nothing had been compacted yet that is not read; at the latest.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, replay: TopicReplay, part: ReadPart) -> None:
+        self.coordinator = coordinator
+        self.part = part
+        self.is_whole = True
+        self.up_to_date_at = boottime()
+        self.replayed = 0
+        self._replay = replay
+
+    def apply(self, records: Sequence[LoggedRecord]) -> None:
+        """Records that ``part`` has taken. Raises LogError."""
+        self._replay.apply(records)
+        self.replayed += len(records)
+
+    def take(self, start: Position, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
+        """Batches as they were fetched, of which the first is the next. Raises LogError, BatchError; it is not whole
+        any more then."""
+        self.is_whole = False
+        self.part.position = start
+        for header, raw in batches:
+            self.apply(self.part.take(header, records_of(raw, 0, header)))
+        self.coordinator.take_touched()  # nobody else does, and they would become more and more
+        self.is_whole = True

@@ -1,0 +1,207 @@
+"""Partitions that other shims own, each followed up to the high watermark and replayed into a coordinator that nobody
+asks, so that taking one over is the fence and what lies between.
+
+What was followed counts only where it is what a reading from the beginning would make. So it is thrown away where the
+log is not the one that was read any more (another topic, an end that was lost, as leader epochs tell), and where it was
+not read to its end for long: compaction removes tombstones some time after it has removed what they delete, and what
+was deleted would rise again. Brokers ask nobody who reads, so time is all there is, and half of it is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Executor
+from contextlib import aclosing, contextmanager
+from typing import Final
+
+from protocol.records.batches import BatchError
+from shim.counted import counted
+from shim.kafka_log.lease import boottime
+from shim.kafka_log.partition_copy import PartitionCopy
+from shim.log import LogError
+from shim.metrics import StandbyCounts
+from shim.upstream.topic_reader import Fetched, TopicReader
+
+log = logging.getLogger(__name__)
+
+_SHARE_OF_RETENTION: Final = 0.5
+
+
+class _Standby:
+    """Of one partition. ``task``: reads, and None once no more is to be read."""
+
+    def __init__(self, copy: PartitionCopy) -> None:
+        self.copy = copy
+        self.is_at_end = False
+        self.task: asyncio.Task[None] | None = None
+        self.replaying: asyncio.Future[None] | None = None
+
+
+class Standbys:
+    """For the event loop."""
+
+    def __init__(
+        self,
+        reader: TopicReader,
+        topic: str,
+        new_copy: Callable[[int], PartitionCopy],
+        replayer: Executor,
+        delete_retention_seconds: float,
+    ) -> None:
+        """``replayer``: of one thread. ``delete_retention_seconds``: how long the topic has tombstones at least."""
+        self._reader = reader
+        self._topic = topic
+        self._new_copy = new_copy
+        self._replayer = replayer
+        self._longest = delete_retention_seconds * _SHARE_OF_RETENTION
+        self._standbys: dict[int, _Standby] = {}
+        self._loading = 0
+        self._nothing_loads = asyncio.Event()
+        self._nothing_loads.set()
+        # What is far from its end takes all the time there is, so one after the other is.
+        self._far_behind = asyncio.Semaphore(1)
+        self._counts = StandbyCounts()
+
+    @property
+    def counts(self) -> StandbyCounts:
+        at_end = sum(its.is_at_end for its in self._standbys.values() if its.task is not None)
+        self._counts.at_end = at_end
+        self._counts.behind = sum(its.task is not None for its in self._standbys.values()) - at_end
+        return self._counts
+
+    def follow(self, numbers: Collection[int]) -> None:
+        """These, and no others; but what :meth:`hold` holds of others stays."""
+        for number, its in list(self._standbys.items()):
+            if its.task is not None and number not in numbers:
+                self._end(number)
+        for number in sorted(numbers):
+            before = self._standbys.get(number)
+            if before is None or before.task is None:
+                its = self._standbys[number] = _Standby(self._new_copy(number))
+                its.task = asyncio.get_running_loop().create_task(self._follow(number, its))
+
+    def hold(self, number: int) -> None:
+        """Read no more of it: it is about to be taken over, and what comes then is not to be mistaken for what others
+        have written."""
+        its = self._standbys.get(number)
+        if its is not None and its.task is not None:
+            its.task.cancel()
+            its.task = None
+
+    async def taken(self, number: int) -> PartitionCopy | None:
+        """What was replayed of a partition up to :meth:`hold`, for whoever has taken it over; it is not kept here. None
+        where there is none, or it is of no use."""
+        its = self._standbys.get(number)
+        if its is None or its.task is not None:
+            return None
+        del self._standbys[number]
+        if its.replaying is not None:
+            await asyncio.gather(its.replaying, return_exceptions=True)
+        copy = its.copy
+        if not copy.is_whole or not copy.part.position.next_offset:
+            return None
+        if boottime() - copy.up_to_date_at > self._longest:
+            self._tell_of_age(number)
+            return None
+        return copy
+
+    def give_back(self, number: int, copy: PartitionCopy) -> None:
+        """It was not gone on with, and may be another time."""
+        self._standbys.setdefault(number, _Standby(copy))
+
+    def drop(self, number: int) -> None:
+        """It is somebody else's after all."""
+        its = self._standbys.get(number)
+        if its is not None and its.task is None:
+            del self._standbys[number]
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """For somebody for whom others wait."""
+        self._loading += 1
+        self._nothing_loads.clear()
+        try:
+            yield
+        finally:
+            self._loading -= 1
+            if not self._loading:
+                self._nothing_loads.set()
+
+    def took_over(self, number: int, records: int, followed: int | None) -> None:
+        """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
+        had been before; None: it was read from the beginning."""
+        self._counts.took_over(records, followed=followed is not None)
+        before = "from the beginning" if followed is None else f"behind {counted(followed, 'record')} that it had"
+        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), before)
+
+    def _end(self, number: int) -> None:
+        self.hold(number)
+        del self._standbys[number]
+
+    async def close(self) -> None:
+        tasks = [its.task for its in self._standbys.values() if its.task is not None]
+        for number in list(self._standbys):
+            self._end(number)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- following
+
+    async def _follow(self, number: int, its: _Standby) -> None:
+        try:
+            while True:
+                its.is_at_end = False
+                async with self._far_behind:
+                    its.is_at_end = await self._read(number, its, to_end=True)
+                if its.is_at_end:
+                    log.debug(
+                        "%s-%d: followed to offset %d, %s",
+                        *(self._topic, number, its.copy.part.position.next_offset),
+                        counted(its.copy.replayed, "record"),
+                    )
+                    await self._read(number, its, to_end=False)
+                its.copy = self._new_copy(number)
+        except (LogError, BatchError) as error:  # whoever owns it has to see to that
+            log.warning("%s; %s-%d is not followed", error, self._topic, number)
+        except Exception:
+            log.exception("%s-%d is not followed", self._topic, number)
+        if self._standbys.get(number) is its:
+            del self._standbys[number]
+
+    async def _read(self, number: int, its: _Standby, *, to_end: bool) -> bool:
+        """``to_end``: until all is read that is there. False: what was read is of no use any more."""
+        copy = its.copy
+        asked_at = boottime()
+        async with aclosing(self._reader.read_raw(copy.part.position)) as reading:
+            async for read in reading:
+                reached = copy.part.position.next_offset
+                if read.is_reset:
+                    return False  # the reader has said why
+                if read.start.next_offset > reached:
+                    raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
+                if boottime() - copy.up_to_date_at > self._longest:
+                    self._tell_of_age(number)
+                    return False
+                await self._nothing_loads.wait()
+                await self._replay(its, read)
+                copy.part.forget_claims()
+                if copy.part.position.next_offset >= read.high_watermark:
+                    copy.up_to_date_at = asked_at
+                    if to_end:
+                        return True
+                asked_at = boottime()
+        raise AssertionError("the reader goes on for ever")
+
+    async def _replay(self, its: _Standby, read: Fetched[bytes]) -> None:
+        if not read.batches:
+            its.copy.part.position = read.start
+            return
+        loop = asyncio.get_running_loop()
+        its.replaying = loop.run_in_executor(self._replayer, its.copy.take, read.start, read.batches)
+        # The thread goes on where this is cancelled: whoever takes the copy waits for it.
+        await asyncio.shield(its.replaying)
+        its.replaying = None
+
+    def _tell_of_age(self, number: int) -> None:
+        log.warning("%s-%d: what was followed is too old, and all of it is read", self._topic, number)

@@ -1,0 +1,106 @@
+"""Three shims in front of three brokers, with one log on topics: whoever takes a partition over has followed it, and
+reads only what is behind that; and whoever had it and comes back is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+from shim.demo.parts import Cluster, free_port_range
+from tests.conftest import TopicFactory
+from tests.ownership.registers import PATIENCE_S, AtWork, Register
+from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of, started
+from tests.shim_process import Shim
+
+_TAKEN_OVER: Final = re.compile(
+    r"offsets-(\d+): taken over, ([\d,]+) records? read (?:behind ([\d,]+)|from the beginning)"
+)
+_SAMPLE: Final = re.compile(r"^(offset_shim_\w+)\{\w+=\"(\w+)\"\} (\d+)", re.MULTILINE)
+_SESSION_S: Final = 8.0
+"""Longer than a shim may be silent."""
+
+
+def with_admin(shim: Shim) -> str:
+    """Where it tells its metrics."""
+    admin = f"127.0.0.1:{free_port_range(1)}"
+    shim.args += ("--admin", admin)
+    return f"http://{admin}/metrics"
+
+
+def counts(metrics: str) -> Counter[tuple[str, str]]:
+    """Of one shim, by name and label."""
+    with urlopen(metrics) as answer:
+        found = _SAMPLE.findall(answer.read().decode())
+    return Counter({(name.removeprefix("offset_shim_"), label): int(value) for name, label, value in found})
+
+
+async def all_are_followed(urls: Collection[str]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            told = sum([await asyncio.to_thread(counts, url) for url in urls], Counter())
+            if (told["standby_partitions", "current"], told["standby_partitions", "behind"]) == (PARTITIONS, 0):
+                return
+            await asyncio.sleep(0.2)  # nobody tells when it has come that far
+
+
+def taken_over(log: str) -> list[tuple[int, int, int]]:
+    """Partition, how many records were read then, and how many had been before."""
+    return [
+        (int(number), int(read.replace(",", "")), int((before or "0").replace(",", "")))
+        for number, read, before in _TAKEN_OVER.findall(log)
+    ]
+
+
+async def test_a_standby_takes_over_with_the_tail_alone(
+    cluster: Cluster, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    shims = shims_of(cluster, topic, tmp_path)
+    admins = {shim.port: with_admin(shim) for shim in shims}
+    its = AtWork(shims, [Register(group, topic) for group in GROUPS], [1, 2, 3])
+    try:
+        for shim in shims:
+            await started(shim)
+        its.begin()
+        try:
+            await its.commits(50)
+            await all_are_followed(admins.values())
+            assert not any(followed for shim in shims for _, _, followed in taken_over(shim.log())), "by the first ones"
+            for kind in (signal.SIGKILL, signal.SIGSTOP):
+                gone = max(shims, key=lambda shim: counts(admins[shim.port])["partitions", "loaded"])
+                others = [shim for shim in shims if shim is not gone]
+                before = {shim.port: len(shim.log()) for shim in others}
+                had = counts(admins[gone.port])["partitions", "loaded"]
+                if kind is signal.SIGKILL:
+                    gone.kill()
+                    await its.commits(10)
+                else:
+                    os.kill(gone.pid, kind)
+                    try:
+                        await asyncio.gather(its.commits(10), asyncio.sleep(_SESSION_S))
+                    finally:
+                        os.kill(gone.pid, signal.SIGCONT)
+                    await its.asked(gone)
+                told = [each for shim in others for each in taken_over(shim.log()[before[shim.port] :])]
+                first = {number: (read, followed) for number, read, followed in reversed(told)}
+                assert len(first) >= had > 0, told
+                assert all(read < 10 < followed for read, followed in first.values()), told
+                if kind is signal.SIGKILL:
+                    await started(gone)
+                await its.commits()
+                await all_are_followed(admins.values())
+            assert "another process has it" in gone.log()
+        finally:
+            await its.end()
+    finally:
+        for shim in shims:
+            with suppress(RuntimeError):
+                shim.kill()
