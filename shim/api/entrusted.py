@@ -98,6 +98,8 @@ class EntrustedRequests:
         else:
             if pending is not None:
                 self._in_background(entrusted, pending)
+            if route.parks:
+                entrusted.let_go()
             connection.handled()
 
     def _accept_in_a_row(self, entrusted: Entrusted, connection: _Connection, route: Route) -> None:

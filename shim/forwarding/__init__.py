@@ -4,7 +4,7 @@ What carries it is not known here: TCP between machines, or a socket of the syst
 """
 
 from shim.forwarding.home import Asked, Failed, HomeSide, Request
-from shim.forwarding.owner import Entrusted, OwnerSide
+from shim.forwarding.owner import Entrusted, OwnerSide, Room
 from shim.forwarding.peers import Dial, Forwarded, OwnerOf, Peer, Peers
 from shim.forwarding.serving import Accept, PeerServer
 
@@ -22,4 +22,5 @@ __all__ = [
     "PeerServer",
     "Peers",
     "Request",
+    "Room",
 ]

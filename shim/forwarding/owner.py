@@ -31,6 +31,30 @@ MOST_STRANGE_BYTES: Final = 4096
 
 _SIZE_FIELD: Final = 4
 
+SMALL: Final = 4096
+"""Bytes of a request that needs no room, as of clients' own."""
+
+
+class Room:
+    """For the requests that others have forwarded and that are not answered, of all connections; as a client's own one,
+    a request larger than all of it is taken when no other is there."""
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes; none or less: no bound."""
+        self.taken = 0
+        self._most = most
+
+    def take(self, size: int) -> bool:
+        """Whether there is any."""
+        if size > SMALL and self._most > 0 and self.taken and self.taken + size > self._most:
+            return False
+        self.taken += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self.taken -= size
+
+
 Replied = Callable[[bytes | None], None]
 """Called once with what the client's broker has answered; with None where that is not to be had."""
 
@@ -38,9 +62,12 @@ Replied = Callable[[bytes | None], None]
 class Entrusted:
     """A client's request that another shim has forwarded here. What is done with it after its end does nothing."""
 
-    __slots__ = ("_number", "_on_end", "_questions", "_side", "request")
+    __slots__ = ("_held", "_number", "_on_end", "_questions", "_room", "_side", "request")
 
-    def __init__(self, side: OwnerSide, number: int, request: Request) -> None:
+    def __init__(self, side: OwnerSide, number: int, request: Request, room: Room) -> None:
+        """``room``: it has taken what the request needs."""
+        self._room = room
+        self._held = len(request.frame)
         self._side: OwnerSide | None = side
         self._number = number
         self._questions: dict[int, Replied] = {}
@@ -67,6 +94,11 @@ class Entrusted:
     def refuse(self, error: ErrorCode) -> None:
         self._end(Refuse, int(error))
 
+    def let_go(self) -> None:
+        """Nothing is kept of it but what is answered."""
+        held, self._held = self._held, 0
+        self._room.give_back(held)
+
     def when_withdrawn(self, call: Callable[[], object]) -> None:
         """Have this called when nobody waits for the answer any more, before there is one."""
         self._on_end = call
@@ -85,6 +117,7 @@ class Entrusted:
     def over(self) -> None:
         """Nobody waits for it any more."""
         self._side = None
+        self.let_go()
         self._on_end = lambda: None
         questions, self._questions = self._questions, {}
         for replied in questions.values():
@@ -105,11 +138,13 @@ class OwnerSide:
         write: Callable[[bytes], None],
         came: Callable[[Entrusted], None],
         most_request_bytes: int,
+        room: Room,
     ) -> None:
         self._hello = hello
         self._write = write
         self._came = came
         self._most = most_request_bytes + BESIDE_FRAME
+        self._room = room
         self._frames = FrameParser(MOST_STRANGE_BYTES, 1)
         self._underway: dict[int, Entrusted] = {}
         self._question = 0
@@ -173,7 +208,10 @@ class OwnerSide:
             case Forward(number, principal, client_host, frame):
                 if number in self._underway:
                     raise Broken("a number is there twice")
-                entrusted = Entrusted(self, number, Request(frame, principal, client_host))
+                if not self._room.take(len(frame)):
+                    self.write(Refuse(number, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+                    return
+                entrusted = Entrusted(self, number, Request(frame, principal, client_host), self._room)
                 self._underway[number] = entrusted
                 self._came(entrusted)
             case Withdraw(number):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, cast
 
 from protocol.own.between_shims import Hello
 from shim.forwarding.broken import Broken
-from shim.forwarding.owner import Entrusted, OwnerSide
+from shim.forwarding.owner import Entrusted, OwnerSide, Room
 from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,15 @@ class PeerServer:
         hello: Callable[[], Hello],
         accept: Accept,
         most_request_bytes: Callable[[], int],
+        room: Room,
         admits: Admits = ANYBODY,
     ) -> None:
         """``hello``: what this process says of itself. ``accept`` is called with each request. ``most_request_bytes``:
-        that a client may send."""
+        that a client may send. ``room``: for what is not answered."""
         self._hello = hello
         self._accept = accept
         self._most_request_bytes = most_request_bytes
+        self._room = room
         self._admits = admits
         self._links: set[_OwnerLink] = set()
         self._trouble = LoggedOnce(log)
@@ -59,7 +61,7 @@ class PeerServer:
     # For the links.
 
     def side(self, write: Callable[[bytes], None]) -> OwnerSide:
-        return OwnerSide(self._hello(), write, self._accept, self._most_request_bytes())
+        return OwnerSide(self._hello(), write, self._accept, self._most_request_bytes(), self._room)
 
     def came(self, link: _OwnerLink) -> bool:
         """Whether it may stay."""

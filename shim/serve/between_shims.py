@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.config import Settings
-from shim.forwarding import Peer, Peers, PeerServer
+from shim.forwarding import Peer, Peers, PeerServer, Room
 from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
 from shim.forwarding.serving import ANYBODY
 from shim.listener_config import SHIMS, ShimsListener
@@ -47,6 +47,9 @@ class BetweenShims:
         log = f"{self._cluster.cluster_id or '?'}/{self._settings.offsets_log_topics_prefix}"
         return Hello(log, str(self._listener.address))
 
+    def _most_request_bytes(self) -> int:
+        return self._settings.socket_request_max_bytes
+
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
         authorizer, are_known = services.authorizer, bool(self._listener.principals)
@@ -58,7 +61,8 @@ class BetweenShims:
         here = services._replace(authorizer=AskedElsewhere(), peers=None)
         requests = EntrustedRequests(here, counts, believed)
         admits = named_by_certificate(self._listener.principals) if are_known else ANYBODY
-        server = PeerServer(self._hello, requests.accept, lambda: self._settings.socket_request_max_bytes, admits)
+        room = Room(self._settings.queued_max_request_bytes)
+        server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, admits)
         self._port = TcpPort(server, self._listener.address, self._tls)
 
     def take_settings(self, settings: Settings) -> None:
@@ -72,6 +76,10 @@ class BetweenShims:
             await self._port.open()
         except OSError as error:
             raise CannotListen(f"cannot listen on {self._listener.address}: {reason_of(error)}") from error
+
+    def give_up(self) -> None:
+        """What is forwarded and not answered by now is answered NOT_COORDINATOR."""
+        self.peers.close()
 
     def close(self) -> None:
         if self._port is not None:

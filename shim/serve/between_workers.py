@@ -10,7 +10,7 @@ from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.api.entrusted import FORWARDED_TO_ALL
 from shim.config import Settings
-from shim.forwarding import Peer, Peers, PeerServer
+from shim.forwarding import Peer, Peers, PeerServer, Room
 from shim.forwarding.over_unix import UnixPort, dial_over_unix, of_this_user
 from shim.log import Share
 from shim.metrics import AnswerCounts
@@ -43,11 +43,15 @@ class BetweenWorkers:
     def _hello(self) -> Hello:
         return Hello(f"{self._data_dir}, {self._share.of} workers", f"worker {self._share.number}")
 
+    def _most_request_bytes(self) -> int:
+        return self._settings.socket_request_max_bytes
+
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
         here = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
         requests = EntrustedRequests(here, counts, lambda: True, FORWARDED_TO_ALL)
-        server = PeerServer(self._hello, requests.accept, lambda: self._settings.socket_request_max_bytes, of_this_user)
+        room = Room(self._settings.queued_max_request_bytes)
+        server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, of_this_user)
         self._port = UnixPort(server, self._path(self._share.number))
 
     def take_settings(self, settings: Settings) -> None:
@@ -62,6 +66,10 @@ class BetweenWorkers:
         except OSError as error:
             path = self._path(self._share.number)
             raise CannotListen(f"cannot listen on {path}: {reason_of(error)}") from error
+
+    def give_up(self) -> None:
+        """What is forwarded and not answered by now is answered NOT_COORDINATOR."""
+        self.peers.close()
 
     def close(self) -> None:
         if self._port is not None:

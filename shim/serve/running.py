@@ -36,6 +36,10 @@ _TOPICS_OF_THE_LOG: Final = 3
 """The offsets, their history and the shim's own state: a file open for each partition of each."""
 
 
+_FORWARDED_SECONDS: Final = 1.0
+"""At the end, for what other shims, or workers, have yet to answer."""
+
+
 async def serve(
     given: Given,
     ready: Callable[[str], None],
@@ -127,6 +131,9 @@ async def _drain(parts: Parts, writing: asyncio.Task[None], seconds: float) -> N
     # Whoever goes on without the shim finds there what was committed here.
     await parts.feeding.drain(seconds / 2)
     parts.runtime.stop()
+    if parts.between is not None:
+        await asyncio.wait({draining}, timeout=_FORWARDED_SECONDS)
+        parts.between.give_up()  # what waits for others there, as a JoinGroup, would wait for long
     await draining
     await asyncio.wait({writing}, timeout=LAST_WRITE_SECONDS)
 

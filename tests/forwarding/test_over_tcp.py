@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.own.between_shims import Answer, Begun, Hello, encode
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port
-from shim.forwarding import Entrusted, Peers, PeerServer, Request, peers, serving
+from shim.forwarding import Entrusted, Peers, PeerServer, Request, Room, peers, serving
 from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
 from shim.tls import TlsContext, context_for_clients
 from shim.tls.contexts import context_for_shims
@@ -52,7 +52,7 @@ async def serving_at(
     address: HostPort, accept: Callable[[Entrusted], None] = echo, tls: TlsContext | None = None, *names: str
 ) -> AsyncIterator[PeerServer]:
     admits = named_by_certificate(names) if names else serving.ANYBODY
-    server = PeerServer(lambda: HELLO, accept, lambda: MOST, admits)
+    server = PeerServer(lambda: HELLO, accept, lambda: MOST, Room(0), admits)
     port = TcpPort(server, address, tls)
     await port.open()
     try:

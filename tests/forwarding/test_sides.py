@@ -19,11 +19,13 @@ from protocol.own.between_shims import (
     Forward,
     Hello,
     Ping,
+    Refuse,
     Told,
+    Withdraw,
     decode,
     encode,
 )
-from shim.forwarding import Entrusted, HomeSide, OwnerSide, Request
+from shim.forwarding import Entrusted, HomeSide, OwnerSide, Request, Room
 from shim.forwarding.broken import Broken
 from shim.forwarding.owner import MOST_STRANGE_BYTES
 from shim.upstream.errors import PASSED_ON_WITHIN_SECONDS
@@ -61,7 +63,9 @@ class Connected:
         self.to_home: list[bytes] = []
         self.taken: list[Entrusted] = []
         self.home = HomeSide(LOG, self.to_owner.append, lambda: self.now)
-        self.owner = OwnerSide(LOG._replace(name="owner"), self.to_home.append, came or self.taken.append, most)
+        self.owner = OwnerSide(
+            LOG._replace(name="owner"), self.to_home.append, came or self.taken.append, most, Room(0)
+        )
 
     def carry(self) -> None:
         while self.to_owner or self.to_home:
@@ -202,6 +206,28 @@ def test_who_has_another_log_is_asked_nothing_and_told_nothing(other: str) -> No
         stranger.feed(b"".join(link.to_home))
 
 
+def test_what_is_not_answered_has_so_much_room() -> None:
+    taken: list[Entrusted] = []
+    room = Room(10_000)
+    said: list[bytes] = []
+    owner = OwnerSide(LOG, said.append, taken.append, MOST, room)
+    owner.feed(encode(LOG))
+    for number, size in enumerate((6_000, 6_000, 100, 50_000)):
+        owner.feed(encode(Forward(number, "", "", b"x" * size)))
+    assert [len(each.request.frame) for each in taken] == [6_000, 100], "small ones need none"
+    assert [decode(FROM_OWNER, each[4:]) for each in said[1:]] == [
+        Refuse(number, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) for number in (1, 3)
+    ]
+    taken[0].let_go()
+    taken[0].answer(b"")
+    taken[1].refuse(ErrorCode.NOT_COORDINATOR)
+    assert room.taken == 0
+    owner.feed(encode(Forward(9, "", "", b"x" * 50_000)))
+    assert len(taken) == 3, "a large one is taken by itself"
+    owner.feed(encode(Withdraw(9)))
+    assert room.taken == 0
+
+
 def conversation() -> tuple[bytes, bytes]:
     """All that goes to the owner, and from it, where each message is there."""
     to_owner = [encode(each) for each in (LOG, Forward(7, *REQUEST[1:], REQUEST[0]), Told(7, 1, b"reply"), Ping(1))]
@@ -213,7 +239,7 @@ def conversation() -> tuple[bytes, bytes]:
 def test_it_is_the_same_in_any_pieces(pieces: int) -> None:
     to_owner, to_home = conversation()
     taken: list[Entrusted] = []
-    owner = OwnerSide(LOG, lambda data: None, taken.append, MOST)
+    owner = OwnerSide(LOG, lambda data: None, taken.append, MOST, Room(0))
     for at in range(0, len(to_owner), pieces):
         owner.feed(to_owner[at : at + pieces])
     assert [each.request for each in taken] == [REQUEST]
@@ -237,7 +263,7 @@ def test_cut_at_any_byte_everybody_is_told() -> None:
         assert ends == [ErrorCode.NOT_COORDINATOR], cut
     for cut in range(len(to_owner)):
         taken: list[Entrusted] = []
-        owner = OwnerSide(LOG, lambda data: None, taken.append, MOST)
+        owner = OwnerSide(LOG, lambda data: None, taken.append, MOST, Room(0))
         owner.feed(to_owner[:cut])
         owner.lost()
         assert not len(owner)

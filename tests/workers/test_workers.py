@@ -280,7 +280,7 @@ async def test_the_admin_port_tells_of_all_groups(shim: Shim, topic: str, fresh_
         history = in_a_process("groups", "history", name, "--json", "--admin", address)
         assert history.json["moves"], history
         reset = in_a_process(
-            *("groups", "reset", name, "--to-offset", "0", "--yes", "--admin", address, "--topic", topic)
+            *("groups", "reset", name, "--to-earliest", "--yes", "--admin", address, "--topic", topic)
         )
         assert reset.status == 0, reset
         (reader,) = steady(shim, [name], topic, 7)

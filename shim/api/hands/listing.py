@@ -88,7 +88,7 @@ async def _of_all(services: Services, call: AnyCall) -> tuple[bytes, Sequence[Li
 
 async def _at_other(services: Services, call: AnyCall, peer: Peer) -> ListGroupsResponse:
     try:
-        frame = await at_owner(services, call, peer, call.broker_frame(call.version, call.request))
+        frame = await at_owner(services, call.connection, peer, call.broker_frame(call.version, call.request))
     except Failed:  # it is not there for a moment, and the list is never a part of it
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return cast(ListGroupsResponse, call.parse_response(call.version, frame))

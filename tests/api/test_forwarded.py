@@ -1,0 +1,217 @@
+"""Requests about groups of another process: the client's rights are asked where it is connected, the owner asks nobody,
+and what the owner needs of the client's broker it is told by way of the client's own connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import pytest
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+    txn_offset_commit,
+)
+from protocol.own.between_shims import Hello
+from shim.api import EntrustedRequests, Services
+from shim.coordinator import GroupCoordinator
+from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
+from shim.metrics import AnswerCounts
+from shim.runtime import Runtime
+from shim.security.authorizer import AskedElsewhere
+from tests.api.driving import Client, Partitions, answer, services
+from tests.api.test_authorization import Untouched, all_requests, answered, errors_in, refuses, request_of
+from tests.security.authorizers import AUTHORIZER, NO_AUTHORIZER
+
+HERE, THERE = "group-0", "group-1"
+OWNER: Final = "the owner"
+
+
+class Shared(Partitions):
+    """Partition 1 is another process's."""
+
+    def is_elsewhere(self, number: int) -> bool:
+        return number == 1
+
+
+class InMemory:
+    """Stands for connections: both sides, in turns of the loop."""
+
+    def __init__(self, owner: EntrustedRequests) -> None:
+        loop = asyncio.get_running_loop()
+        hello = Hello("log", "a shim")
+        self.forwarded: list[Request] = []
+        self._owner = OwnerSide(
+            hello, lambda data: cast(None, loop.call_soon(self._home.feed, data)), owner.accept, 1 << 20, Room(0)
+        )
+        self._home = HomeSide(hello, lambda data: cast(None, loop.call_soon(self._owner.feed, data)), loop.time)
+
+    def owner_of(self, partition: int) -> Peer:
+        assert partition == 1
+        return OWNER
+
+    def forward(self, peer: Peer, request: Request, asked: Asked) -> Forwarded:
+        assert peer == OWNER
+        self.forwarded.append(request)
+        return Forwarded(self._home, self._home.forward(request, asked))
+
+
+async def shared(
+    here: Any, there: Any, authorizer: Any = AUTHORIZER, believed: Callable[[], bool] = lambda: True
+) -> tuple[Services, InMemory]:
+    at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}))._replace(
+        authorizer=AskedElsewhere(), peers=None
+    )
+    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed))
+    runtime = cast(Runtime, Shared({0: here, 1: ErrorCode.NOT_COORDINATOR}))
+    home = await services(authorizer=authorizer)
+    return home._replace(runtime=runtime, peers=cast(Peers, peers)), peers
+
+
+def commit_of(group: str, *names: str) -> offset_commit.OffsetCommitRequest:
+    partitions = (offset_commit.OffsetCommitRequestPartition(0, 5),)
+    topics = tuple(offset_commit.OffsetCommitRequestTopic(name, partitions=partitions) for name in names)
+    return offset_commit.OffsetCommitRequest(group, topics=topics)
+
+
+@pytest.mark.parametrize(("api", "version"), [case for case in all_requests() if case.values[0] is not list_groups.API])
+async def test_what_is_refused_is_not_forwarded(api: Api[Any, Any], version: int) -> None:
+    to, peers = await shared(Untouched(), Untouched())
+    request = request_of(api, version)
+    text = repr(request).replace(HERE, THERE)
+    assert text != repr(request)
+    request = eval(text, {**vars(__import__(type(request).__module__, fromlist=["x"]))})
+    response = await answer(api, version, request, to, Client(broker=refuses))
+    refusal = (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if api is txn_offset_commit.API
+        else ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+    assert set(errors_in(response)) - {ErrorCode.NONE} == {refusal}
+    assert peers.forwarded == []
+
+
+async def test_of_a_commit_what_is_left_is_forwarded() -> None:
+    owner = GroupCoordinator()
+    to, peers = await shared(Untouched(), owner)
+    client = Client(broker=lambda frame: answered(frame, {THERE}, {"yes"}))
+    response = await answer(offset_commit.API, 8, commit_of(THERE, "no", "yes"), to, client)
+    assert [(t.name, t.partitions[0].error_code) for t in response.topics] == [
+        ("no", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("yes", ErrorCode.NONE),
+    ]
+    everything = offset_fetch.OffsetFetchRequestGroup(THERE, topics=None)
+    assert [topic.name for topic in owner.offset_fetch(everything).topics] == ["yes"]
+    assert [(each.principal, each.client_host) for each in peers.forwarded] == [("User:alice", "/127.0.0.1")]
+
+
+@pytest.mark.parametrize("version", [2, 5, 7, 8])
+async def test_of_all_offsets_there_a_client_sees_those_of_topics_that_it_may_describe(version: int) -> None:
+    owner = GroupCoordinator()
+    to, peers = await shared(Untouched(), owner, NO_AUTHORIZER)
+    await answer(offset_commit.API, 8, commit_of(THERE, "no", "yes"), to)
+    assert len(peers.forwarded) == 1
+
+    guarded = to._replace(authorizer=AUTHORIZER)
+    client = Client(broker=lambda frame: answered(frame, {THERE}, {"yes"}))
+    groups = (offset_fetch.OffsetFetchRequestGroup(THERE, topics=None),)
+    request = offset_fetch.OffsetFetchRequest(THERE, None)
+    if version >= 8:
+        request = offset_fetch.OffsetFetchRequest(groups=groups)
+    response = await answer(offset_fetch.API, version, request, guarded, client)
+    found = response.groups[0] if version >= 8 else response
+    assert (found.error_code, [topic.name for topic in found.topics]) == (ErrorCode.NONE, ["yes"])
+    assert len(peers.forwarded) == 3, "once for the topics that there are"
+
+
+async def test_groups_of_both_are_put_together() -> None:
+    to, peers = await shared(GroupCoordinator(), GroupCoordinator(), NO_AUTHORIZER)
+    for group in (HERE, THERE):
+        await answer(offset_commit.API, 8, commit_of(group, "t"), to)
+    names = (THERE, HERE, "other-1", THERE)
+    request = offset_fetch.OffsetFetchRequest(
+        groups=tuple(offset_fetch.OffsetFetchRequestGroup(name, topics=None) for name in names)
+    )
+    fetched = await answer(offset_fetch.API, 8, request, to)
+    assert [(group.group_id, len(group.topics)) for group in fetched.groups] == [
+        (THERE, 1), (HERE, 1), ("other-1", 0), (THERE, 1)
+    ]  # fmt: skip
+    described = await answer(describe_groups.API, 4, describe_groups.DescribeGroupsRequest((THERE, HERE)), to)
+    assert [(group.group_id, group.group_state) for group in described.groups] == [(THERE, "Empty"), (HERE, "Empty")]
+    deleted = await answer(delete_groups.API, 1, delete_groups.DeleteGroupsRequest((HERE, THERE, "other-1")), to)
+    assert [(each.group_id, each.error_code) for each in deleted.results] == [
+        (HERE, 0), (THERE, 0), ("other-1", ErrorCode.GROUP_ID_NOT_FOUND)
+    ]  # fmt: skip
+    assert len(peers.forwarded) == 4
+
+
+async def test_some_of_the_groups_there_are_refused() -> None:
+    to, _ = await shared(GroupCoordinator(), GroupCoordinator())
+    client = Client(broker=lambda frame: answered(frame, {HERE, THERE}, set()))
+    request = describe_groups.DescribeGroupsRequest(("other-1", HERE, THERE, "other-0"))
+    described = await answer(describe_groups.API, 4, request, to, client)
+    assert [(group.group_id, group.error_code) for group in described.groups] == [
+        ("other-1", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("other-0", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (HERE, ErrorCode.NONE),
+        (THERE, ErrorCode.NONE),
+    ]
+
+
+async def test_the_owner_asks_the_clients_broker_for_its_operations() -> None:
+    to, _ = await shared(GroupCoordinator(), GroupCoordinator(), NO_AUTHORIZER)
+
+    def broker(frame: bytes) -> bytes:
+        correlation_id = int.from_bytes(frame[8:12], "big")
+        group = describe_groups.DescribedGroup(0, group_id=THERE, authorized_operations=328)
+        return describe_groups.API.response_frame(
+            5, correlation_id, describe_groups.DescribeGroupsResponse(groups=(group,))
+        )
+
+    request = describe_groups.DescribeGroupsRequest((THERE,), include_authorized_operations=True)
+    described = await answer(describe_groups.API, 5, request, to, Client(broker=broker))
+    assert [group.authorized_operations for group in described.groups] == [328]
+
+
+async def test_nobody_is_believed_who_cannot_be() -> None:
+    to, peers = await shared(Untouched(), Untouched(), NO_AUTHORIZER, lambda: False)
+    response = await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to)
+    assert response.error_code == ErrorCode.NOT_COORDINATOR
+    assert len(peers.forwarded) == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (b"", ErrorCode.UNSUPPORTED_VERSION),
+        (b"\0\0\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
+        (b"\0\0\0\4\0\x10\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),  # ListGroups
+        (b"\0\0\0\4\0\x0c\x7f\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
+        (b"\0\0\0\4\0\x0c\xff\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
+        (b"\0\0\0\x08\0\x0c\0\1\0\0\0\1", ErrorCode.INVALID_REQUEST),
+        (b"\0\0\0\0\0\x08\0\7\0\0\0\1" * 3, ErrorCode.UNSUPPORTED_VERSION),  # in a row
+        (b"\x7f\xff\xff\xff\0\x08\0\7\0\0\0\1\0\0", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_is_no_request_is_refused(frame: bytes, error: ErrorCode) -> None:
+    _, peers = await shared(Untouched(), Untouched())
+    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+    class Hostile:
+        def failed(self, error: ErrorCode) -> None:
+            told.set_result(error)
+
+        def begun(self) -> None:
+            """Whatever that means here."""
+
+    peers.forward(OWNER, Request(frame, "", ""), cast(Asked, Hostile()))
+    async with asyncio.timeout(30.0):
+        assert await told == error
