@@ -28,6 +28,7 @@ from shim.demo.parts import Cluster
 from tests.shim_process import Shim
 
 BROKERS: Final = 3
+PARTITIONS: Final = 50  # of offsets, of the shims' and of the cluster's own
 LOADS: Final = {"8x8": (8, 8), "64x16": (64, 16)}
 """Connections, of each of which so many commits are always unanswered."""
 _HEAP_MB: Final = 512
@@ -69,7 +70,7 @@ class Carried(NamedTuple):
 @contextmanager
 def arranged(arrangement: Arrangement, cluster: Cluster, folder: Path, number: int) -> Iterator[list[Shim]]:
     """They share the cluster's brokers among them when it begins."""
-    settings: dict[str, str | int] = {"offsets.mirror.upstream": "false"}
+    settings: dict[str, str | int] = {"offsets.mirror.upstream": "false", "offsets.topic.num.partitions": PARTITIONS}
     if arrangement.log == "kafka":
         settings |= {"offsets.log": "kafka", "offsets.log.topics.prefix": f"__scale_{number}"}
     with ExitStack() as running:
@@ -158,9 +159,10 @@ def main(rounds: int, seconds: float, warm_up: float, as_json: bool) -> None:
     """Commits a second at one shim, two and three in front of three brokers, on one machine, which all share."""
     taken: dict[tuple[str, str], list[Carried]] = {}
     errors = Console(stderr=True)
+    properties = {**BROKER_PROPERTIES, "offsets.topic.num.partitions": PARTITIONS}
     with (
         tempfile.TemporaryDirectory(prefix="benchmarks-scale-") as folder,
-        Cluster(Path(folder) / "cluster", brokers=BROKERS, properties=BROKER_PROPERTIES, heap_mb=_HEAP_MB) as cluster,
+        Cluster(Path(folder) / "cluster", brokers=BROKERS, properties=properties, heap_mb=_HEAP_MB) as cluster,
         Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress,
     ):
         _make_topic(cluster)

@@ -14,6 +14,7 @@ from benchmarks.scale.shims import ARRANGEMENTS, Carried, main, medians
 def test_each_arrangement_carries_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [each for each in ARRANGEMENTS if each.shims in {0, 2}]
     monkeypatch.setattr(shims, "ARRANGEMENTS", tuple(few))
+    monkeypatch.setattr(shims, "PARTITIONS", 5)
     monkeypatch.setattr(shims, "LOADS", {"6x2": (6, 2)})
     told = CliRunner().invoke(main, ["--rounds", "1", "--seconds", "0.3", "--warm-up", "0.1", "--json"])
     assert told.exit_code == 0, told.output

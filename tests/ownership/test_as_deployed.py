@@ -24,7 +24,7 @@ from tests.cluster.rolling_load import committed
 from tests.conftest import TopicFactory
 from tests.packaging.files import DEPLOY, compose, yaml_documents
 
-GROUPS: Final = tuple(f"group-{number}" for number in range(24))
+GROUPS: Final = tuple(f"group-{number}" for number in range(12))
 SHIMS: Final = 3
 _WITHIN_S: Final = 60.0
 _ADMIN_PORT: Final = 9644
@@ -84,7 +84,10 @@ class Deployed:
         with log.open("ab") as stderr:
             started = Child([sys.executable, "-m", "shim.main", *command], ready="offset-shim ready", stderr=stderr)
         self._running[place] = started
-        started.wait_ready(_WITHIN_S)
+
+    def wait_ready(self) -> None:
+        for child in self._running.values():
+            child.wait_ready(_WITHIN_S)
 
     def _here(self, text: str, host: str) -> str:
         """With addresses that are here."""
@@ -143,7 +146,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.parametrize("example", [in_compose, in_kubernetes])
+@pytest.mark.parametrize("example", [in_compose, pytest.param(in_kubernetes, marks=pytest.mark.soak)])
 def test_three_shims_as_deployed(
     brokers: Cluster, make_topic: TopicFactory, tmp_path: Path, example: Callable[[Path], Example]
 ) -> None:
@@ -153,12 +156,14 @@ def test_three_shims_as_deployed(
         ending.callback(deployed.kill)
         for place in range(SHIMS):
             deployed.start(place)
+        deployed.wait_ready()
         deployed.wait_for({0, 1, 2}, topic)
         commit(deployed.bootstrap, topic, 5)
         assert deployed.stop(1) == 0
         deployed.wait_for({0, 2}, topic)
         commit(deployed.bootstrap, topic, 6)
         deployed.start(1)
+        deployed.wait_ready()
         deployed.wait_for({0, 1, 2}, topic)
         for place in range(SHIMS):
             found = [committed(str(deployed.address(place)), group, topic, 1) for group in GROUPS]

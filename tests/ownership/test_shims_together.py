@@ -103,8 +103,11 @@ async def started(shim: Shim) -> None:
 
 
 @asynccontextmanager
-async def at_work(cluster: Cluster, topic: str, folder: Path) -> AsyncIterator[AtWork]:
+async def at_work(cluster: Cluster, topic: str, folder: Path, patch: str = "") -> AsyncIterator[AtWork]:
+    """``patch``: Python that each shim's process runs before, beside what is always there."""
     shims = shims_of(cluster, topic, folder)
+    for shim in shims:
+        shim.patch += patch
     its = AtWork(shims, [Register(group, topic) for group in GROUPS], NODE_IDS)
     try:
         for shim in shims:
@@ -323,3 +326,25 @@ async def test_many_faults_at_random(cluster: Cluster, make_topic: TopicFactory,
         print(f"{sum(len(each.operations) for each in its.registers)} requests of raw clients, ", end="")
         print(f"{sum(each.acknowledged for each in its.registers)} commits acknowledged")
     assert_it_is_in_the_log(its, cluster, topic)
+
+
+WITHOUT_A_LEASE: Final = """
+from shim.kafka_log.owned_topic import OwnedTopic
+OwnedTopic.may_tell = OwnedTopic.may_tell_behind = lambda *_: True
+"""
+
+
+async def held_up_thrice(cluster: Cluster, topic: str, folder: Path, patch: str) -> None:
+    async with at_work(cluster, topic, folder, patch) as its:
+        faults = Faults(its, cluster, folder, random.Random(1), 10.0)
+        for _ in range(3):
+            await faults.happen("held up, and nothing to write")
+
+
+@pytest.mark.soak
+async def test_shims_that_tell_without_a_lease_are_found_out(
+    cluster: Cluster, make_topic: TopicFactory, tmp_path: Path
+) -> None:
+    """One that was held up tells what was right before, until it hears of who has the partition now."""
+    with pytest.raises(AssertionError, match="was there"):
+        await held_up_thrice(cluster, make_topic(len(PARTITIONS_OF_A_COMMIT)), tmp_path, WITHOUT_A_LEASE)
