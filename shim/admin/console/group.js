@@ -106,7 +106,7 @@ export function groupView(root, group, pollNow) {
     memberRows(told.member_details);
     members.node.hidden = told.member_details.length === 0;
     noMembers.hidden = told.member_details.length > 0;
-    await history.poll(signal, moved(told));
+    await history.poll(signal, moved(told), stepOf(told) !== "upstream");
   }
 
   return {
@@ -119,10 +119,11 @@ export function groupView(root, group, pollNow) {
   };
 }
 
-/** A text that is another one when an offset was committed, of a group that the shim serves: of no other is there a history. */
+/** A text that is another one when an offset was committed or deleted, of a group that the shim serves: of no other is there a history. */
 function moved(told) {
   const newest = told.offsets.reduce((latest, at) => Math.max(latest, at.committed_ms ?? 0), 0);
-  return JSON.stringify([told.last_commit, stepOf(told), newest]);
+  const committed = told.offsets.filter((at) => at.offset !== null).length;
+  return JSON.stringify([told.last_commit, stepOf(told), newest, committed]);
 }
 
 function partitionRow(at) {

@@ -23,6 +23,7 @@ export function historyPart(group) {
   let offset = 0;
   let due = -Infinity;
   let known = null;
+  let stands = false;
 
   function showFrom(from) {
     offset = from;
@@ -34,7 +35,7 @@ export function historyPart(group) {
     chart.node.hidden = mine.length === 0;
     if (mine.length) {
       const first = mine[0];
-      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, ${mine.at(-1).deleted ? "deleted since" : `now ${count(mine.at(-1).to)}`}`, ...drawn(mine));
+      chart.show(`Offset of ${first.topic} ${first.partition} over time, ${plural(mine.length, "move")}, ${mine.at(-1).deleted ? "deleted since" : `now ${count(mine.at(-1).to)}`}`, ...drawn(mine, stands ? Date.now() : null));
     }
     offset = offset < mine.length ? offset : 0;
     list.body.replaceChildren(...[...mine].reverse().slice(offset, offset + ROWS).map(moveRow));
@@ -57,13 +58,15 @@ export function historyPart(group) {
 
   return {
     node,
-    /** Asks when the page is opened, and again where `state` is another one than then: the group has moved. */
-    async poll(signal, state) {
+    /** Asks when the page is opened, and again where `state` is another one than then: the group has moved. `served`:
+     * the shim does; of others the history does not say where they stand now. */
+    async poll(signal, state, served) {
       const begun = performance.now();
       if (state === known || begun < due) return;
       try {
         moves = (await get("v1/groups/history", { group, last: LAST }, signal)).moves;
         known = state;
+        stands = served;
       } catch (error) {
         if (!(error instanceof Failed) || error.status === 401) throw error;
         setText(told, `The history cannot be told: ${error.message}`);
@@ -79,9 +82,10 @@ export function historyPart(group) {
   };
 }
 
-/** Times and values: an offset that is deleted is there until then, and none from then on. */
-function drawn(moves) {
+/** Times and values: an offset that is deleted is there until then, and none from then on; any other until `now`. */
+function drawn(moves, now) {
   const points = moves.flatMap(({ time_ms: at, from, to, deleted }) => (deleted ? [[at, from === -1 ? null : from], [at, null]] : [[at, to]]));
+  if (now !== null) points.push([now, points.at(-1)[1]]);
   return [points.map(([at]) => at), [{ label: "Offset", values: points.map(([, offset]) => offset) }]];
 }
 

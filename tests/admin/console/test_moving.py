@@ -190,9 +190,10 @@ def test_an_offset_that_was_deleted(
     place: Administered, broker: Broker, make_topic: TopicFactory, browser: Browser
 ) -> None:
     """It is the newest of its moves, and says by whom; the page of a group that is looked at hears of it by itself."""
-    topic, group = make_topic(1), f"retired-{uuid.uuid4().hex[:4]}"
+    topic, group = make_topic(2), f"retired-{uuid.uuid4().hex[:4]}"
     consumer = Consumer({"bootstrap.servers": place.shim.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    for partition, offset in ((0, 5), (1, 0)):  # the other one is the newest, and stays
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
     consumer.close()
     browser.open(f"http://{place.address}/#/group/{group}")
     to = "document.querySelector('[aria-label^=Moves] tbody td[data-label=To]')?.textContent"
