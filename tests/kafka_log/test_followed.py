@@ -8,14 +8,12 @@ from typing import Final
 
 import pytest
 
-from shim.coordinator import CoordinatorSettings
 from tests.kafka_log.deciding import Deciding, Key, known
 from tests.kafka_log.topic_partition import Standby
 
 STEPS: Final = 150
 GROUPS: Final = ("g", "h")
 TOPICS: Final = ("a", "b")
-SETTINGS: Final = CoordinatorSettings(commit_max_bytes=100)
 
 
 class Followed:
@@ -23,7 +21,7 @@ class Followed:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.d = Deciding(SETTINGS, most_bytes=200)
+        self.d = Deciding(most_bytes=200)
         self.standby = Standby()
         self.compacted = 0
         self.compared = 0

@@ -20,7 +20,7 @@ PRODUCERS = st.sampled_from([1, 2, 3])
 FOLLOWED = st.sampled_from([3, 3, 3, 4])
 OFFSETS = st.integers(0, 2**40)
 PASSED = "passed through"
-SETTINGS = CoordinatorSettings(offsets_retention_minutes=1, commit_max_bytes=100)
+SETTINGS = CoordinatorSettings(offsets_retention_minutes=1, commit_max_bytes=1000)
 
 
 class AnyDecisions(RuleBasedStateMachine):
