@@ -8,7 +8,7 @@ from typing import Final
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog
+from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
 
@@ -16,11 +16,14 @@ _OTHER_FILES: Final = 256
 """Besides the log's: ports, connections of clients and to brokers, what recovery, cleaner and snapshots have open."""
 
 
-def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) -> OffsetsLog:
+def open_log(
+    data_dir: Path, settings: Settings, *, files: Files | None = None, held: DataDir | None = None
+) -> OffsetsLog:
     """The log with the offsets, the shim's own state, and the history where one is kept, or was; the process is allowed
     the open files.
 
-    Blocking; raises as OffsetsLog.open, and LogError where the process may not have so many files open.
+    ``held``: the directory, where it was taken before. Blocking; raises as OffsetsLog.open, and LogError where the
+    process may not have so many files open.
     """
     with_history = settings.offsets_history_retention_minutes > 0 or (data_dir / f"{HISTORY_TOPIC}-0").exists()
     topics = (OFFSETS_TOPIC, STATE_TOPIC, *((HISTORY_TOPIC,) if with_history else ()))
@@ -31,4 +34,5 @@ def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) 
         topics=topics,
         settings=LogSettings.of(settings),
         files=files,
+        held=held,
     )

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
+from shim.log.places import Place, Places
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
 from shim.runtime import Runtime, open_log
@@ -24,9 +25,22 @@ LAST_WRITE_SECONDS: Final = 3.0
 cut off."""
 
 
-async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> OffsetsLog | DataDir | None:
-    """The log that is in the data directory, or the directory alone where the log is on topics. None when the shim is
-    stopped meanwhile."""
+class Opened(NamedTuple):
+    """``offsets_log``: the one that is in the data directory; None where all is on topics. ``places``: where each
+    partition is, if that may be either."""
+
+    data_dir: DataDir
+    offsets_log: OffsetsLog | None = None
+    places: Places | None = None
+
+    def close(self) -> None:
+        if self.offsets_log is not None:
+            self.offsets_log.close()
+        self.data_dir.close()
+
+
+async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) -> Opened | None:
+    """None when the shim is stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
     opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings)
@@ -45,14 +59,23 @@ async def open_or_stop(data_dir: Path, settings: Settings, stop: asyncio.Event) 
     return None
 
 
-def _opened(data_dir: Path, settings: Settings) -> OffsetsLog | DataDir:
+def _opened(data_dir: Path, settings: Settings) -> Opened:
+    prefix = settings.offsets_log_topics_prefix
     if settings.offsets_log == "kafka":
-        return DataDir.open(data_dir, topics_prefix=settings.offsets_log_topics_prefix)
+        return Opened(DataDir.open(data_dir, topics_prefix=prefix))
     is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
-    offsets_log = open_log(data_dir, settings)
+    if settings.offsets_log == "moving":
+        count = settings.offsets_topic_num_partitions
+        held, places = DataDir.open_to_move(data_dir, topics_prefix=prefix, num_partitions=count)
+        is_new = is_new and len(places.elsewhere_than(Place.DIRECTORY)) < count
+        offsets_log = open_log(data_dir, settings, held=held)
+        opened = Opened(held, offsets_log, places)
+    else:
+        offsets_log = open_log(data_dir, settings)
+        opened = Opened(offsets_log.data_dir, offsets_log)
     if is_new:
         log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
-    return offsets_log
+    return opened
 
 
 def hangs(data_dir: Path) -> DiskHangs:

@@ -73,7 +73,7 @@ async def serve(
         begin = partial(chores.begin, parts, start, given, certificates, health)
         async with _going_on(parts, start, begin, admin_opened.aclose) as tasks:
             if await first_of(asyncio.ensure_future(start.complete()), stop, tasks.values()):
-                health.started(parts.migration, parts.groups)
+                health.started(parts.migration, parts.groups, parts.relocation)
                 ready(_ready_line(given, parts))
                 await first_of(loop.create_future(), stop, tasks.values())
             await admin_opened.aclose()

@@ -1,0 +1,84 @@
+"""Partitions are moved between the data directory and topics of a real broker, and killed between any two steps: what
+counts is in one place, and nothing of it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shim.demo.parts import Broker
+from shim.log.places import Place
+from shim.relocation.mover import Step
+from shim.relocation.words import Side
+from tests.relocation.rig import PARTITIONS, running, settings_of
+
+BOTH = range(PARTITIONS)
+
+
+@pytest.fixture
+def prefix(fresh_name: Callable[[], str]) -> str:
+    return f"__moved_{fresh_name()}"
+
+
+async def test_there_and_back(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    """All that a partition has is there as it was, and goes on from there, over restarts; twice, as the second time
+    there is something old where it comes to."""
+    settings = settings_of(prefix)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        for number in BOTH:
+            await shim.fill(number)
+    for turn in (1, 2):
+        for side in (Side.KAFKA, Side.LOCAL):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+                before = [shim.state(number) for number in BOTH]
+                await shim.move(side)
+                assert [shim.state(number) for number in BOTH] == before
+                group = shim.group_in(0)
+                await shim.commit(group, turn * 1_000, 7)
+                await shim.begin(80 + turn, group, turn, 8)
+                after = [shim.state(number) for number in BOTH]
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+                assert [shim.state(number) for number in BOTH] == after
+                assert shim.offset(group, 7) == turn * 1_000
+                await shim.end(80 + turn, 0, committed=True)
+                assert shim.offset(group, 8) == turn
+                await shim.commit(group, turn * 2_000, 7)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.end(71, 0, committed=True)
+        await shim.end(72, 0, committed=True)
+        assert [shim.offset(group, at) for at in range(3)] == [50, 200, 200]
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("to", Side)
+async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: str, to: Side, step: Step) -> None:
+    settings = settings_of(prefix)
+    data_dir = tmp_path / "d"
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        await shim.fill(1)
+        if to is Side.LOCAL:
+            await shim.move(Side.KAFKA)
+        before = shim.state(1)
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        await shim.move_until(1, to, step)
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        # From when the topic has said so on, and not before, it is there.
+        has_come = step in (Step.TOLD, Step.SETTLED)
+        assert shim.places[1] is _place_of(to if has_come else _other(to))
+        assert shim.state(1) == before
+        await shim.commit(shim.group_in(1), 77, 7)
+        after = shim.state(1)
+        await shim.move(to)
+        assert shim.state(1) == after
+    async with running(broker.bootstrap_servers, data_dir, settings_of(prefix, str(to))) as shim:
+        assert shim.state(1) == after, "one without the other log finds it all the same"
+
+
+def _other(side: Side) -> Side:
+    return Side.LOCAL if side is Side.KAFKA else Side.KAFKA
+
+
+def _place_of(side: Side) -> Place:
+    return Place.TOPIC if side is Side.KAFKA else Place.DIRECTORY
