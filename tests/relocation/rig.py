@@ -4,10 +4,12 @@ killed between any two steps."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -19,10 +21,11 @@ from protocol.own.position import Position
 from protocol.own.state_log import Hands
 from shim.config import Settings, parse_servers
 from shim.coordinator import Caller, FollowedBatch, GroupCoordinator, TransactionEnd
+from shim.log import LogError
 from shim.log.places import Places
 from shim.relocation.backend import TwoLogs
 from shim.relocation.mover import Mover, Step
-from shim.relocation.words import Side
+from shim.relocation.words import PartitionPlace, Side
 from shim.runtime import Clock, Runtime
 from shim.serve.log_on_disk import Opened, _opened
 from shim.serve.logs import logs_of
@@ -169,13 +172,17 @@ class Rig:
 
     async def move(self, to: Side) -> None:
         """All partitions, until that is over."""
+        moved = await self.tried(to)
+        assert [each.trouble for each in moved] == [""] * PARTITIONS
+        assert {each.log for each in moved} == {str(to)}
+
+    async def tried(self, to: Side) -> Sequence[PartitionPlace]:
         assert self.relocation is not None
         moved = await self.relocation.begin(to)
         async with asyncio.timeout(WAIT_S):
             while moved.to is not None:
                 moved = await self.relocation.changed(moved.turn, WAIT_S)
-        assert [each.trouble for each in moved.partitions] == [""] * PARTITIONS
-        assert {each.log for each in moved.partitions} == {str(to)}
+        return moved.partitions
 
     async def move_until(self, number: int, to: Side, last: Step) -> None:
         """One partition, to the end of that step, where the process is killed."""
@@ -222,6 +229,25 @@ async def running(
             await rig.relocation.close()
         following.cancel()
         await asyncio.gather(following, writing, return_exceptions=True)
+        opened.data_dir.close()
+
+
+async def not_served(bootstrap: str, data_dir: Path, settings: Settings, number: int) -> str:
+    """Why a partition is not, by a shim that has its log on topics."""
+    cluster = Cluster(parse_servers(bootstrap), settings)
+    opened = _opened(data_dir, settings)
+    rig = Rig(opened, cluster, settings)
+    following = asyncio.create_task(cluster.run())
+    try:
+        await rig.backend.open()
+        with pytest.raises(LogError) as refused:
+            await rig.backend.load(number)
+        return str(refused.value)
+    finally:
+        rig.runtime.stop()
+        await rig.runtime.close(WAIT_S)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
         opened.data_dir.close()
 
 

@@ -3,16 +3,18 @@ counts is in one place, and nothing of it is lost."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from shim.demo.parts import Broker
 from shim.log.places import Place
 from shim.relocation.mover import Step
-from shim.relocation.words import Side
-from tests.relocation.rig import PARTITIONS, running, settings_of
+from shim.relocation.words import CannotMove, Side
+from tests.relocation.rig import PARTITIONS, not_served, running, settings_of
 
 BOTH = range(PARTITIONS)
 
@@ -74,6 +76,57 @@ async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: 
         assert shim.state(1) == after
     async with running(broker.bootstrap_servers, data_dir, settings_of(prefix, str(to))) as shim:
         assert shim.state(1) == after, "one without the other log finds it all the same"
+
+
+async def test_not_while_others_share_the_topics(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
+    member.subscribe(["none"])
+    settings = settings_of(prefix)
+    try:
+        async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+            assert shim.relocation is not None
+            while not member.memberid():
+                await asyncio.to_thread(member.poll, 0.1)
+            with pytest.raises(CannotMove, match="1 other shim share the topics"):
+                await shim.relocation.begin(Side.KAFKA)
+            await asyncio.to_thread(member.close)
+            await shim.move(Side.KAFKA)
+        member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
+        member.subscribe(["none"])
+        while not member.memberid():
+            await asyncio.to_thread(member.poll, 0.1)
+        with pytest.raises(LogError, match="1 other shim share the topics"):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings):
+                pass
+    finally:
+        member.close()
+
+
+async def test_not_over_what_another_log_has_there(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    """Neither over offsets of shims that had the topics, nor over what another directory has moved there; and a shim
+    with its log on topics does not serve what is in a directory."""
+    settings = settings_of(prefix)
+    async with running(broker.bootstrap_servers, tmp_path / "k", settings_of(prefix, "kafka")) as shim:
+        await shim.commit(shim.group_in(0), 5)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.commit(shim.group_in(0), 6)
+        await shim.commit(shim.group_in(1), 7)
+        found = await shim.tried(Side.KAFKA)
+        assert [each.log for each in found] == ["local", "kafka"]
+        assert "has offsets of its own" in found[0].trouble
+        assert (shim.offset(shim.group_in(0)), shim.offset(shim.group_in(1))) == (6, 7)
+    async with running(broker.bootstrap_servers, tmp_path / "o", settings) as shim:
+        found = await shim.tried(Side.KAFKA)
+        assert "was moved there from the data directory" in found[1].trouble
+        assert {each.log for each in found} == {"local"}
+    for log in ("local", "kafka"):
+        with pytest.raises(LogError, match=r"1 partition of 2 of data directory .* with offsets\.log=moving"):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix, log)):
+                pass
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.move(Side.LOCAL)
+    backend = await not_served(broker.bootstrap_servers, tmp_path / "k", settings_of(prefix, "kafka"), 1)
+    assert "is in the data directory of a shim with shim.instance.id=" in backend
 
 
 def _other(side: Side) -> Side:
