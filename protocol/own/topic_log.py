@@ -8,7 +8,8 @@ plain records here, as a broker takes such a batch only from the producer whose 
 - 20010, a pending offset: committed by a producer in a transaction that has not ended. The end of the transaction, and
   a tombstone of the offset, write a tombstone of it, too;
 - 20011, the position: how far a partition of the cluster's `__consumer_offsets` has been taken over;
-- 20020, the owner: which process writes to the partition from here on.
+- 20020, the owner: which process writes to the partition from here on;
+- 20021, the place: whether what is here counts, or what a data directory has. Without it, what is here does.
 
 Where a pending offset and a committed one are of the same group, topic and partition, the later record wins, however
 the transaction ends. So when one is committed with its transaction, and another one of them was pending in a later
@@ -35,6 +36,7 @@ STATE: Final = OWN_TYPES.start
 _PENDING: Final = 20_010
 _POSITION: Final = 20_011
 _OWNER: Final = 20_020
+_PLACE: Final = 20_021
 
 
 class PendingKey(NamedTuple):
@@ -113,9 +115,27 @@ class Owner(NamedTuple):
     tagged: TaggedFields = ()
 
 
+class PlaceKey(NamedTuple):
+    """There is one place that counts."""
+
+    tagged: TaggedFields = ()
+
+
+class Place(NamedTuple):
+    """`here`: what the partition has counts. Otherwise what is in the data directory does whose `shim.instance.id` is
+    `directory`, which is whoever has written this.
+    """
+
+    directory: String
+    here: Bool
+    tagged: TaggedFields = ()
+
+
 PendingRecord: TypeAlias = tuple[PendingKey, PendingValue | None]
 """A value of None is a tombstone: that offset is not pending any more."""
-OwnRecord: TypeAlias = StateRecord | PendingRecord | tuple[PositionKey, PositionValue] | tuple[OwnerKey, Owner]
+OwnRecord: TypeAlias = (
+    StateRecord | PendingRecord | tuple[PositionKey, PositionValue] | tuple[OwnerKey, Owner] | tuple[PlaceKey, Place]
+)
 
 _FIRST_OWN, _LAST_OWN = (with_type(type_, b"") for type_ in (OWN_TYPES[0], OWN_TYPES[-1]))
 _ANY_OFFSET: Final = OffsetCommitKey("", "", 0)
@@ -124,6 +144,7 @@ _RECORDS: Final = TypedRecords(
         _PENDING: (PendingKey, PendingValue),
         _POSITION: (PositionKey, PositionValue),
         _OWNER: (OwnerKey, Owner),
+        _PLACE: (PlaceKey, Place),
     }
 )
 
@@ -179,7 +200,7 @@ def own_state(key: bytes) -> bytes:
 def encode_own(record: OwnRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they are in the partition. Raises EncodeError."""
     key, value = record
-    if isinstance(key, PendingKey | PositionKey | OwnerKey):
+    if isinstance(key, PendingKey | PositionKey | OwnerKey | PlaceKey):
         return _RECORDS.encode(key, value)
     raw_key, raw_value = encode_state(record)  # type: ignore[arg-type]
     return own_state(raw_key), raw_value

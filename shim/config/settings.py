@@ -33,7 +33,9 @@ class Settings:
     )
     workers: int = integer(1, 1, 64, "Processes that share the ports and the partitions of the offsets log.")
     offsets_log: str = choice(
-        "local", ("local", "kafka"), "Where the offsets log is: in `data.dir`, or on topics of the cluster."
+        "local",
+        ("local", "kafka", "moving"),
+        "Where the offsets log is: in `data.dir`, or on topics of the cluster; `moving`: each partition in either.",
     )
     offsets_log_topics_prefix: str = text("__offset_shim", "How the names of these topics begin.")
     offsets_topic_replication_factor: int = integer(3, 1, 32_767, "Replicas that these topics are made with.")

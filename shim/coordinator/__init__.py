@@ -18,6 +18,7 @@ from shim.coordinator.outcome import (
     Value,
 )
 from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump
 from shim.coordinator.state.group_memory import GroupMemory
 from shim.coordinator.upkeep.followed import FollowedBatch, LostTransaction, Reset
@@ -26,6 +27,7 @@ from shim.coordinator.upkeep.topic_deletion import TopicDeletion
 __all__ = [
     "Asker",
     "Caller",
+    "Contents",
     "CoordinatorSettings",
     "FollowedBatch",
     "GroupCoordinator",

@@ -43,6 +43,7 @@ from shim.coordinator.requests.txn_offset_commit import (
     txn_offset_commit_told,
 )
 from shim.coordinator.settings import CoordinatorSettings
+from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump, restore_state
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
@@ -214,6 +215,11 @@ class GroupCoordinator:
         object is of no more use then.
         """
         restore_state(self._state, dump, check)
+
+    @property
+    def contents(self) -> Contents:
+        """What the records have made, as what would make it in another log. Nothing may be decided meanwhile."""
+        return Contents(self._state)
 
     # -- for whoever measures
 

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import socket
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from os import getpid
-from typing import Final
+from typing import Final, NamedTuple
 
-from protocol.own.topic_log import Owner
+from protocol.own.state_log import GroupChangeKey, GroupHandsValue
+from protocol.own.topic_log import Owner, Place
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
@@ -29,6 +30,7 @@ from shim.log import LogError, LoggedRecord
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports
 from shim.runtime.clock import Clock
+from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home
 from shim.upstream import Cluster, UpstreamError
@@ -40,6 +42,16 @@ PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
 
 _TAKEN_OVER_AT_ONCE: Final = 64
+
+
+class Found(NamedTuple):
+    """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
+    is said of that), and how many records were replayed."""
+
+    coordinator: GroupCoordinator
+    changes: Mapping[GroupChangeKey, GroupHandsValue]
+    place: Place | None
+    replayed: int
 
 
 class KafkaBackend:
@@ -82,6 +94,8 @@ class KafkaBackend:
                 max_message_bytes=LEAST_MESSAGE_BYTES,
             )
         self.history_log = TopicHistoryLog(cluster, settings, self._wanted.history, self.num_partitions, self._history)
+        self.is_open = False
+        """Whether there are topics to be written to."""
         self._taking: dict[int, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_TAKEN_OVER_AT_ONCE)
         self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
@@ -132,6 +146,7 @@ class KafkaBackend:
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
+        self.is_open = True
 
     def expect(self, numbers: Collection[int]) -> None:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
@@ -166,6 +181,16 @@ class KafkaBackend:
 
     async def load(self, number: int) -> Loaded:
         """Raises Fenced, UpstreamError, too."""
+        found = await self.read_back(number)
+        if found.place is not None and not found.place.here:
+            raise LogError(
+                f"{self._wanted.offsets}-{number} is in the data directory of a shim with shim.instance.id="
+                f"{found.place.directory}, which serves it with offsets.log=moving or local"
+            )
+        return self.served(number, found)
+
+    async def read_back(self, number: int) -> Found:
+        """What the partition has, which nobody else writes any more; this process may. Raises as :meth:`load`."""
         assert self._offsets is not None
         assert self._standbys is not None
         with self._standbys.waiting():
@@ -182,9 +207,7 @@ class KafkaBackend:
                     self.progress.replayed(len(records))
         replayed = copy.replayed - before
         self._standbys.took_over(number, replayed, before if followed is not None else None)
-        if self._history is not None:
-            self._history.begin(number, self._offsets.producer(number))
-        return Loaded(copy.coordinator, replayed, 0)
+        return Found(copy.coordinator, copy.changes, copy.place, replayed)
 
     def _copy(self, number: int) -> PartitionCopy:
         """Of nothing yet."""
@@ -210,6 +233,37 @@ class KafkaBackend:
             raise
         log.warning("%s-%d: what was followed is not what stands there any more", self._wanted.offsets, number)
         return None
+
+    def served(self, number: int, found: Found) -> Loaded:
+        """What was read back last, and only the place was written since. Raises UpstreamError."""
+        assert self._offsets is not None
+        if self._history is not None:
+            self._history.begin(number, self._offsets.producer(number))
+        return Loaded(found.coordinator, found.replayed, 0)
+
+    async def write_apart(self, number: int, record_sets: Sequence[RecordSet]) -> None:
+        """Of a partition that was read back and is not served. Raises Fenced, UpstreamError: nobody knows what is
+        written then."""
+        assert self._offsets is not None
+        failed: list[UpstreamError] = []
+
+        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+            failed.extend(error for error in told.values() if error is not None)
+
+        await self._offsets.write({number: record_sets}, self._clock.now(), settled)
+        if failed:
+            raise failed[0]
+
+    @asynccontextmanager
+    async def apart(self, number: int) -> AsyncIterator[None]:
+        """The partition is not served, and nothing but :meth:`write_apart` writes to it meanwhile."""
+        self.writes.apart.add(number)
+        try:
+            if (flight := self.writes.flight_of(number)) is not None:
+                await flight.over.wait()
+            yield
+        finally:
+            self.writes.apart.discard(number)
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         pass

@@ -52,6 +52,8 @@ class TopicFlights:
         self._writing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Future[None] | None = None
         self.flushes = FlushCounts()
+        self.apart: set[int] = set()
+        """Partitions that somebody else writes to for now, none of which is served."""
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
@@ -225,5 +227,5 @@ class TopicFlights:
             await asyncio.sleep(max(self._again_seconds, 4.0) / 4)
             if self._offsets is not None:
                 for number in self._offsets.idle(self._again_seconds * 3 / 4):
-                    if self.flight_of(number) is None:
+                    if self.flight_of(number) is None and number not in self.apart:
                         self._next_of(number).begin(number, self._commit_timeout)

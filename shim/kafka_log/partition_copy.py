@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from protocol.own.position import Position
+from protocol.own.state_log import GroupChangeKey, GroupHandsValue
+from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader, records_of
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.lease import boottime
@@ -27,6 +29,16 @@ class PartitionCopy:
         self.up_to_date_at = boottime()
         self.replayed = 0
         self._replay = replay
+
+    @property
+    def place(self) -> Place | None:
+        """What it says last of which place counts; None: nothing."""
+        return self._replay.place
+
+    @property
+    def changes(self) -> Mapping[GroupChangeKey, GroupHandsValue]:
+        """Where groups stood before, which no coordinator knows."""
+        return self._replay.changes
 
     def apply(self, records: Sequence[LoggedRecord]) -> None:
         """Records that ``part`` has taken. Raises LogError."""

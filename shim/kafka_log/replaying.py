@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from protocol.errors import DecodeError
+from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import (
     Owner,
     OwnerKey,
     PendingKey,
     PendingValue,
+    Place,
+    PlaceKey,
     PositionKey,
     PositionValue,
     decode_own,
@@ -40,6 +43,10 @@ class TopicReplay:
         self._home = home
         self._owner = owner
         self._replay = Replay(into, home, skipped)
+        self.place: Place | None = None
+        """What it says last of which place counts; None: nothing."""
+        self.changes: dict[GroupChangeKey, GroupHandsValue] = {}
+        """Where groups stood before, which no coordinator knows."""
 
     def apply(self, records: Iterable[LoggedRecord]) -> None:
         """Records that follow those before. Raises LogError where one is no record of this partition's."""
@@ -70,6 +77,10 @@ class TopicReplay:
                 into.replay_position(value.of(key.followed))
             case OwnerKey(), Owner() as owner:
                 self._owner(record, owner)
+            case PlaceKey(), Place() as place:
+                self.place = place
             case key, value:
                 self._home.check(key.group)
+                if isinstance(key, GroupChangeKey) and isinstance(value, GroupHandsValue):
+                    self.changes[key] = value
                 into.replay_state(key, value)

@@ -5,6 +5,7 @@
     DIR/.lock
     DIR/meta.properties                                 which cluster the offsets are of, as brokers note it; where they
                                                         are, if not in here, and who this is among those who share them
+    DIR/log-places                                      which partitions are in here, where some are or were on topics
     DIR/<topic>-<partition>/<base offset, 20 digits>.log
 
 Beside them: the checkpoints (checkpoint.py), what a process leaves to the next one (handover.py).
@@ -23,6 +24,7 @@ from shim.counted import counted
 from shim.log.checkpoint import replace_file
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.places import PLACES_NAME, Place, Places
 
 LOCK_NAME = ".lock"
 SHARES_NAME = "workers"
@@ -66,28 +68,55 @@ def refuse_brokers_folder(files: Files, data_dir: Path) -> None:
 
 
 def refuse_log_on_topics(files: Files, data_dir: Path) -> None:
-    """Raises LogError where the offsets are noted to be on topics of the cluster: a log in here would be an empty one,
-    or an old one."""
-    if (noted := _meta(files, data_dir).get(_PLACE)) is not None:
+    """Raises LogError where the offsets are noted to be on topics of the cluster, or some of them: a log in here would
+    be an empty one, or an old one."""
+    if (places := Places.read(files, data_dir)) is not None:
+        _refuse_other_places(places, Place.DIRECTORY, data_dir)
+    elif (noted := _meta(files, data_dir).get(_PLACE)) is not None:
         raise LogError(
             f"the log of data directory {data_dir} is on topics of the cluster, not in it ({META_NAME} says "
             f"{_PLACE}={noted}): a shim serves it with offsets.log=kafka"
         )
 
 
-def _refuse_other_log(files: Files, data_dir: Path, place: str) -> None:
-    """Raises LogError where the offsets are in the directory, or on other topics than those of ``place``."""
-    noted = _meta(files, data_dir).get(_PLACE, place)
-    if noted != place:
-        raise LogError(
-            f"the log of data directory {data_dir} is on other topics ({META_NAME} says {_PLACE}={noted}, not {place})"
-            f": set offsets.log.topics.prefix={noted.partition(':')[2]}, or give another --data-dir"
-        )
-    if partitions := partitions_in(files, data_dir):
+def _refuse_other_log(files: Files, data_dir: Path, prefix: str) -> None:
+    """Raises LogError where the offsets are in the directory, or on other topics."""
+    _refuse_other_topics(files, data_dir, prefix)
+    if (places := Places.read(files, data_dir)) is not None:
+        _refuse_other_places(places, Place.TOPIC, data_dir)
+    elif partitions := partitions_in(files, data_dir):
         raise LogError(
             f"data directory {data_dir} has a log in it ({', '.join(sorted(partitions))}), whose offsets would be left "
-            "behind, and moving them to topics is not built yet: keep offsets.log=local, or give another --data-dir"
+            "behind: keep offsets.log=local, or give another --data-dir, or move them with offsets.log=moving"
         )
+
+
+def _refuse_other_topics(files: Files, data_dir: Path, prefix: str) -> None:
+    place = _on_topics(prefix)
+    places = Places.read(files, data_dir)
+    noted = _meta(files, data_dir).get(_PLACE, place) if places is None else _on_topics(places.prefix)
+    if noted != place:
+        said_by = META_NAME if places is None else PLACES_NAME
+        raise LogError(
+            f"the log of data directory {data_dir} is on other topics ({said_by} says {_PLACE}={noted}, not {place})"
+            f": set offsets.log.topics.prefix={noted.partition(':')[2]}, or give another --data-dir"
+        )
+
+
+def _refuse_other_places(places: Places, place: Place, data_dir: Path) -> None:
+    if others := places.elsewhere_than(place):
+        raise LogError(
+            f"{counted(len(others), 'partition')} of {len(places)} of data directory {data_dir} "
+            f"{'is' if len(others) == 1 else 'are'} not {_WHERE[place]} ({PLACES_NAME} says so): a shim serves them, "
+            "and moves them, with offsets.log=moving"
+        )
+
+
+_WHERE = {Place.DIRECTORY: "in it", Place.TOPIC: "on topics of the cluster"}
+
+
+def _on_topics(prefix: str) -> str:
+    return f"kafka:{prefix}"
 
 
 def _meta(files: Files, folder: Path) -> dict[str, str]:
@@ -157,8 +186,8 @@ class DataDir:
                 refuse_log_on_topics(files, path)
                 place = None
             else:
-                place = f"kafka:{topics_prefix}"
-                _refuse_other_log(files, path, place)
+                place = _on_topics(topics_prefix)
+                _refuse_other_log(files, path, topics_prefix)
                 # What an earlier start made, and was killed before it had synced the name.
                 if _PLACE in _meta(files, path):
                     files.sync_directory(path)
@@ -166,6 +195,37 @@ class DataDir:
                     files.sync_directory(path.parent)
             undone.pop_all()
             return cls(files, path, lock, place)
+
+    @classmethod
+    def open_to_move(
+        cls, path: Path, *, topics_prefix: str, num_partitions: int, files: Files | None = None
+    ) -> tuple[Self, Places]:
+        """As :meth:`open`, for a log of which some partitions may be in here, and others on topics; and where each is,
+        which is durable by then. Raises the same, and LogError for another number of partitions.
+        """
+        files = files or Files()
+        path = path.absolute()
+        make_data_dir(files, path)
+        refuse_brokers_folder(files, path)
+        with ExitStack() as undone:
+            lock = DataDirLock(files, path)
+            undone.callback(lock.release)
+            _refuse_other_topics(files, path, topics_prefix)
+            files.sync_directory(path.parent)
+            files.sync_directory(path)
+            places = Places.read(files, path)
+            if places is None:
+                # Before there is anything else by which that could be told.
+                where = Place.TOPIC if _PLACE in _meta(files, path) else Place.DIRECTORY
+                places = Places.begun(files, path, topics_prefix, [where] * num_partitions)
+            if len(places) != num_partitions:
+                raise LogError(
+                    f"{path / PLACES_NAME} is of {counted(len(places), 'partition')}, and {num_partitions} are asked "
+                    "for: offsets.topic.num.partitions is fixed once the data directory exists"
+                )
+            undone.pop_all()
+            # So that no release that knows of no places takes what is in here for all that there is.
+            return cls(files, path, lock, _on_topics(topics_prefix)), places
 
     def claim(self, cluster_id: str) -> None:
         """Note durably, at one stroke, that the directory belongs to this cluster, and on which topics its offsets are,

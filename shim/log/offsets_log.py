@@ -101,8 +101,10 @@ class OffsetsLog:
         topics: Sequence[str] = (OFFSETS_TOPIC,),
         settings: LogSettings | None = None,
         files: Files | None = None,
+        held: DataDir | None = None,
     ) -> Self:
         """Takes the data directory for this process, and makes what is not there yet, durably. Reads no records.
+        ``held``: the directory, where it was taken before.
 
         Raises LogError as :meth:`DataDir.open`, when the directory holds another number of partitions, when a
         partition's folder is missing, when the checkpoint of recovery points is damaged, or the journal of another
@@ -113,7 +115,7 @@ class OffsetsLog:
         files = files or Files()
         settings = settings or LogSettings()
         with ExitStack() as undone:
-            held = DataDir.open(data_dir, files=files)
+            held = held or DataDir.open(data_dir, files=files)
             undone.callback(held.close)
             data_dir = held.path
             # Before anything else looks at the segments.

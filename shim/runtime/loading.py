@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.own.state_log import STATE_TOPIC, decode_state
+from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue, StateRecord, decode_state
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
@@ -68,6 +68,14 @@ class Loader:
             log.error("%s; no history is kept of __consumer_offsets-%d until that is repaired", error, number)
             return loaded._replace(has_history=False)
         return loaded
+
+    def changes(self, number: int) -> dict[GroupChangeKey, GroupHandsValue]:
+        """Where groups stood before, which no coordinator knows. Raises LogError, OSError."""
+        return {
+            key: value
+            for key, value in self._state_records(number)
+            if isinstance(key, GroupChangeKey) and isinstance(value, GroupHandsValue)
+        }
 
     def size(self, number: int) -> int:
         """Bytes of the partition's folder, nearly: what loading it will take longer for."""
@@ -128,17 +136,21 @@ class Loader:
 
     def _replay_state(self, coordinator: GroupCoordinator, number: int) -> None:
         """There is little of it, so that it needs no snapshots."""
+        for key, value in self._state_records(number):
+            self._check_stopped()
+            coordinator.replay_state(key, value)
+
+    def _state_records(self, number: int) -> Iterator[StateRecord]:
         partition = self._log.partition_log(number, topic=STATE_TOPIC)
         home = Home(number, self._num_partitions, partition.folder)
         for logged in self._log.recover(number, topic=STATE_TOPIC):
-            self._check_stopped()
             try:
                 key, value = decode_state(logged.key, logged.value)
             except DecodeError as error:
                 reason = f"{STATE_TOPIC}-{number} offset {logged.offset}: the record cannot be decoded: {error}"
                 raise LogError(reason) from error
             home.check(key.group)
-            coordinator.replay_state(key, value)
+            yield key, value
 
     def _read_over_history(self, number: int) -> None:
         """Nobody asks for the records; that the log takes writes, and that its end is sound, is all."""

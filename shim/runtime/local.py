@@ -11,15 +11,17 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
+from shim.runtime.flight import RecordSet
 from shim.runtime.loading import Loader
 from shim.runtime.progress import Progress
 from shim.runtime.snapshots import Snapshots
@@ -68,6 +70,11 @@ class LocalBackend:
         return self._log.share is not None
 
     @property
+    def is_stopping(self) -> bool:
+        """From :meth:`stop` on; what was being read back by then is not all there is."""
+        return self._stopping
+
+    @property
     def progress(self) -> Progress:
         return self._loader.progress
 
@@ -114,6 +121,20 @@ class LocalBackend:
 
     async def load(self, number: int) -> Loaded:
         return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._loader.load, number)
+
+    async def changes(self, number: int) -> dict[GroupChangeKey, GroupHandsValue]:
+        """Where groups stood before, of a partition that is not served; :meth:`load` comes behind it. Raises LogError,
+        OSError."""
+        return await asyncio.get_running_loop().run_in_executor(self._recoverer, self._loader.changes, number)
+
+    async def write_apart(self, number: int, offsets: Sequence[Appended], state: Sequence[RecordSet]) -> None:
+        """Of a partition that was loaded and is not served, durable when this returns. Raises OSError: nobody knows
+        what is written then."""
+        now = self._clock.now()
+        writes = [PartitionWrite(number, offsets, now), PartitionWrite(number, state, now, STATE_TOPIC)]
+        failed = await self.writes.in_thread(self._log.write, [each for each in writes if each.records])
+        if number in failed:
+            raise failed[number]
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         self.writes.loaded(number, has_history=loaded.has_history)

@@ -9,7 +9,7 @@ from typing import Final
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, Share
+from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, Share
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
 
@@ -17,11 +17,14 @@ _OTHER_FILES: Final = 256
 """Besides the log's: ports, connections of clients and to brokers, what recovery, cleaner and snapshots have open."""
 
 
-def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) -> OffsetsLog:
+def open_log(
+    data_dir: Path, settings: Settings, *, files: Files | None = None, held: DataDir | None = None
+) -> OffsetsLog:
     """The log with the offsets, the shim's own state, and the history where one is kept, or was; the process is allowed
     the open files.
 
-    Blocking; raises as OffsetsLog.open, and LogError where the process may not have so many files open.
+    ``held``: the directory, where it was taken before. Blocking; raises as OffsetsLog.open, and LogError where the
+    process may not have so many files open.
     """
     return OffsetsLog.open(
         data_dir,
@@ -29,6 +32,7 @@ def open_log(data_dir: Path, settings: Settings, *, files: Files | None = None) 
         topics=_topics(data_dir, settings),
         settings=LogSettings.of(settings),
         files=files,
+        held=held,
     )
 
 

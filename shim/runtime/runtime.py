@@ -189,6 +189,16 @@ class Runtime:
         # Then, as what of them is taken over from here on goes on with what was followed.
         self._log.stand_by(frozenset(followed).difference(numbers))
 
+    def reload(self, number: int) -> None:
+        """Have the partition read back once what was decided is written; it need not be where it was. Whoever asks for
+        it meanwhile, or is parked, is told to ask again."""
+        partition = self._partitions[number]
+        lost = partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._tell_watchers(partition)
+        for ticket in lost:
+            ticket.fail(ErrorCode.NOT_COORDINATOR)
+        self._keeper.see_to([partition])
+
     async def load(self) -> None:
         """Read back every partition that is owned, each served from then on; see :meth:`Keeper.load`."""
         await self._keeper.load()

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from protocol.partition import partition_for
 from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
-from shim.admin.live.migrating import GroupStatus, Planned, Source, Verified
+from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady
 from shim.metrics import Series
@@ -100,6 +100,10 @@ class AllMigrations:
     async def verify(self, group: str) -> Verified:
         """See :class:`shim.admin.live.migrating.Migration`."""
         return Verified(*await self._all.about(group, "verify", group))
+
+    async def look(self, group: str, move: str) -> Looked:
+        """See :class:`shim.admin.live.migrating.Migration`."""
+        return Looked(*await self._all.about(group, "look", group, move))
 
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
         """See :class:`shim.admin.live.migrating.Migration`."""
@@ -202,6 +206,12 @@ class AllWorkers:
         """See :class:`shim.admin.live.watching.Watched`."""
         _ = self._health.groups
         return AllGroups(self._workers, self._num_partitions)
+
+    @property
+    def relocation(self) -> None:
+        """See :class:`shim.admin.live.watching.Watched`. What is moved is not shared."""
+        _ = self._health.relocation
+        return None
 
     def overview(self) -> Overview:
         """See :class:`shim.admin.live.watching.Watched`."""

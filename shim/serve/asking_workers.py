@@ -27,7 +27,7 @@ _CONNECTS_WITHIN_SECONDS: Final = 2.0
 
 ASKED: Final[Mapping[str, frozenset[str]]] = {
     "migration": frozenset(
-        {"candidates", "plan", "status", "served", "offsets", "verify", "start", "advance", "rollback"}
+        {"candidates", "plan", "status", "served", "offsets", "verify", "look", "start", "advance", "rollback"}
     ),
     "groups": frozenset({"details", "lags", "history", "plan_reset", "reset", "look_at_deletion", "delete"}),
     "": frozenset({"overview", "clients", "missing", "metrics"}),

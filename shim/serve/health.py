@@ -12,6 +12,7 @@ from shim.counted import counted
 from shim.groups.groups import Groups
 from shim.metrics import Series
 from shim.migration.migration import Migration
+from shim.relocation.relocation import Relocation
 from shim.runtime import Runtime
 from shim.serve.clients import clients_of
 from shim.serve.measuring import Measuring
@@ -29,7 +30,7 @@ class Health:
         self._parts: tuple[Runtime, Cluster] | None = None
         self._measuring: Measuring | None = None
         self._whole: Whole | None = None
-        self._started: tuple[Migration, Groups] | None = None
+        self._started: tuple[Migration, Groups, Relocation | None] | None = None
 
     def opened(self, runtime: Runtime, cluster: Cluster, whole: Whole, measuring: Measuring) -> None:
         """The log is open; nothing need be loaded."""
@@ -37,9 +38,9 @@ class Health:
         self._whole = whole
         self._measuring = measuring
 
-    def started(self, migration: Migration, groups: Groups) -> None:
+    def started(self, migration: Migration, groups: Groups, relocation: Relocation | None) -> None:
         """All is there."""
-        self._started = migration, groups
+        self._started = migration, groups, relocation
 
     @property
     def migration(self) -> Migration:
@@ -49,7 +50,11 @@ class Health:
     def groups(self) -> Groups:
         return self._all()[1]
 
-    def _all(self) -> tuple[Migration, Groups]:
+    @property
+    def relocation(self) -> Relocation | None:
+        return self._all()[2]
+
+    def _all(self) -> tuple[Migration, Groups, Relocation | None]:
         if self._started is None:
             raise NotReady(f"the shim starts: {'; '.join(self.missing())}")
         return self._started

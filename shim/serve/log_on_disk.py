@@ -6,10 +6,11 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
+from shim.log.places import Place, Places
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
 from shim.runtime import Runtime, open_log, open_share
@@ -25,11 +26,24 @@ LAST_WRITE_SECONDS: Final = 3.0
 cut off."""
 
 
+class Opened(NamedTuple):
+    """``offsets_log``: the one that is in the data directory; None where all is on topics. ``places``: where each
+    partition is, if that may be either."""
+
+    data_dir: DataDir
+    offsets_log: OffsetsLog | None = None
+    places: Places | None = None
+
+    def close(self) -> None:
+        if self.offsets_log is not None:
+            self.offsets_log.close()
+        self.data_dir.close()
+
+
 async def open_or_stop(
     data_dir: Path, settings: Settings, stop: asyncio.Event, worker: Worker | None = None
-) -> OffsetsLog | DataDir | None:
-    """The log that is in the data directory, what of it is the worker's, or the directory alone where the log is on
-    topics. None when the shim is stopped meanwhile."""
+) -> Opened | None:
+    """``worker``: where others have the rest of the log. None when the shim is stopped meanwhile."""
     # Not the loop's own threads, for which it waits at its end.
     thread = ThreadPoolExecutor(1, thread_name_prefix="log-open")
     opening = asyncio.get_running_loop().run_in_executor(thread, _opened, data_dir, settings, worker)
@@ -48,18 +62,27 @@ async def open_or_stop(
     return None
 
 
-def _opened(data_dir: Path, settings: Settings, worker: Worker | None) -> OffsetsLog | DataDir:
+def _opened(data_dir: Path, settings: Settings, worker: Worker | None) -> Opened:
+    prefix = settings.offsets_log_topics_prefix
     if settings.offsets_log == "kafka":
-        return DataDir.open(data_dir, topics_prefix=settings.offsets_log_topics_prefix)
+        return Opened(DataDir.open(data_dir, topics_prefix=prefix))
     if worker is not None:
-        return open_share(data_dir, settings, worker.share, clean=worker.clean)
-    return open_whole(data_dir, settings)
+        share = open_share(data_dir, settings, worker.share, clean=worker.clean)
+        return Opened(share.data_dir, share)
+    if settings.offsets_log == "moving":
+        count = settings.offsets_topic_num_partitions
+        held, places = DataDir.open_to_move(data_dir, topics_prefix=prefix, num_partitions=count)
+        is_all_there = len(places.elsewhere_than(Place.DIRECTORY)) == count
+        return Opened(held, open_whole(data_dir, settings, held, says_new=not is_all_there), places)
+    offsets_log = open_whole(data_dir, settings)
+    return Opened(offsets_log.data_dir, offsets_log)
 
 
-def open_whole(data_dir: Path, settings: Settings) -> OffsetsLog:
-    """Blocking. Raises LogError, OSError."""
-    is_new = not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
-    offsets_log = open_log(data_dir, settings)
+def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, *, says_new: bool = True) -> OffsetsLog:
+    """``held``: the directory, where it was taken before. ``says_new``: whether that it is new is to be told. Blocking.
+    Raises LogError, OSError."""
+    is_new = says_new and not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
+    offsets_log = open_log(data_dir, settings, held=held)
     if is_new:
         log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
     return offsets_log

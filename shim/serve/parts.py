@@ -12,9 +12,8 @@ from shim.config import Settings
 from shim.following import Lags, Topics, TransactionFollower
 from shim.given import Given
 from shim.groups.groups import Groups
-from shim.kafka_log.backend import KafkaBackend
 from shim.listener_config import SHIMS, Listener
-from shim.log import OFFSETS_TOPIC, DataDir, OffsetsLog
+from shim.log import OFFSETS_TOPIC
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
@@ -32,13 +31,13 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.ownership.shared_ports import SharedPorts
 from shim.ownership.sharing import Sharing
-from shim.runtime import Backend, Clock, LocalBackend, OffsetsRetention, Runtime
-from shim.runtime.history_log import HistoryLog, LocalHistoryLog
+from shim.runtime import Clock, OffsetsRetention, Runtime
 from shim.security.authorizer import Authorizer
 from shim.serve.at_parent import Worker
 from shim.serve.between_shims import BetweenShims
 from shim.serve.between_workers import BetweenWorkers
-from shim.serve.log_on_disk import LAST_WRITE_SECONDS
+from shim.serve.log_on_disk import LAST_WRITE_SECONDS, Opened
+from shim.serve.logs import logs_of
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measured, Measuring
 from shim.serve.overview import Whole
@@ -75,7 +74,7 @@ class Parts:
     def __init__(
         self,
         given: Given,
-        opened: OffsetsLog | DataDir,
+        opened: Opened,
         limits: Limits,
         contexts: Mapping[str, TlsContext],
         worker: Worker | None = None,
@@ -87,21 +86,16 @@ class Parts:
         self.cluster = cluster = Cluster(given.bootstrap, settings)
 
         # The log, and whose it is.
-        self.data_dir = opened.data_dir if isinstance(opened, OffsetsLog) else opened
+        self.data_dir = opened.data_dir
         self.claimed = asyncio.Event()
-        backend: Backend
-        history: HistoryLog
-        if isinstance(opened, OffsetsLog):
-            backend, history = LocalBackend(opened, settings, clock), LocalHistoryLog(opened)
-        else:
-            backend = kept = KafkaBackend(cluster, settings, clock, self.claimed)
-            history = kept.history_log
-        self.runtime = runtime = Runtime(backend, settings, clock, answered=departures.send)
+        logs = logs_of(opened, cluster, settings, clock, self.claimed)
+        self.runtime = runtime = Runtime(logs.backend, settings, clock, answered=departures.send)
+        self.relocation = logs.relocation(runtime)
         self.retention = OffsetsRetention(runtime, settings, clock)
         self.sharing = None
         if worker is not None:
             runtime.own(list(filter(worker.share.has, range(runtime.num_partitions))))
-        elif backend.is_shared:
+        elif runtime.is_shared:
             addresses = [ListenerAddress(each.name, *each.advertised) for each in given.listening]
             if given.shims_listener is not None:
                 addresses.append(ListenerAddress(SHIMS, *given.shims_listener.address))
@@ -131,7 +125,7 @@ class Parts:
         self.migration = Migration(
             runtime, cluster_groups, placements, stores, self.lookup, self.guard, settings, passed_by
         )
-        self.groups = Groups(*(runtime, history, placements, stores, cluster_groups, asked, self._cluster_topics))
+        self.groups = Groups(*(runtime, logs.history, placements, stores, cluster_groups, asked, self._cluster_topics))
         self.registrar = self._registrar(given) if given.registrar else None
 
         # What operators see.
@@ -198,6 +192,8 @@ class Parts:
         try:
             await self.runtime.close(LAST_WRITE_SECONDS)
         finally:
+            if self.relocation is not None:
+                await self.relocation.close()
             if self.sharing is not None:
                 await self.sharing.leave()  # when others may have what was served here
 

@@ -14,7 +14,6 @@ from shim.admin.live.watching import Watched
 from shim.config import SettingError
 from shim.counted import counted
 from shim.given import Given
-from shim.log import OffsetsLog
 from shim.logs import LogOutput
 from shim.net import Limits
 from shim.serve import chores
@@ -87,13 +86,13 @@ async def serve(
         begin = partial(chores.begin, parts, start, given, certificates, health)
         async with _going_on(parts, start, begin, admin_opened.aclose) as tasks:
             if await first_of(asyncio.ensure_future(start.complete()), stop, tasks.values()):
-                health.started(parts.migration, parts.groups)
+                health.started(parts.migration, parts.groups, parts.relocation)
                 ready(_ready_line(given, parts))
                 await first_of(loop.create_future(), stop, tasks.values())
             await admin_opened.aclose()
             await _drain(parts, tasks[chores.LOG], reloading.settings.shutdown_drain_timeout_ms / 1000)
-        if worker is not None and isinstance(opened, OffsetsLog):
-            worker.parent.left(clean=opened.ended_clean)
+        if worker is not None and opened.offsets_log is not None:
+            worker.parent.left(clean=opened.offsets_log.ended_clean)
     log.info("stopped")
 
 

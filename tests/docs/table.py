@@ -20,6 +20,7 @@ _CODEC: Final = "tests/benchmarks/test_codec.py::test_command"
 _COMMIT: Final = "tests/benchmarks/test_commit.py::test_both_sides_carry_every_line"
 _PROXY: Final = "tests/benchmarks/test_proxy.py::test_all_three_ways_in_a_network_of_their_own"
 _DEMO: Final = "tests/demo/test_demo.py::test_it_ends_with_a_report_in_which_every_check_holds"
+_MOVED: Final = "tests/relocation/test_live.py::test_clients_commit_all_the_while"
 _TWENTY: Final = "tests/rebalancing/test_rebalancing.py::test_twenty_members_beside_the_real_coordinator"
 
 ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
@@ -60,6 +61,8 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.scale.shims": Elsewhere(
         "tests/benchmarks/test_scale_shims.py::test_each_arrangement_carries_its_load", ("benchmarks.scale", "shims")
     ),
+    "offset-shim log move --to kafka": Elsewhere(_MOVED, ("log", "move", "kafka")),
+    "offset-shim log move --to local": Elsewhere(_MOVED, ("log", "move", "local")),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 

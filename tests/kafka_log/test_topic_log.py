@@ -15,6 +15,8 @@ from protocol.own.topic_log import (
     OwnRecord,
     PendingKey,
     PendingRecord,
+    Place,
+    PlaceKey,
     decode_own,
     encode_own,
     is_own,
@@ -105,14 +107,17 @@ def test_what_is_cut_off_or_has_more_is_refused(record: OwnRecord, data: st.Data
             decode_own(damaged_key, damaged_value)
 
 
-@pytest.mark.parametrize("record", [position_record(Position(3, 9)), (OwnerKey(), Owner(bytes(16), "", 1))])
+@pytest.mark.parametrize(
+    "record",
+    [position_record(Position(3, 9)), (OwnerKey(), Owner(bytes(16), "", 1)), (PlaceKey(), Place("a directory", True))],
+)
 def test_only_pending_offsets_have_tombstones(record: OwnRecord) -> None:
     key, _ = encode_own(record)
     with pytest.raises(DecodeError, match="tombstone"):
         decode_own(key, None)
 
 
-@pytest.mark.parametrize("type_", set(OWN_TYPES) - {20_000, 20_001, 20_002, 20_010, 20_011, 20_020})
+@pytest.mark.parametrize("type_", set(OWN_TYPES) - {20_000, 20_001, 20_002, 20_010, 20_011, 20_020, 20_021})
 def test_types_of_a_later_version(type_: int) -> None:
     key = type_.to_bytes(2)
     assert is_own(key)

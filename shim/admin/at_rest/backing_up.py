@@ -32,6 +32,7 @@ from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, se
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
+from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.torn_tail import copy_range
 
@@ -98,8 +99,9 @@ def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress)
             one = _partition(files, data_dir.path, partition, unfinished / folder.name)
             ongoing.advance(1)
             done.append(one)
-    if files.exists(data_dir.path / META_NAME):
-        replace_file(files, unfinished / META_NAME, files.read_file(data_dir.path / META_NAME))
+    for name in (META_NAME, PLACES_NAME):
+        if files.exists(data_dir.path / name):
+            replace_file(files, unfinished / name, files.read_file(data_dir.path / name))
     done.sort(key=lambda one: one.partition)
     return done, _finish(files, unfinished, progress)
 

@@ -9,6 +9,7 @@ from shim.admin.commands.log_compact import compact_command
 from shim.admin.commands.log_dump import dump_command
 from shim.admin.commands.log_export import export_command
 from shim.admin.commands.log_import import import_command
+from shim.admin.commands.log_move import move_command
 from shim.admin.commands.log_repair import repair_command
 from shim.admin.commands.log_verify import verify_command
 
@@ -17,7 +18,8 @@ from shim.admin.commands.log_verify import verify_command
 def log_commands() -> None:
     """Look into a data directory at rest, check it, mend it, move offsets in and out.
 
-    Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` does without.
+    Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` does without, and
+    `move` asks the shim.
     Exit status: 0 all is well, 1 something is wrong with the data, 2 nothing was done.
 
     \b
@@ -35,5 +37,6 @@ for _command in (
     export_command,
     import_command,
     backup_command,
+    move_command,
 ):
     log_commands.add_command(_command)

@@ -75,6 +75,10 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
     ("POST", "/v1/migrate/start"): Described("The first step", "Status", body="Start", lines=True, changes=True),
     ("POST", "/v1/migrate/advance"): Described("A step on", "Status", body="Move", lines=True, changes=True),
     ("POST", "/v1/migrate/rollback"): Described("A step back", "Status", body="Move", lines=True, changes=True),
+    ("GET", "/v1/log/places"): Described("Where partitions of the log are", "LogPlaces", ("turn", "seconds")),
+    ("POST", "/v1/log/move"): Described(
+        "Begin to move all partitions of the log", "LogPlaces", body="LogMove", changes=True
+    ),
     ("GET", "/v3/kafka"): Described("Clusters, as Burrow tells", "BurrowClusters"),
     ("GET", "/v3/kafka/{cluster}/consumer"): Described("Groups, as Burrow tells", "BurrowConsumers"),
     ("GET", "/v3/kafka/{cluster}/consumer/{group}/lag"): Described(

@@ -8,6 +8,7 @@ from typing import Any, Final
 from shim.admin.live.access import TokenFor
 from shim.admin.live.choosing import LOOKED_AT, MOVES
 from shim.admin.live.migrating import STEPS, Source
+from shim.relocation.words import Side
 
 Schema = dict[str, Any]
 
@@ -80,7 +81,11 @@ PARAMETERS: Final[Mapping[str, Schema]] = {
     "order": {"schema": {"type": "string", "enum": ["asc", "desc"]}},
     "offset": {"schema": {"type": "integer", "minimum": 0}},
     "limit": {"schema": {"type": "integer", "minimum": 0, "maximum": 200}},
+    "turn": {"schema": {"type": "integer", "minimum": 0}, "description": "Wait for another one than this"},
+    "seconds": {"schema": {"type": "integer", "minimum": 0}, "description": "How long, 5 at most"},
 }
+
+_SIDE: Final[Schema] = {"type": "string", "enum": list(map(str, Side))}
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Alive": _object({"alive": _FLAG}),
@@ -221,6 +226,22 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Looked": _object({**_VERIFIED, "at": _STEP, "to": _STEP, "hindrance": _TEXT}),
     "BurrowClusters": _object({**_BURROW, "clusters": _list(_TEXT)}),
     "BurrowConsumers": _object({**_BURROW, "consumers": _list(_TEXT)}),
+    "LogMove": _object({"to": _SIDE}),
+    "LogPlaces": _object(
+        {
+            "partitions": _list(
+                _object(
+                    {
+                        "partition": _COUNT,
+                        "log": {"type": "string", "enum": [*map(str, Side), "moving"]},
+                        "trouble": _TEXT,
+                    }
+                )
+            ),
+            "to": _either(_SIDE),
+            "turn": _COUNT,
+        }
+    ),
     "BurrowPartition": _object(
         {
             **_AT,

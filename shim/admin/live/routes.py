@@ -11,6 +11,7 @@ from shim.admin.console import page_files
 from shim.admin.live.burrow_paths import BurrowPaths
 from shim.admin.live.console_paths import ConsolePaths, file_handler
 from shim.admin.live.group_paths import GroupPaths
+from shim.admin.live.log_paths import LogPaths
 from shim.admin.live.openapi import document_path
 from shim.admin.live.paths import Paths
 from shim.admin.live.vital_signs import VitalSigns
@@ -30,7 +31,12 @@ class Route(NamedTuple):
 
 
 def routes(
-    moving: Paths, of_groups: GroupPaths, console: ConsolePaths, burrow: BurrowPaths, vital_signs: VitalSigns
+    moving: Paths,
+    of_groups: GroupPaths,
+    of_log: LogPaths,
+    console: ConsolePaths,
+    burrow: BurrowPaths,
+    vital_signs: VitalSigns,
 ) -> Sequence[Route]:
     return [
         Route("GET", "/livez", vital_signs.livez, open=True),
@@ -57,6 +63,8 @@ def routes(
         Route("POST", "/v1/migrate/start", moving.start, changes=True),
         Route("POST", "/v1/migrate/advance", moving.advance, changes=True),
         Route("POST", "/v1/migrate/rollback", moving.rollback, changes=True),
+        Route("GET", "/v1/log/places", of_log.places),
+        Route("POST", "/v1/log/move", of_log.move, changes=True),
         Route("GET", "/v3/kafka", burrow.clusters),
         Route("GET", "/v3/kafka/{cluster}/consumer", burrow.consumers),
         Route("GET", "/v3/kafka/{cluster}/consumer/{group}/lag", burrow.lag),

@@ -20,6 +20,7 @@ from shim.admin.live.console_paths import ConsolePaths
 from shim.admin.live.group_paths import GroupPaths, body_of
 from shim.admin.live.grouping import NotCertain
 from shim.admin.live.guarding import turned_away
+from shim.admin.live.log_paths import LogPaths
 from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.paths import Paths
 from shim.admin.live.routes import Route, routes
@@ -79,6 +80,7 @@ async def serve_admin(
     table = routes(
         moving,
         GroupPaths(watched, moving.statuses, stopping),
+        LogPaths(watched),
         ConsolePaths(sampler, watched, access),
         BurrowPaths(watched, sampler),
         VitalSigns(watched),

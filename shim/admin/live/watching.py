@@ -9,6 +9,7 @@ from shim.admin.live.grouping import Groups
 from shim.admin.live.migrating import Migration
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.metrics import Series
+from shim.relocation.words import Relocates
 
 
 class NotReady(Exception):
@@ -25,6 +26,10 @@ class Watched(Protocol):
     @property
     def groups(self) -> Groups:
         """Who looks after them. Raises :class:`NotReady`."""
+
+    @property
+    def relocation(self) -> Relocates | None:
+        """Who moves partitions of the log; None where that is in one place. Raises :class:`NotReady`."""
 
     def overview(self) -> Overview:
         """Raises :class:`NotReady`."""

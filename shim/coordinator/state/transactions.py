@@ -150,6 +150,10 @@ class Transactions:
         """Whether the log has records of a transaction of that producer, and not its end."""
         return producer in self._open
 
+    def open_producers(self) -> Collection[Producer]:
+        """Whose transactions those are."""
+        return self._open.keys()
+
     def left_open(self) -> list[Producer]:
         """Those of which the log has records and no end, and of which nothing is pending any more."""
         return [producer for producer in self._open if self.is_left_open(producer)]

@@ -15,6 +15,7 @@ from shim.admin.live.access import Access
 from shim.admin.live.burrow_paths import BurrowPaths
 from shim.admin.live.console_paths import ConsolePaths
 from shim.admin.live.group_paths import GroupPaths
+from shim.admin.live.log_paths import LogPaths
 from shim.admin.live.openapi import DESCRIBED, document
 from shim.admin.live.paths import Paths
 from shim.admin.live.routes import Route, routes
@@ -53,6 +54,8 @@ ASKED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("POST", "/v1/migrate/start"): ("", GROUP),
     ("POST", "/v1/migrate/advance"): ("", {"groups": ["served"]}),
     ("POST", "/v1/migrate/rollback"): ("", {"groups": ["served"]}),
+    ("GET", "/v1/log/places"): ("?turn=0&seconds=1", None),
+    ("POST", "/v1/log/move"): ("", {"to": "kafka"}),
     ("GET", "/v3/kafka"): ("", None),
     ("GET", "/v3/kafka/{cluster}/consumer"): ("", None),
     ("GET", "/v3/kafka/{cluster}/consumer/{group}/lag"): ("", None),
@@ -68,6 +71,7 @@ async def the_routes() -> list[Route]:
     table = routes(
         moving,
         GroupPaths(watching, moving.statuses, stopping),
+        LogPaths(watching),
         ConsolePaths(sampler, watching, Access()),
         BurrowPaths(watching, sampler),
         VitalSigns(watching),

@@ -9,6 +9,7 @@ from shim.admin.live.grouping import Groups
 from shim.admin.live.overviewing import BrokerAt, ClientsOf, ListenerAt, Overview, VersionUsed
 from shim.admin.live.watching import NotReady
 from shim.metrics import Series
+from shim.relocation.words import CannotMove, LogPlaces, PartitionPlace, Relocates, Side
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 
@@ -37,6 +38,24 @@ CLIENTS: Final = [
 ]
 
 
+class Relocated:
+    """Of a log that is being moved; see :class:`shim.relocation.words.Relocates`."""
+
+    def __init__(self) -> None:
+        self.found = LogPlaces([PartitionPlace(0, "local"), PartitionPlace(1, "moving", "of late")], Side.KAFKA, 1)
+
+    def places(self) -> LogPlaces:
+        return self.found
+
+    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+        return self.found
+
+    async def begin(self, to: Side) -> LogPlaces:
+        if to is not self.found.to:
+            raise CannotMove(f"partitions are being moved to {self.found.to}")
+        return self.found
+
+
 class Watching:
     """``migration``: None while it starts."""
 
@@ -46,6 +65,7 @@ class Watching:
         self._migration = migration
         self._groups = groups or Grouped(migration or Moved())
         self.series = series
+        self.relocates: Relocates | None = Relocated()
         self.lacks: list[str] = []
         self.seen: Sequence[ClientsOf] = CLIENTS
 
@@ -60,6 +80,12 @@ class Watching:
         if self._migration is None:
             raise NotReady("the shim starts")
         return self._groups
+
+    @property
+    def relocation(self) -> Relocates | None:
+        if self._migration is None:
+            raise NotReady("the shim starts")
+        return self.relocates
 
     def overview(self) -> Overview:
         return OVERVIEW

@@ -1,0 +1,1 @@
+"""Offsets partitions on their way between the log in the data directory and the one on topics of the cluster."""

@@ -1,0 +1,51 @@
+"""What is told of partitions that are moved between the log in the data directory and the one on topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+
+class NotMoved(Exception):
+    """Why a partition stays where it is, in a line."""
+
+
+class CannotMove(Exception):
+    """Why none is moved, in a line."""
+
+
+class Side(StrEnum):
+    """Where partitions are, as `offsets.log` says it: in the data directory, or on topics of the cluster."""
+
+    LOCAL = "local"
+    KAFKA = "kafka"
+
+
+class PartitionPlace(NamedTuple):
+    """``log``: one of :class:`Side`, or "moving". ``trouble``: why the last try to move it went wrong; "" where it
+    did not, or there was none."""
+
+    partition: int
+    log: str
+    trouble: str = ""
+
+
+class LogPlaces(NamedTuple):
+    """``to``: where partitions are being moved at the moment; None: nowhere. ``turn``: rises with each change."""
+
+    partitions: Sequence[PartitionPlace]
+    to: Side | None
+    turn: int
+
+
+class Relocates(Protocol):
+    """Who moves partitions. For the event loop."""
+
+    def places(self) -> LogPlaces: ...
+
+    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+        """As :meth:`places`, once that is another turn, or the time is over."""
+
+    async def begin(self, to: Side) -> LogPlaces:
+        """Have all partitions moved there that are not; nothing more where that goes on already. Raises CannotMove."""

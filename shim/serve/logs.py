@@ -1,0 +1,56 @@
+"""The log that the settings ask for, as the runtime needs it, and the history in it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from shim.config import Settings
+from shim.kafka_log.backend import KafkaBackend
+from shim.log.places import Places
+from shim.relocation.backend import TwoLogs
+from shim.relocation.history import TwoHistories
+from shim.relocation.mover import Mover
+from shim.relocation.others import OtherShims
+from shim.relocation.relocation import Relocation
+from shim.runtime import Backend, Clock, LocalBackend, Runtime
+from shim.runtime.history_log import HistoryLog, LocalHistoryLog
+from shim.serve.log_on_disk import Opened
+from shim.upstream import Cluster
+
+
+class _Both(NamedTuple):
+    logs: TwoLogs
+    places: Places
+    others: OtherShims
+
+
+class Logs(NamedTuple):
+    """``both``: what moves partitions between them, where the settings ask for both."""
+
+    backend: Backend
+    history: HistoryLog
+    both: _Both | None = None
+
+    def relocation(self, runtime: Runtime) -> Relocation | None:
+        if self.both is None:
+            return None
+        logs, places, others = self.both
+        return Relocation(logs, runtime, places, others)
+
+
+def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> Logs:
+    """``claimed`` is set when the offsets are known to be the cluster's."""
+    if opened.offsets_log is None:
+        kafka = KafkaBackend(cluster, settings, clock, claimed)
+        return Logs(kafka, kafka.history_log)
+    local = LocalBackend(opened.offsets_log, settings, clock)
+    local_history = LocalHistoryLog(opened.offsets_log)
+    if opened.places is None:
+        return Logs(local, local_history)
+    kafka = KafkaBackend(cluster, settings, clock, claimed)
+    others, own_id, places = OtherShims(cluster, settings), opened.data_dir.instance_id, opened.places
+    mover = Mover(local, kafka, places, own_id)
+    logs = TwoLogs(local, kafka, places, mover, lambda: others.members(own_id()), claimed)
+    history = TwoHistories(local_history, kafka.history_log, places)
+    return Logs(logs, history, _Both(logs, places, others))

@@ -1,0 +1,137 @@
+"""Partitions are moved between the data directory and topics of a real broker, and killed between any two steps: what
+counts is in one place, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from shim.demo.parts import Broker
+from shim.log.places import Place
+from shim.relocation.mover import Step
+from shim.relocation.words import CannotMove, Side
+from tests.relocation.rig import PARTITIONS, not_served, running, settings_of
+
+BOTH = range(PARTITIONS)
+
+
+@pytest.fixture
+def prefix(fresh_name: Callable[[], str]) -> str:
+    return f"__moved_{fresh_name()}"
+
+
+async def test_there_and_back(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    """All that a partition has is there as it was, and goes on from there, over restarts; twice, as the second time
+    there is something old where it comes to."""
+    settings = settings_of(prefix)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        for number in BOTH:
+            await shim.fill(number)
+    for turn in (1, 2):
+        for side in (Side.KAFKA, Side.LOCAL):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+                before = [shim.state(number) for number in BOTH]
+                await shim.move(side)
+                assert [shim.state(number) for number in BOTH] == before
+                group = shim.group_in(0)
+                await shim.commit(group, turn * 1_000, 7)
+                await shim.begin(80 + turn, group, turn, 8)
+                after = [shim.state(number) for number in BOTH]
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+                assert [shim.state(number) for number in BOTH] == after
+                assert shim.offset(group, 7) == turn * 1_000
+                await shim.end(80 + turn, 0, committed=True)
+                assert shim.offset(group, 8) == turn
+                await shim.commit(group, turn * 2_000, 7)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.end(71, 0, committed=True)
+        await shim.end(72, 0, committed=True)
+        assert [shim.offset(group, at) for at in range(3)] == [50, 200, 200]
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("to", Side)
+async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: str, to: Side, step: Step) -> None:
+    settings = settings_of(prefix)
+    data_dir = tmp_path / "d"
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        await shim.fill(1)
+        if to is Side.LOCAL:
+            await shim.move(Side.KAFKA)
+        before = shim.state(1)
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        await shim.move_until(1, to, step)
+    async with running(broker.bootstrap_servers, data_dir, settings) as shim:
+        # From when the topic has said so on, and not before, it is there.
+        has_come = step in (Step.TOLD, Step.SETTLED)
+        assert shim.places[1] is _place_of(to if has_come else _other(to))
+        assert shim.state(1) == before
+        await shim.commit(shim.group_in(1), 77, 7)
+        after = shim.state(1)
+        await shim.move(to)
+        assert shim.state(1) == after
+    async with running(broker.bootstrap_servers, data_dir, settings_of(prefix, str(to))) as shim:
+        assert shim.state(1) == after, "one without the other log finds it all the same"
+
+
+async def test_not_while_others_share_the_topics(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
+    member.subscribe(["none"])
+    settings = settings_of(prefix)
+    try:
+        async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+            assert shim.relocation is not None
+            while not member.memberid():
+                await asyncio.to_thread(member.poll, 0.1)
+            with pytest.raises(CannotMove, match="1 other shim share the topics"):
+                await shim.relocation.begin(Side.KAFKA)
+            await asyncio.to_thread(member.close)
+            await shim.move(Side.KAFKA)
+        member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
+        member.subscribe(["none"])
+        while not member.memberid():
+            await asyncio.to_thread(member.poll, 0.1)
+        with pytest.raises(LogError, match="1 other shim share the topics"):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings):
+                pass
+    finally:
+        member.close()
+
+
+async def test_not_over_what_another_log_has_there(broker: Broker, tmp_path: Path, prefix: str) -> None:
+    """Neither over offsets of shims that had the topics, nor over what another directory has moved there; and a shim
+    with its log on topics does not serve what is in a directory."""
+    settings = settings_of(prefix)
+    async with running(broker.bootstrap_servers, tmp_path / "k", settings_of(prefix, "kafka")) as shim:
+        await shim.commit(shim.group_in(0), 5)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.commit(shim.group_in(0), 6)
+        await shim.commit(shim.group_in(1), 7)
+        found = await shim.tried(Side.KAFKA)
+        assert [each.log for each in found] == ["local", "kafka"]
+        assert "has offsets of its own" in found[0].trouble
+        assert (shim.offset(shim.group_in(0)), shim.offset(shim.group_in(1))) == (6, 7)
+    async with running(broker.bootstrap_servers, tmp_path / "o", settings) as shim:
+        found = await shim.tried(Side.KAFKA)
+        assert "was moved there from the data directory" in found[1].trouble
+        assert {each.log for each in found} == {"local"}
+    for log in ("local", "kafka"):
+        with pytest.raises(LogError, match=r"1 partition of 2 of data directory .* with offsets\.log=moving"):
+            async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix, log)):
+                pass
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.move(Side.LOCAL)
+    backend = await not_served(broker.bootstrap_servers, tmp_path / "k", settings_of(prefix, "kafka"), 1)
+    assert "is in the data directory of a shim with shim.instance.id=" in backend
+
+
+def _other(side: Side) -> Side:
+    return Side.LOCAL if side is Side.KAFKA else Side.KAFKA
+
+
+def _place_of(side: Side) -> Place:
+    return Place.TOPIC if side is Side.KAFKA else Place.DIRECTORY
