@@ -57,6 +57,9 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.scale": Elsewhere(
         "tests/benchmarks/test_scale.py::test_one_and_two_carry_the_same_load", ("benchmarks.scale",)
     ),
+    "offset-shim serve … --workers 2": Elsewhere(
+        "tests/workers/test_workers.py::test_as_many_workers_as_it_is_told", ("serve",)
+    ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 

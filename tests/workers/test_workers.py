@@ -20,19 +20,22 @@ from confluent_kafka.admin import AdminClient
 
 from protocol.partition import partition_for
 from shim.config import OPTIONS, SettingError, load_configuration
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, free_port_range
+from shim.demo.parts.process import Child
 from shim.given import given_to_serve
 from shim.log.data_dir import SHARES_NAME
 from shim.log.handover import CLEAN_SHUTDOWN
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
 from tests.serve.scraped import AdminPort, until
+from tests.serve.test_start import serve
 from tests.shim_process import Shim
 from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
 from tests.workers.load import SteadyGroup
 from tests.workers.processes import wait_until_gone, workers_of
 
 GROUPS = 24
+READY = "offset-shim ready"
 TIME_LIMIT_SECONDS = 120
 
 
@@ -66,6 +69,22 @@ async def under_load(groups: Sequence[SteadyGroup], what: Callable[[], object]) 
         await each.read()
         each.close()
         assert each.reads
+
+
+def test_as_many_workers_as_it_is_told(broker: Broker, data_dir: Path) -> None:
+    """And one line, when all of them serve."""
+    port = free_port_range(3, "127.0.0.1")
+    said: list[str] = []
+    child = Child(serve(data_dir, broker.bootstrap_servers, port, "--workers", "2"), ready=READY, on_line=said.append)
+    try:
+        child.wait_ready(60)
+        assert len(workers_of(child.pid)) == 2
+        child.stop(30)
+    finally:
+        child.kill()
+    assert child.returncode == 0
+    (line,) = [line for line in said if line.startswith(READY)]
+    assert line == f"{READY} on 127.0.0.1:{port}, 1 broker port, data in {data_dir}, 2 workers"
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
@@ -279,9 +298,7 @@ async def test_the_admin_port_tells_of_all_groups(shim: Shim, topic: str, fresh_
         assert described.status == 0, described
         history = in_a_process("groups", "history", name, "--json", "--admin", address)
         assert history.json["moves"], history
-        reset = in_a_process(
-            *("groups", "reset", name, "--to-earliest", "--yes", "--admin", address, "--topic", topic)
-        )
+        reset = in_a_process(*("groups", "reset", name, "--to-earliest", "--yes", "--admin", address, "--topic", topic))
         assert reset.status == 0, reset
         (reader,) = steady(shim, [name], topic, 7)
         await reader.read()
