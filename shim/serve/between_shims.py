@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from protocol.own.between_shims import Hello
@@ -57,7 +58,13 @@ class BetweenShims:
 
         here = services._replace(authorizer=AskedElsewhere(), peers=None)
         requests = EntrustedRequests(here, counts, believed)
-        admits = named_by_certificate(self._listener.principals) if are_known else ANYBODY
+        named = named_by_certificate(self._listener.principals) if are_known else ANYBODY
+
+        def admits(transport: asyncio.Transport) -> str | None:
+            if self._cluster.cluster_id is None:
+                return "it is not known yet which cluster's log is here"
+            return named(transport)
+
         room = Room(self._settings.queued_max_request_bytes)
         server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, admits)
         self._port = TcpPort(server, self._listener.address, self._tls)
