@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from protocol.errors import EncodeError, ErrorCode
 from protocol.own.between_shims import Hello
 from shim.forwarding.broken import Broken
-from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, HomeSide, Request
+from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, Failed, HomeSide, Request
 from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,9 @@ class Peers:
             return None
         try:
             return Forwarded(link.side, link.side.forward(request, asked))
+        except Failed as failed:
+            asked.failed(failed.error)
+            return None
         except EncodeError:  # of a principal that is no string
             asked.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None

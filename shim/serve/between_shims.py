@@ -43,10 +43,7 @@ class BetweenShims:
     def _hello(self) -> Hello:
         """The log is a topic of one cluster, which is not known before that has said who it is."""
         log = f"{self._cluster.cluster_id or '?'}/{self._settings.offsets_log_topics_prefix}"
-        return Hello(log, str(self._listener.address))
-
-    def _most_request_bytes(self) -> int:
-        return self._settings.socket_request_max_bytes
+        return Hello(log, str(self._listener.address), self._settings.socket_request_max_bytes)
 
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
@@ -66,7 +63,7 @@ class BetweenShims:
             return named(transport)
 
         room = Room(self._settings.queued_max_request_bytes)
-        server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, admits)
+        server = PeerServer(self._hello, requests.accept, room, admits)
         self._port = TcpPort(server, self._listener.address, self._tls)
 
     def take_settings(self, settings: Settings) -> None:

@@ -50,10 +50,10 @@ class InMemory:
 
     def __init__(self, owner: EntrustedRequests) -> None:
         loop = asyncio.get_running_loop()
-        hello = Hello("log", "a shim")
+        hello = Hello("log", "a shim", 1 << 20)
         self.forwarded: list[Request] = []
         self._owner = OwnerSide(
-            hello, lambda data: cast(None, loop.call_soon(self._home.feed, data)), owner.accept, 1 << 20, Room(0)
+            hello, lambda data: cast(None, loop.call_soon(self._home.feed, data)), owner.accept, Room(0)
         )
         self._home = HomeSide(hello, lambda data: cast(None, loop.call_soon(self._owner.feed, data)), loop.time)
 
@@ -212,9 +212,9 @@ async def test_commits_that_come_together(at_once: bool) -> None:
     row = b"".join(frames)
     client = Client()
     assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
-    assert client.paused
+    was_paused = client.paused
     await client.followed
-    assert not client.paused
+    assert (was_paused, client.paused) == (True, False)
     assert [each.frame for each in peers.forwarded] == ([row] if at_once else [row, *frames])
     (answers,) = client.answered
     answer_size = len(answers) // 3
