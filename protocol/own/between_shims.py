@@ -26,7 +26,7 @@ class Hello(NamedTuple):
 
     log: String
     name: String
-    most_request_bytes: Int32 = 0
+    most_request_bytes: Int32
     tagged: TaggedFields = ()
 
 

@@ -197,9 +197,9 @@ def test_a_connection_that_is_lost_ends_all_of_it() -> None:
 @pytest.mark.parametrize("other", ["another/__offset_shim", ""])
 def test_who_has_another_log_is_asked_nothing_and_told_nothing(other: str) -> None:
     link = Connected()
-    stranger = HomeSide(Hello(other, "stranger"), link.to_owner.append, lambda: 0.0)
+    stranger = HomeSide(Hello(other, "stranger", MOST), link.to_owner.append, lambda: 0.0)
     link.to_owner.clear()
-    sent: list[bytes] = [encode(Hello(other, "stranger")), encode(Forward(1, "", "", b"x" * 8))]
+    sent: list[bytes] = [encode(Hello(other, "stranger", MOST)), encode(Forward(1, "", "", b"x" * 8))]
     with pytest.raises(Broken, match="another log"):
         link.owner.feed(b"".join(sent))
     assert not link.taken
