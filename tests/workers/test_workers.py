@@ -18,7 +18,6 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from protocol.partition import partition_for
 from shim.config import OPTIONS, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
@@ -31,23 +30,13 @@ from tests.serve.scraped import AdminPort, until
 from tests.serve.test_start import serve
 from tests.shim_process import Shim
 from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
+from tests.workers.groups import of_both
 from tests.workers.load import SteadyGroup
 from tests.workers.processes import wait_until_gone, workers_of
 
 GROUPS = 24
 READY = "offset-shim ready"
 TIME_LIMIT_SECONDS = 120
-
-
-def of_both(prefix: str, count: int) -> list[str]:
-    """Names of groups, by turns of the first worker and of the second of two."""
-    found: list[list[str]] = [[], []]
-    number = 0
-    while any(len(names) < count // 2 for names in found):
-        name = f"{prefix}-{number}"
-        found[partition_for(name, OFFSETS_PARTITIONS) % 2].append(name)
-        number += 1
-    return [name for both in zip(*found, strict=False) for name in both][:count]
 
 
 def steady(shim: Shim, names: Sequence[str], topic: str, seed: int) -> list[SteadyGroup]:
