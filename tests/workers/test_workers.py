@@ -248,6 +248,14 @@ async def test_sigterm_under_load_ends_all_in_good_order(
     assert "Traceback" not in shim.log()
 
 
+def test_settings_that_change_are_for_all_and_for_who_comes_later(shim: Shim) -> None:
+    os.kill(shim.pid, signal.SIGHUP)
+    until(lambda: shim.log().count("settings read again") == 2)
+    (victim, _) = workers_of(shim.pid)
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: shim.log().count("settings read again") == 3)
+
+
 def test_a_worker_that_cannot_go_on_is_the_end_of_all(broker: Broker, data_dir: Path) -> None:
     other = "version=1\ncluster.id=another-cluster\n"
     with shim_of(broker, data_dir, 2) as first:
