@@ -26,6 +26,7 @@ from shim.log.data_dir import SHARES_NAME
 from shim.log.handover import CLEAN_SHUTDOWN
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
+from tests.hands_on_disk import hands_on_disk
 from tests.serve.scraped import AdminPort, until
 from tests.serve.test_start import serve
 from tests.shim_process import Shim
@@ -290,19 +291,20 @@ async def test_the_admin_port_tells_of_all_groups(shim: Shim, topic: str, fresh_
     address = admin_of(shim)
     listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
     assert sorted(each["group"] for each in listed) == sorted(names)
+    port = AdminPort(address)
     for name in names[:2]:
-        described = in_a_process("groups", "describe", name, "--json", "--admin", address)
-        assert described.status == 0, described
-        history = in_a_process("groups", "history", name, "--json", "--admin", address)
-        assert history.json["moves"], history
-        reset = in_a_process(*("groups", "reset", name, "--to-earliest", "--yes", "--admin", address, "--topic", topic))
-        assert reset.status == 0, reset
-        (reader,) = steady(shim, [name], topic, 7)
-        await reader.read()
-        reader.close()
-        assert in_a_process("groups", "delete", name, "--yes", "--admin", address).status == 0
-    listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
-    assert sorted(each["group"] for each in listed) == sorted(names[2:])
+        assert port.document(f"/v1/groups/describe?group={name}")[1]["offsets"]
+        assert port.document(f"/v1/groups/history?group={name}")[1]["moves"]
+    assert port.get("/v1/groups/describe?group=nobody-knows-it")[0] == 404
+    name = names[1]  # of the worker that has no such port
+    reset = in_a_process("groups", "reset", name, "--to-earliest", "--topic", topic, "--yes", "--admin", address)
+    assert reset.status == 0, reset
+    (reader,) = steady(shim, [name], topic, 7)
+    await reader.read()
+    reader.close()
+    assert in_a_process("groups", "delete", name, "--yes", "--admin", address).status == 0
+    listed = port.document("/v1/groups")[1]["groups"]
+    assert sorted(each["group"] for each in listed) == sorted(set(names) - {name})
 
 
 async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
@@ -324,6 +326,21 @@ async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_na
     finally:
         os.kill(second, signal.SIGCONT)
     until(lambda: port.get("/readyz")[0] == 200)
+
+
+async def test_a_backup_while_they_work_has_what_was_acknowledged(
+    shim: Shim, tmp_path: Path, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    names = of_both(fresh_name(), 8)
+    backup = tmp_path / "backup"
+
+    def back_up() -> None:
+        done = in_a_process("log", "backup", "--data-dir", str(shim.data_dir), str(backup))
+        assert done.status == 0, done
+
+    await under_load(steady(shim, names, topic, 9), back_up)
+    assert set(hands_on_disk(backup)) == set(names)
+    assert in_a_process("log", "verify", "--data-dir", str(backup)).status == 0
 
 
 # --- what does not go with it ----------------------------------------------------------------------------------------
