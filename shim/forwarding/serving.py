@@ -37,7 +37,8 @@ class PeerServer:
         room: Room,
         admits: Admits = ANYBODY,
     ) -> None:
-        """``hello``: what this process says of itself. ``accept`` is called with each request. ``room``: for what is not answered."""
+        """``hello``: what this process says of itself. ``accept`` is called with each request. ``room``: for what is
+        not answered."""
         self._hello = hello
         self._accept = accept
         self._room = room

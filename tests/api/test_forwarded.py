@@ -244,13 +244,13 @@ async def test_nobody_is_believed_who_cannot_be() -> None:
 @pytest.mark.parametrize(
     ("frame", "error"),
     [
-        (b"", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\x10\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),  # ListGroups
-        (b"\0\0\0\4\0\x0c\x7f\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\x0c\xff\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
+        (b"", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\0\0\1", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\x10\0\4\0\0\0\1", ErrorCode.NOT_COORDINATOR),  # ListGroups
+        (b"\0\0\0\4\0\x0c\x7f\xff\0\0\0\1", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\x0c\xff\xff\0\0\0\1", ErrorCode.NOT_COORDINATOR),
         (b"\0\0\0\x08\0\x0c\0\1\0\0\0\1", ErrorCode.INVALID_REQUEST),
-        (b"\0\0\0\0\0\x08\0\7\0\0\0\1" * 3, ErrorCode.UNSUPPORTED_VERSION),  # in a row
+        (b"\0\0\0\0\0\x08\0\7\0\0\0\1" * 3, ErrorCode.OPERATION_NOT_ATTEMPTED),  # in a row
         (b"\x7f\xff\xff\xff\0\x08\0\7\0\0\0\1\0\0", ErrorCode.INVALID_REQUEST),
     ],
 )
