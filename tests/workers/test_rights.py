@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka.admin._acl import AclOperation
@@ -35,7 +34,7 @@ def fetched(port: int, group: str) -> ErrorCode:
     return ErrorCode.for_code(response.error_code)
 
 
-def listed(port: int) -> list[Sequence[str]]:
+def listed(port: int) -> list[list[str]]:
     """What each of several connections is told."""
     found = []
     for _ in range(CONNECTIONS):
