@@ -20,10 +20,13 @@ _FIELDS_AT: Final = 1
 
 
 class Hello(NamedTuple):
-    """`log`: which log the shim's partitions are of: who has another one is to be told nothing. `name`: for people."""
+    """`log`: which log the shim's partitions are of: who has another one is to be told nothing. `name`: for people.
+    `most_request_bytes`: of a client's request that is taken; one that is larger ends the connection.
+    """
 
     log: String
     name: String
+    most_request_bytes: Int32
     tagged: TaggedFields = ()
 
 

@@ -68,8 +68,8 @@ class EntrustedRequests:
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""
         served = _served(entrusted.request.frame, self._forwarded)
-        if served is None:
-            entrusted.refuse(ErrorCode.UNSUPPORTED_VERSION)
+        if served is None:  # of a newer shim: who asks this one itself is told what it has
+            entrusted.refuse(ErrorCode.NOT_COORDINATOR)
             return
         if not self._believed():
             entrusted.refuse(ErrorCode.NOT_COORDINATOR)

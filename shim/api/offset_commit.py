@@ -51,10 +51,7 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     if commits is None:
         return position
     version, client_id, request = commits[:3]
-    count = len(commits.correlation_ids)
-    peer = services.owner_elsewhere(request.group_id)
-    if peer is not None and count == 1:
-        return position
+    count, peer = len(commits.correlation_ids), services.owner_elsewhere(request.group_id)
     if not services.authorizer.absent and not may_at_once(services, connection, commit_needs(request)):
         return position
     if peer is not None:

@@ -76,7 +76,7 @@ async def _one_by_one(services: Services, connection: Connection, peer: Peer, fr
         connection.resume_requests()
 
 
-ONE_BY_ONE: Final = ErrorCode.UNSUPPORTED_VERSION
+ONE_BY_ONE: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 """What an owner says where it cannot take them at once."""
 
 

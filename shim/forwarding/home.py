@@ -34,6 +34,8 @@ from shim.upstream.errors import PASSED_ON_WITHIN_SECONDS
 
 MOST_ANSWER_BYTES: Final = 256 << 20
 """As of any broker's response."""
+MOST_TO_STRANGER_BYTES: Final = 1 << 20
+"""Of a request, to an owner that has not said how much it takes."""
 MOST_UNSENT_BYTES: Final = 16 << 20
 """From there on nothing more is forwarded: the owner does not read."""
 
@@ -88,6 +90,7 @@ class HomeSide:
         self._pings: dict[int, float] = {}
         self._sequence = 0
         self._fresh_at = float("-inf")
+        self._most = MOST_TO_STRANGER_BYTES
         self.is_known = False
         """Whether the owner has said who it is."""
         write(encode(hello))
@@ -99,7 +102,9 @@ class HomeSide:
     # -- what goes out
 
     def forward(self, request: Request, asked: Asked) -> int:
-        """Gives its number. Raises EncodeError, and nothing has gone out then."""
+        """Gives its number. Raises EncodeError and :class:`Failed`, and nothing has gone out then."""
+        if len(request.frame) > self._most:
+            raise Failed(ErrorCode.INVALID_REQUEST if self.is_known else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         number = self._next_number()
         message = encode(Forward(number, request.principal, request.client_host, request.frame))
         self._underway[number] = _Underway(asked, self._clock())
@@ -148,6 +153,7 @@ class HomeSide:
             if message.log != self._hello.log:
                 raise Broken(f"{message.name} has another log: {message.log}")
             self.is_known = True
+            self._most = message.most_request_bytes
             return
         match message:
             case Ask(number, question, prompt, frame):

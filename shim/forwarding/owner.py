@@ -137,13 +137,12 @@ class OwnerSide:
         hello: Hello,
         write: Callable[[bytes], None],
         came: Callable[[Entrusted], None],
-        most_request_bytes: int,
         room: Room,
     ) -> None:
         self._hello = hello
         self._write = write
         self._came = came
-        self._most = most_request_bytes + BESIDE_FRAME
+        self._most = hello.most_request_bytes + BESIDE_FRAME
         self._room = room
         self._frames = FrameParser(MOST_STRANGE_BYTES, 1)
         self._underway: dict[int, Entrusted] = {}

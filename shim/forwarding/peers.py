@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from protocol.errors import EncodeError, ErrorCode
 from protocol.own.between_shims import Hello
 from shim.forwarding.broken import Broken
-from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, HomeSide, Request
+from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, Failed, HomeSide, Request
 from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,9 @@ class Peers:
             return None
         try:
             return Forwarded(link.side, link.side.forward(request, asked))
+        except Failed as failed:
+            asked.failed(failed.error)
+            return None
         except EncodeError:  # of a principal that is no string
             asked.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
@@ -91,7 +94,13 @@ class Peers:
         if self._closed or self._refused_until.get(peer, now) > now:
             return None
         self._refused_until = {each: until for each, until in self._refused_until.items() if until > now}
-        link = self._links[peer] = Link(self._hello(), self._clock, lambda reason: self._lost(peer, link, reason))
+        what = _trouble_with(peer)
+        link = self._links[peer] = Link(
+            self._hello(),
+            self._clock,
+            known=lambda: self._trouble.went_well(what),
+            lost=lambda reason: self._lost(peer, link, reason),
+        )
         task = asyncio.get_running_loop().create_task(self._make(peer, link))
         self._dialing.add(task)
         task.add_done_callback(self._dialing.discard)
@@ -108,8 +117,6 @@ class Peers:
         except BaseException:  # a bug, or the end
             link.end("given up")
             raise
-        else:
-            self._trouble.went_well(_trouble_with(peer))
 
     def _lost(self, peer: Peer, link: Link, reason: str) -> None:
         if self._links.get(peer) is link:
@@ -134,11 +141,19 @@ def _trouble_with(peer: Peer) -> str:
 class Link(asyncio.Protocol):
     """The connection, from before it is made to when it is lost."""
 
-    def __init__(self, hello: Hello, clock: Callable[[], float], lost: Callable[[str], None]) -> None:
-        """``lost`` is called once, with why."""
+    def __init__(
+        self,
+        hello: Hello,
+        clock: Callable[[], float],
+        *,
+        known: Callable[[], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        """``known`` is called when the other side has said who it is; ``lost`` once, with why."""
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
+        self._known = known
         self._lost: Callable[[str], None] | None = lost
         self._look: asyncio.TimerHandle | None = None
         self._look_at = 0.0
@@ -170,10 +185,14 @@ class Link(asyncio.Protocol):
         self._heard = True
         if self._lost is None:
             return
+        was_known = self.side.is_known
         try:
             self.side.feed(data)
         except Broken as error:
             self.end(str(error))
+            return
+        if self.side.is_known and not was_known:
+            self._known()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.end(str(exc) if exc else "it has closed the connection")

@@ -34,15 +34,13 @@ class PeerServer:
         self,
         hello: Callable[[], Hello],
         accept: Accept,
-        most_request_bytes: Callable[[], int],
         room: Room,
         admits: Admits = ANYBODY,
     ) -> None:
-        """``hello``: what this process says of itself. ``accept`` is called with each request. ``most_request_bytes``:
-        that a client may send. ``room``: for what is not answered."""
+        """``hello``: what this process says of itself. ``accept`` is called with each request. ``room``: for what is
+        not answered."""
         self._hello = hello
         self._accept = accept
-        self._most_request_bytes = most_request_bytes
         self._room = room
         self._admits = admits
         self._links: set[_OwnerLink] = set()
@@ -61,7 +59,7 @@ class PeerServer:
     # For the links.
 
     def side(self, write: Callable[[bytes], None]) -> OwnerSide:
-        return OwnerSide(self._hello(), write, self._accept, self._most_request_bytes(), self._room)
+        return OwnerSide(self._hello(), write, self._accept, self._room)
 
     def came(self, link: _OwnerLink) -> bool:
         """Whether it may stay."""

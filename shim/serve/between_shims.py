@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from protocol.own.between_shims import Hello
@@ -45,10 +46,7 @@ class BetweenShims:
     def _hello(self) -> Hello:
         """The log is a topic of one cluster, which is not known before that has said who it is."""
         log = f"{self._cluster.cluster_id or '?'}/{self._settings.offsets_log_topics_prefix}"
-        return Hello(log, str(self._listener.address))
-
-    def _most_request_bytes(self) -> int:
-        return self._settings.socket_request_max_bytes
+        return Hello(log, str(self._listener.address), self._settings.socket_request_max_bytes)
 
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
@@ -60,9 +58,15 @@ class BetweenShims:
 
         here = services._replace(authorizer=AskedElsewhere(), peers=None)
         requests = EntrustedRequests(here, counts, believed)
-        admits = named_by_certificate(self._listener.principals) if are_known else ANYBODY
+        named = named_by_certificate(self._listener.principals) if are_known else ANYBODY
+
+        def admits(transport: asyncio.Transport) -> str | None:
+            if self._cluster.cluster_id is None:
+                return "it is not known yet which cluster's log is here"
+            return named(transport)
+
         room = Room(self._settings.queued_max_request_bytes)
-        server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, admits)
+        server = PeerServer(self._hello, requests.accept, room, admits)
         self._port = TcpPort(server, self._listener.address, self._tls)
 
     def take_settings(self, settings: Settings) -> None:

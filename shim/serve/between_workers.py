@@ -41,17 +41,15 @@ class BetweenWorkers:
         return None if number == self._share.number else self._path(number)
 
     def _hello(self) -> Hello:
-        return Hello(f"{self._data_dir}, {self._share.of} workers", f"worker {self._share.number}")
-
-    def _most_request_bytes(self) -> int:
-        return self._settings.socket_request_max_bytes
+        log = f"{self._data_dir}, {self._share.of} workers"
+        return Hello(log, f"worker {self._share.number}", self._settings.socket_request_max_bytes)
 
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
         here = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
         requests = EntrustedRequests(here, counts, lambda: True, FORWARDED_TO_ALL)
         room = Room(self._settings.queued_max_request_bytes)
-        server = PeerServer(self._hello, requests.accept, self._most_request_bytes, room, of_this_user)
+        server = PeerServer(self._hello, requests.accept, room, of_this_user)
         self._port = UnixPort(server, self._path(self._share.number))
 
     def take_settings(self, settings: Settings) -> None:

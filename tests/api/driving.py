@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, cast
 
 from protocol.api import Api
@@ -121,6 +121,9 @@ class Client:
     def place(self, count: int) -> Callable[[bytes], None]:
         self.places.append(count)
         return self.answered.append
+
+    def follow(self, work: Coroutine[Any, Any, None]) -> None:
+        self.followed = asyncio.get_running_loop().create_task(work)
 
     def pause_requests(self) -> None:
         assert not self.paused

@@ -22,13 +22,16 @@ from protocol.messages import (
 )
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
+from shim.api import offset_commit as offset_commit_handler
 from shim.coordinator import GroupCoordinator
 from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
+from shim.migration.hands.placements import Placements, Whose
 from shim.runtime import Runtime
 from shim.security.authorizer import AskedElsewhere
 from tests.api.driving import Client, Partitions, answer, services
 from tests.api.test_authorization import Untouched, all_requests, answered, errors_in, refuses, request_of
+from tests.migration.placed import EVERYTHING_SERVED
 from tests.security.authorizers import AUTHORIZER, NO_AUTHORIZER
 
 HERE, THERE = "group-0", "group-1"
@@ -47,10 +50,10 @@ class InMemory:
 
     def __init__(self, owner: EntrustedRequests) -> None:
         loop = asyncio.get_running_loop()
-        hello = Hello("log", "a shim")
+        hello = Hello("log", "a shim", 1 << 20)
         self.forwarded: list[Request] = []
         self._owner = OwnerSide(
-            hello, lambda data: cast(None, loop.call_soon(self._home.feed, data)), owner.accept, 1 << 20, Room(0)
+            hello, lambda data: cast(None, loop.call_soon(self._home.feed, data)), owner.accept, Room(0)
         )
         self._home = HomeSide(hello, lambda data: cast(None, loop.call_soon(self._owner.feed, data)), loop.time)
 
@@ -65,9 +68,13 @@ class InMemory:
 
 
 async def shared(
-    here: Any, there: Any, authorizer: Any = AUTHORIZER, believed: Callable[[], bool] = lambda: True
+    here: Any,
+    there: Any,
+    authorizer: Any = AUTHORIZER,
+    believed: Callable[[], bool] = lambda: True,
+    placements: Placements = EVERYTHING_SERVED,
 ) -> tuple[Services, InMemory]:
-    at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}))._replace(
+    at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements))._replace(
         authorizer=AskedElsewhere(), peers=None
     )
     peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed))
@@ -181,6 +188,52 @@ async def test_the_owner_asks_the_clients_broker_for_its_operations() -> None:
     assert [group.authorized_operations for group in described.groups] == [328]
 
 
+class NotAtOnce(Placements):
+    """Of a group that is the cluster's when it is first asked for, and served from then on."""
+
+    def __init__(self) -> None:
+        self._answers = iter((Whose.PASSED_THROUGH,))
+
+    def of(self, group_id: str) -> Whose:
+        return next(self._answers, Whose.SERVED)
+
+    def gathering(self, group_id: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_commits_that_come_together(at_once: bool) -> None:
+    """Forwarded as they came, and where the owner does not take them at once, one after the other."""
+    owner = GroupCoordinator()
+    to, peers = await shared(
+        Untouched(), owner, NO_AUTHORIZER, placements=EVERYTHING_SERVED if at_once else NotAtOnce()
+    )
+    frames = [offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3)]
+    row = b"".join(frames)
+    client = Client()
+    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    was_paused = client.paused
+    await client.followed
+    assert (was_paused, client.paused) == (True, False)
+    assert [each.frame for each in peers.forwarded] == ([row] if at_once else [row, *frames])
+    (answers,) = client.answered
+    answer_size = len(answers) // 3
+    for number in range(3):
+        frame = answers[number * answer_size : (number + 1) * answer_size]
+        correlation_id, response = offset_commit.API.parse_response(8, frame, 4)
+        assert (correlation_id, response.topics[0].partitions[0].error_code) == (number, ErrorCode.NONE)
+
+
+async def test_commits_that_come_together_are_refused_together() -> None:
+    to, _ = await shared(Untouched(), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_AUTHORIZER)
+    row = b"".join(offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3))
+    client = Client()
+    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    await client.followed
+    (answers,) = client.answered
+    assert answers.count(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.to_bytes(2, "big")) == 3
+
+
 async def test_nobody_is_believed_who_cannot_be() -> None:
     to, peers = await shared(Untouched(), Untouched(), NO_AUTHORIZER, lambda: False)
     response = await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to)
@@ -191,13 +244,13 @@ async def test_nobody_is_believed_who_cannot_be() -> None:
 @pytest.mark.parametrize(
     ("frame", "error"),
     [
-        (b"", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\x10\0\4\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),  # ListGroups
-        (b"\0\0\0\4\0\x0c\x7f\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
-        (b"\0\0\0\4\0\x0c\xff\xff\0\0\0\1", ErrorCode.UNSUPPORTED_VERSION),
+        (b"", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\0\0\1", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\x10\0\4\0\0\0\1", ErrorCode.NOT_COORDINATOR),  # ListGroups
+        (b"\0\0\0\4\0\x0c\x7f\xff\0\0\0\1", ErrorCode.NOT_COORDINATOR),
+        (b"\0\0\0\4\0\x0c\xff\xff\0\0\0\1", ErrorCode.NOT_COORDINATOR),
         (b"\0\0\0\x08\0\x0c\0\1\0\0\0\1", ErrorCode.INVALID_REQUEST),
-        (b"\0\0\0\0\0\x08\0\7\0\0\0\1" * 3, ErrorCode.UNSUPPORTED_VERSION),  # in a row
+        (b"\0\0\0\0\0\x08\0\7\0\0\0\1" * 3, ErrorCode.OPERATION_NOT_ATTEMPTED),  # in a row
         (b"\x7f\xff\xff\xff\0\x08\0\7\0\0\0\1\0\0", ErrorCode.INVALID_REQUEST),
     ],
 )

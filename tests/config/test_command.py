@@ -71,6 +71,8 @@ NEEDED = ("bootstrap.servers=b:1", "listen=127.0.0.1:1", "data.dir=/nowhere")
         "registrar.enable=true",
         "listeners=nonsense",
         "data.dir=/etc/passwd",
+        "shims.listener=9092",
+        "shims.listener=127.0.0.1:9092",
     ],
 )
 def test_what_serve_refuses_is_refused_in_the_same_line(wrong: str) -> None:

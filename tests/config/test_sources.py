@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.config import OPTIONS, SettingError, load_configuration
+from shim.config import BY_NAME, OPTIONS, SettingError, load_configuration
 from shim.config.toml_file import read_toml
 
 NAME = "group.max.size"
@@ -103,9 +103,10 @@ def test_an_option_in_place_of_its_setting(tmp_path: Path, option: str) -> None:
     (setting,) = [name for name, each in OPTIONS.items() if each == option]
     name = option.removeprefix("--")
     file = tmp_path / "shim.toml"
-    file.write_text(f'\n{name} = "x"\n')
-    if name == setting:  # listen
-        assert load_configuration(file, ()).settings.listen == "x"
+    value: str | int = 3 if BY_NAME[setting].metadata["kind"] is int else "x"
+    file.write_text(f"\n{name} = {value!r}\n")
+    if name == setting:  # listen, workers
+        assert getattr(load_configuration(file, ()).settings, name) == value
         return
     with pytest.raises(SettingError) as refused:
         load_configuration(file, ())

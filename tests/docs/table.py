@@ -63,6 +63,9 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     ),
     "offset-shim log move --to kafka": Elsewhere(_MOVED, ("log", "move", "kafka")),
     "offset-shim log move --to local": Elsewhere(_MOVED, ("log", "move", "local")),
+    "offset-shim serve … --workers 2": Elsewhere(
+        "tests/workers/test_workers.py::test_as_many_workers_as_it_is_told", ("serve",)
+    ),
     "pytest -s -m soak -k twenty tests/rebalancing": Elsewhere(_TWENTY, ("soak",)),
 }
 

@@ -26,7 +26,8 @@ _EXTRA: Final = "EXTRA"
 def forwarding(
     cluster: Cluster, topic: str, folder: Path, *, extra_at_first: bool = False, **settings: str | int
 ) -> Iterator[list[Shim]]:
-    """``extra_at_first``: the first one has a listener that the others have not, see :func:`extra_port`."""
+    """``extra_at_first``: the first one has a listener EXTRA that the others have not, see :func:`extra_port`; the
+    settings say what is spoken there."""
     shims = shims_of(cluster, topic, folder, **settings)
     for shim in shims:
         assert isinstance(shim.settings, dict)
@@ -34,7 +35,6 @@ def forwarding(
         shim.passes_groups = True
         if extra_at_first and shim is shims[0]:
             shim.settings["listeners"] = f"{_EXTRA}://127.0.0.1:{free_port_range(2 + max(NODES))}"
-            shim.settings["listener.security.protocol.map"] = f"{_EXTRA}:PLAINTEXT"
     try:
         for shim in shims:
             shim.launch()

@@ -40,7 +40,7 @@ def test_plaintext() -> None:
 def test_with_certificates(more: tuple[str, ...]) -> None:
     found = listener(*KAFKA, *TLS, *more)
     assert found is not None
-    assert found[1:3] == (True, {"shim-1", "shim-2"})
+    assert found[1:3] == (True, frozenset({"shim-1", "shim-2"}))
     assert found.settings.ssl_client_auth == "required"
 
 

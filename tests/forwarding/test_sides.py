@@ -25,14 +25,15 @@ from protocol.own.between_shims import (
     decode,
     encode,
 )
-from shim.forwarding import Entrusted, HomeSide, OwnerSide, Request, Room
+from shim.forwarding import Entrusted, Failed, HomeSide, OwnerSide, Request, Room
 from shim.forwarding.broken import Broken
+from shim.forwarding.home import MOST_TO_STRANGER_BYTES
 from shim.forwarding.owner import MOST_STRANGE_BYTES
 from shim.upstream.errors import PASSED_ON_WITHIN_SECONDS
 
-LOG = Hello("cluster/__offset_shim", "home")
-REQUEST = Request(b"\0\0\0\x04abcd", "User:alice", "/192.0.2.1")
 MOST = 1 << 20
+LOG = Hello("cluster/__offset_shim", "home", MOST)
+REQUEST = Request(b"\0\0\0\x04abcd", "User:alice", "/192.0.2.1")
 
 
 class Client:
@@ -64,7 +65,7 @@ class Connected:
         self.taken: list[Entrusted] = []
         self.home = HomeSide(LOG, self.to_owner.append, lambda: self.now)
         self.owner = OwnerSide(
-            LOG._replace(name="owner"), self.to_home.append, came or self.taken.append, most, Room(0)
+            LOG._replace(name="owner", most_request_bytes=most), self.to_home.append, came or self.taken.append, Room(0)
         )
 
     def carry(self) -> None:
@@ -119,8 +120,8 @@ def test_the_owner_asks_the_clients_broker() -> None:
     link.taken[0].ask(b"first", replies.append, prompt=True)
     link.taken[0].ask(b"second", replies.append, prompt=False)
     link.carry()
-    (_, one, *_), (_, two, *_) = asked = client.heard  # type: ignore[misc]
-    assert asked == [("ask", one, b"first", True), ("ask", two, b"second", False)]
+    assert client.heard == [("ask", 1, b"first", True), ("ask", 2, b"second", False)]
+    one, two = 1, 2
     link.home.tell(number, two, b"reply")
     link.home.tell(number, two, b"once more")
     link.home.tell(number, one, None)
@@ -196,9 +197,9 @@ def test_a_connection_that_is_lost_ends_all_of_it() -> None:
 @pytest.mark.parametrize("other", ["another/__offset_shim", ""])
 def test_who_has_another_log_is_asked_nothing_and_told_nothing(other: str) -> None:
     link = Connected()
-    stranger = HomeSide(Hello(other, "stranger"), link.to_owner.append, lambda: 0.0)
+    stranger = HomeSide(Hello(other, "stranger", MOST), link.to_owner.append, lambda: 0.0)
     link.to_owner.clear()
-    sent: list[bytes] = [encode(Hello(other, "stranger")), encode(Forward(1, "", "", b"x" * 8))]
+    sent: list[bytes] = [encode(Hello(other, "stranger", MOST)), encode(Forward(1, "", "", b"x" * 8))]
     with pytest.raises(Broken, match="another log"):
         link.owner.feed(b"".join(sent))
     assert not link.taken
@@ -206,11 +207,26 @@ def test_who_has_another_log_is_asked_nothing_and_told_nothing(other: str) -> No
         stranger.feed(b"".join(link.to_home))
 
 
+def test_a_request_that_the_owner_would_not_take_is_not_forwarded() -> None:
+    link = Connected(most=1000)
+    large = REQUEST._replace(frame=b"x" * (MOST_TO_STRANGER_BYTES + 1))
+    with pytest.raises(Failed) as early:
+        link.home.forward(large, Client())
+    assert early.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "what it takes is not known yet"
+    link.carry()
+    with pytest.raises(Failed) as late:
+        link.home.forward(REQUEST._replace(frame=b"x" * 1001), Client())
+    assert late.value.error is ErrorCode.INVALID_REQUEST
+    link.home.forward(REQUEST._replace(frame=b"x" * 1000), Client())
+    link.carry()
+    assert len(link.taken) == 1
+
+
 def test_what_is_not_answered_has_so_much_room() -> None:
     taken: list[Entrusted] = []
     room = Room(10_000)
     said: list[bytes] = []
-    owner = OwnerSide(LOG, said.append, taken.append, MOST, room)
+    owner = OwnerSide(LOG, said.append, taken.append, room)
     owner.feed(encode(LOG))
     for number, size in enumerate((6_000, 6_000, 100, 50_000)):
         owner.feed(encode(Forward(number, "", "", b"x" * size)))
@@ -239,7 +255,7 @@ def conversation() -> tuple[bytes, bytes]:
 def test_it_is_the_same_in_any_pieces(pieces: int) -> None:
     to_owner, to_home = conversation()
     taken: list[Entrusted] = []
-    owner = OwnerSide(LOG, lambda data: None, taken.append, MOST, Room(0))
+    owner = OwnerSide(LOG, lambda data: None, taken.append, Room(0))
     for at in range(0, len(to_owner), pieces):
         owner.feed(to_owner[at : at + pieces])
     assert [each.request for each in taken] == [REQUEST]
@@ -263,7 +279,7 @@ def test_cut_at_any_byte_everybody_is_told() -> None:
         assert ends == [ErrorCode.NOT_COORDINATOR], cut
     for cut in range(len(to_owner)):
         taken: list[Entrusted] = []
-        owner = OwnerSide(LOG, lambda data: None, taken.append, MOST, Room(0))
+        owner = OwnerSide(LOG, lambda data: None, taken.append, Room(0))
         owner.feed(to_owner[:cut])
         owner.lost()
         assert not len(owner)

@@ -32,11 +32,13 @@ class Fenced(OSError, OwnedElsewhere):
 class SharedBackend(LocalBackend):
     """A log on the disk of which others may have partitions, by the word of the test."""
 
-    is_shared = True  # type: ignore[misc]
-
     elsewhere: set[int]
     loads: list[int]
     released: list[int]
+
+    @property
+    def is_shared(self) -> bool:
+        return True
 
     async def load(self, number: int) -> Loaded:
         self.loads.append(number)

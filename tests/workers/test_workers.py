@@ -18,33 +18,26 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from protocol.partition import partition_for
 from shim.config import OPTIONS, SettingError, load_configuration
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, free_port_range
+from shim.demo.parts.process import Child
 from shim.given import given_to_serve
 from shim.log.data_dir import SHARES_NAME
 from shim.log.handover import CLEAN_SHUTDOWN
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
+from tests.hands_on_disk import hands_on_disk
 from tests.serve.scraped import AdminPort, until
+from tests.serve.test_start import serve
 from tests.shim_process import Shim
 from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
+from tests.workers.groups import of_both
 from tests.workers.load import SteadyGroup
 from tests.workers.processes import wait_until_gone, workers_of
 
 GROUPS = 24
+READY = "offset-shim ready"
 TIME_LIMIT_SECONDS = 120
-
-
-def of_both(prefix: str, count: int) -> list[str]:
-    """Names of groups, by turns of the first worker and of the second of two."""
-    found: list[list[str]] = [[], []]
-    number = 0
-    while any(len(names) < count // 2 for names in found):
-        name = f"{prefix}-{number}"
-        found[partition_for(name, OFFSETS_PARTITIONS) % 2].append(name)
-        number += 1
-    return [name for both in zip(*found, strict=False) for name in both][:count]
 
 
 def steady(shim: Shim, names: Sequence[str], topic: str, seed: int) -> list[SteadyGroup]:
@@ -66,6 +59,22 @@ async def under_load(groups: Sequence[SteadyGroup], what: Callable[[], object]) 
         await each.read()
         each.close()
         assert each.reads
+
+
+def test_as_many_workers_as_it_is_told(broker: Broker, data_dir: Path) -> None:
+    """And one line, when all of them serve."""
+    port = free_port_range(3, "127.0.0.1")
+    said: list[str] = []
+    child = Child(serve(data_dir, broker.bootstrap_servers, port, "--workers", "2"), ready=READY, on_line=said.append)
+    try:
+        child.wait_ready(60)
+        assert len(workers_of(child.pid)) == 2
+        child.stop(30)
+    finally:
+        child.kill()
+    assert child.returncode == 0
+    (line,) = [line for line in said if line.startswith(READY)]
+    assert line == f"{READY} on 127.0.0.1:{port}, 1 broker port, data in {data_dir}, 2 workers"
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
@@ -240,6 +249,14 @@ async def test_sigterm_under_load_ends_all_in_good_order(
     assert "Traceback" not in shim.log()
 
 
+def test_settings_that_change_are_for_all_and_for_who_comes_later(shim: Shim) -> None:
+    os.kill(shim.pid, signal.SIGHUP)
+    until(lambda: shim.log().count("settings read again") == 2)
+    (victim, _) = workers_of(shim.pid)
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: shim.log().count("settings read again") == 3)
+
+
 def test_a_worker_that_cannot_go_on_is_the_end_of_all(broker: Broker, data_dir: Path) -> None:
     other = "version=1\ncluster.id=another-cluster\n"
     with shim_of(broker, data_dir, 2) as first:
@@ -274,21 +291,20 @@ async def test_the_admin_port_tells_of_all_groups(shim: Shim, topic: str, fresh_
     address = admin_of(shim)
     listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
     assert sorted(each["group"] for each in listed) == sorted(names)
+    port = AdminPort(address)
     for name in names[:2]:
-        described = in_a_process("groups", "describe", name, "--json", "--admin", address)
-        assert described.status == 0, described
-        history = in_a_process("groups", "history", name, "--json", "--admin", address)
-        assert history.json["moves"], history
-        reset = in_a_process(
-            *("groups", "reset", name, "--to-earliest", "--yes", "--admin", address, "--topic", topic)
-        )
-        assert reset.status == 0, reset
-        (reader,) = steady(shim, [name], topic, 7)
-        await reader.read()
-        reader.close()
-        assert in_a_process("groups", "delete", name, "--yes", "--admin", address).status == 0
-    listed = in_a_process("groups", "list", "--json", "--admin", address).json["groups"]
-    assert sorted(each["group"] for each in listed) == sorted(names[2:])
+        assert port.document(f"/v1/groups/describe?group={name}")[1]["offsets"]
+        assert port.document(f"/v1/groups/history?group={name}")[1]["moves"]
+    assert port.get("/v1/groups/describe?group=nobody-knows-it")[0] == 404
+    name = names[1]  # of the worker that has no such port
+    reset = in_a_process("groups", "reset", name, "--to-earliest", "--topic", topic, "--yes", "--admin", address)
+    assert reset.status == 0, reset
+    (reader,) = steady(shim, [name], topic, 7)
+    await reader.read()
+    reader.close()
+    assert in_a_process("groups", "delete", name, "--yes", "--admin", address).status == 0
+    listed = port.document("/v1/groups")[1]["groups"]
+    assert sorted(each["group"] for each in listed) == sorted(set(names) - {name})
 
 
 async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
@@ -310,6 +326,21 @@ async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_na
     finally:
         os.kill(second, signal.SIGCONT)
     until(lambda: port.get("/readyz")[0] == 200)
+
+
+async def test_a_backup_while_they_work_has_what_was_acknowledged(
+    shim: Shim, tmp_path: Path, topic: str, fresh_name: Callable[[], str]
+) -> None:
+    names = of_both(fresh_name(), 8)
+    backup = tmp_path / "backup"
+
+    def back_up() -> None:
+        done = in_a_process("log", "backup", "--data-dir", str(shim.data_dir), str(backup))
+        assert done.status == 0, done
+
+    await under_load(steady(shim, names, topic, 9), back_up)
+    assert set(hands_on_disk(backup)) == set(names)
+    assert in_a_process("log", "verify", "--data-dir", str(backup)).status == 0
 
 
 # --- what does not go with it ----------------------------------------------------------------------------------------
