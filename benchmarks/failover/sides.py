@@ -131,6 +131,7 @@ def both(folder: Path) -> Iterator[tuple[Side, Side]]:
                     settings={"offsets.log": "kafka"},
                     offsets_log="local",  # not one for each
                     passes_groups=True,
+                    start_timeout=_FOUND_WITHIN_S,
                 )
             )
             for number in range(3)
