@@ -20,7 +20,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.partition_copy import PartitionCopy
 from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
@@ -197,7 +197,11 @@ class KafkaBackend:
             taking = self._taking.pop(number, None)
             if taking is None:
                 self._hold(number)
-            await (taking or self._take_over(number))
+            try:
+                await (taking or self._take_over(number))
+            except Fenced:
+                self._standbys.drop(number)
+                raise
             followed = await self._followed_copy(number, self._offsets, self._standbys)
             copy, before = followed or self._copy(number), followed.replayed if followed is not None else 0
             loop = asyncio.get_running_loop()

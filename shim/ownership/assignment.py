@@ -11,7 +11,8 @@ anyway goes where it is best for the balance. Two shims never change nodes with 
 
 Of the partitions of a node another shim is the standby, which follows them, and gets the node when its shim has gone:
 it counts as the one that had it then. The nodes of one shim are shared out among the others by the same rules as the
-nodes themselves, as if that shim had gone, what each follows already counting as much as what it owns.
+nodes themselves, as if that shim had gone, so that none has to move then. Of those that are equal in this, one gets
+them that follows less.
 """
 
 from __future__ import annotations
@@ -77,25 +78,27 @@ def _last_followed(members: Mapping[str, ShimMember]) -> dict[int, str]:
     return {node_id: name for _, name, node_id in sorted(said)}
 
 
-def _standbys(led: Mapping[int, int], places: Mapping[int, int], members: Mapping[str, ShimMember]) -> dict[int, int]:
+def _standbys(led: Counter[int], places: Mapping[int, int], members: Mapping[str, ShimMember]) -> dict[int, int]:
     """Node id -> another shim than it is at, of those that follow others at all; of nodes that lead something."""
     instance_ids = sorted(members)
     willing = [shim for shim, each in enumerate(instance_ids) if members[each].follows is not None]
     last = {node_id: instance_ids.index(member) for node_id, member in _last_followed(members).items()}
-    loads = Counter[int]()
+    loads, followed = Counter[int](), Counter[int]()
     for node_id, weight in led.items():
         loads[places[node_id]] += weight
+    scale = 1 + led.total()  # above whatever one may follow
     found: dict[int, int] = {}
     for owner in range(len(instance_ids)):
         # Whoever comes behind it first, so that of shims that are equal each follows another one.
         others = sorted((shim for shim in willing if shim != owner), key=lambda shim: (shim < owner, shim))
-        weights = {node_id: weight for node_id, weight in led.items() if places[node_id] == owner}
+        weights = {node_id: weight * scale for node_id, weight in led.items() if places[node_id] == owner}
         if not others or not weights:
             continue
         homes = {node_id: others.index(last[node_id]) for node_id in weights if last.get(node_id) in others}
-        for node_id, place in _shared_out(weights, homes, [loads[shim] for shim in others]).items():
+        before = [loads[shim] * scale + followed[shim] for shim in others]
+        for node_id, place in _shared_out(weights, homes, before).items():
             found[node_id] = others[place]
-            loads[others[place]] += led[node_id]
+            followed[others[place]] += led[node_id]
     return found
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
+from shim.kafka_log.read_part import ReadPart
 from shim.log import LogError
 from shim.log.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
+from shim.upstream.topic_reader import TopicReader
 from tests.conftest import TopicFactory
 from tests.kafka_log.owner import Owner as RawOwner
 from tests.kafka_log.owner import commits
@@ -123,6 +125,66 @@ async def test_a_flight_of_several_batches(broker: Broker, make_topic: TopicFact
         await served(its, 0, 1)
         assert await write(its, {0: large, 1: [some(1)]}) == {}
         assert await served(its, 0, 1) == {0: [record for each in large for record in each], 1: some(1)}
+
+
+async def followed(bootstrap: str, topic: str) -> ReadPart:
+    """Partition 0, up to its end."""
+    part = ReadPart(topic, 0)
+    cluster = Cluster(parse_servers(bootstrap), SETTINGS)
+    following = asyncio.create_task(cluster.run())
+    try:
+        async with aclosing(TopicReader(cluster, SETTINGS, topic).read(part.position)) as reading:
+            async for read in reading:
+                part.position = read.start
+                for header, records in read.batches:
+                    part.take(header, records)
+                if part.position.next_offset >= read.high_watermark:
+                    return part
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+    raise AssertionError("it reads for ever")
+
+
+async def test_who_has_followed_it_reads_what_is_behind_that(broker: Broker, make_topic: TopicFactory) -> None:
+    """And waits for the leases that it has read of, as whoever reads all."""
+    topic = make_topic(config=CONFIG)
+    async with (
+        owned(broker.bootstrap_servers, topic, lease_ms=300) as first,
+        owned(broker.bootstrap_servers, topic) as second,
+    ):
+        await served(first, 0)
+        assert await write(first, {0: [some(1, 3)]}) == {}
+        part = await followed(broker.bootstrap_servers, topic)
+        assert await write(first, {0: [some(4)]}) == {}
+        await second.take_over(0)
+        fenced_at = boottime()
+        assert await second.goes_on(0, part)
+        read = [each async for records in second.read(0, part) for each in records]
+        assert [(each.key, each.value) for each in read[:-1]] == some(4)
+        assert len(read) == 2, "and its fence"
+        assert boottime() >= fenced_at + 0.3
+        assert await write(second, {0: [some(5)]}) == {}
+        assert await served(second, 0) == {0: [*some(1, 3), *some(4), *some(5)]}
+        behind = await followed(broker.bootstrap_servers, topic)
+        await second.take_over(0)
+        assert await second.goes_on(0, behind)
+        too_far = await followed(broker.bootstrap_servers, topic)
+        assert not await second.goes_on(0, too_far), "it has the fence for somebody else's"
+
+
+async def test_what_was_followed_of_another_topic_is_of_no_use(broker: Broker, make_topic: TopicFactory) -> None:
+    topic, other = make_topic(config=CONFIG), make_topic(config=CONFIG)
+    async with owned(broker.bootstrap_servers, topic) as its, owned(broker.bootstrap_servers, other) as another:
+        for each in (its, another):
+            await served(each, 0)
+            assert await write(each, {0: [some(1, 3)]}) == {}
+        part = await followed(broker.bootstrap_servers, other)
+        await its.take_over(0)
+        assert not await its.goes_on(0, part), "as of one that was made anew"
+        mine = await followed(broker.bootstrap_servers, topic)
+        mine.position = mine.position._replace(next_offset=mine.position.next_offset - 1)
+        assert await its.goes_on(0, mine)
 
 
 async def test_who_owned_it_before_is_fenced(broker: Broker, make_topic: TopicFactory) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.own.shim_group import (
+    AssignedNode,
     AssignedShim,
     ListenerAddress,
     ShimAssignment,
@@ -56,6 +57,22 @@ def with_shares(assignment: ShimAssignment, generation: int = 1) -> dict[str, Sh
     }
 
 
+def standbys(assignment: ShimAssignment) -> dict[int, str]:
+    """By node id, of those that have one."""
+    found = zip(assignment.nodes, assignment.standbys, strict=True) if assignment.standbys else ()
+    return {node.node_id: assignment.shims[standby].instance_id for node, standby in found if standby != -1}
+
+
+def following(members: Mapping[str, ShimMember], assignment: ShimAssignment) -> dict[str, ShimMember]:
+    """As :func:`with_shares`, and what they follow."""
+    said = with_shares(assignment)
+    return {
+        name: member._replace(follows=Shares(assignment, 1, name).followed_node_ids)
+        for name, member in said.items()
+        if name in members
+    }
+
+
 def loads(assignment: ShimAssignment) -> dict[str, int]:
     """Partitions by shim."""
     had = places(assignment)
@@ -83,9 +100,8 @@ def weighted(low: int, high: int, most: int = 9) -> st.SearchStrategy[dict[int, 
 def histories(draw: st.DrawFn) -> tuple[dict[str, ShimMember], dict[int, int]]:
     """Members that say anything of the past, and weights."""
     weights = draw(weighted(0, 20))
-    members = st.builds(
-        ShimMember, st.just("m"), st.just(()), st.integers(-1, 3), st.lists(st.sampled_from(sorted(weights))).map(tuple)
-    )
+    some = st.lists(st.sampled_from(sorted(weights))).map(tuple)
+    members = st.builds(ShimMember, st.just("m"), st.just(()), st.integers(-1, 3), some, st.none() | some)
     return draw(st.dictionaries(st.sampled_from("abcdef"), members, min_size=1)), weights
 
 
@@ -137,13 +153,14 @@ def test_no_move_is_left_that_would_be_worth_it(
     members, weights = history
     assignment = shared(members, weights)
     load, led = loads(assignment), Counter(assignment.partitions)
-    claims: dict[int, tuple[int, str]] = {}
+    claims: dict[int, tuple[int, bool, str]] = {}
     for name, member in members.items():
-        for node_id in member.node_ids:
-            claims[node_id] = max(claims.get(node_id, (-1, "")), (member.generation, name))
+        for had, node_ids in ((True, member.node_ids), (False, member.follows or ())):
+            for node_id in node_ids:
+                claims[node_id] = max(claims.get(node_id, (-2, False, "")), (member.generation, had, name))
     for node_id, place in places(assignment).items():
         weight = led[node_id]
-        _, home = claims.get(node_id, (-1, None))
+        *_, home = claims.get(node_id, (-1, False, None))
         for other in load.keys() - {place} if weight else ():
             gap = load[place] - load[other]
             if home == place:
@@ -277,3 +294,89 @@ def test_shares() -> None:
     assert shares.address(9, "PLAIN") is None, "there is no such port"
     with pytest.raises(IndexError):
         shares.owner_of(3)
+
+
+# --- standbys
+
+
+@given(histories())
+def test_a_standby_is_another_shim_and_a_willing_one(history: tuple[dict[str, ShimMember], dict[int, int]]) -> None:
+    members, weights = history
+    assignment = shared(members, weights)
+    had, willing = places(assignment), {name for name, each in members.items() if each.follows is not None}
+    wanted = {node_id for node_id in assignment.partitions if willing - {had[node_id]}}
+    assert standbys(assignment).keys() == wanted
+    assert all(name in willing - {had[node_id]} for node_id, name in standbys(assignment).items())
+
+
+@given(histories())
+def test_who_follows_does_not_matter_to_who_owns_as_long_as_that_one_is_there(
+    history: tuple[dict[str, ShimMember], dict[int, int]],
+) -> None:
+    members, weights = history
+    told = following(members, shared(members, weights))
+    without = {name: each._replace(follows=None) for name, each in told.items()}
+    assert places(shared(told, weights)) == places(shared(without, weights))
+
+
+@given(st.integers(2, 5), st.integers(1, 12), st.integers(1, 9))
+def test_what_is_followed_is_shared_out_too(count: int, node_count: int, weight: int) -> None:
+    members = {name: each._replace(follows=()) for name, each in shims(count).items()}
+    weights = dict.fromkeys(range(node_count), weight)
+    assignment = shared(members, weights)
+    followed = Counter(standbys(assignment).values())
+    assert followed.total() == node_count
+    if node_count % count == 0:
+        assert spread(followed[name] for name in members) <= 2
+    again = following(members, assignment)
+    assert standbys(shared(again, weights)) == standbys(assignment), "and stays where it is"
+
+
+@given(st.integers(2, 5), st.integers(1, 12), st.integers(0, 4))
+def test_who_follows_is_next(count: int, node_count: int, gone: int) -> None:
+    """All nodes of one shim go to those that have followed them, and no other moves, where that is fair."""
+    members = {name: each._replace(follows=()) for name, each in shims(count).items()}
+    weights = dict.fromkeys(range(node_count), 3)
+    before = shared(members, weights)
+    told = following(members, before)
+    name = sorted(told)[gone % count]
+    left = {each: member for each, member in told.items() if each != name}
+    after = places(shared(left, weights))
+    had = places(before)
+    assert after == {node_id: standbys(before)[node_id] if at == name else at for node_id, at in had.items()}
+
+
+def test_a_newer_word_wins_over_an_older_one() -> None:
+    """One that comes back says what it had; by then another one has followed it longer."""
+    members = {
+        "a": ShimMember("a", (), 3, (1,), ()),
+        "b": ShimMember("b", (), 5, (2,), (1,)),
+    }
+    assert places(shared(members, {1: 2, 2: 2}))[1] == "a", "balance"
+    assert places(shared(members, {1: 1, 2: 8}))[1] == "a"
+    assert places(shared({**members, "c": ShimMember("c", (), 5, (3,), ())}, {1: 2, 2: 9, 3: 9}))[1] == "a"
+    lone = {"a": members["a"], "b": members["b"]._replace(node_ids=())}
+    assert places(shared(lone, {1: 2}))[1] == "b"
+
+
+def test_who_says_nothing_of_following_is_named_for_nothing() -> None:
+    """As of an older release."""
+    members = shims(3)
+    assert shared(members, {1: 1, 2: 1}).standbys == ()
+    one = {**members, "shim-2": NEW._replace(follows=())}
+    assert set(standbys(shared(one, {1: 1, 2: 1})).values()) == {"shim-2"}
+
+
+def test_what_a_shim_follows() -> None:
+    assignment = ShimAssignment(
+        (AssignedShim("i", "a", ()), AssignedShim("j", "b", ())),
+        (AssignedNode(1, 0), AssignedNode(2, 1), AssignedNode(3, 1)),
+        (1, 2, 2, 3),
+        (1, 0, -1),
+    )
+    assert Shares(assignment, 1, "i").followed == {1, 2}
+    assert Shares(assignment, 1, "i").followed_node_ids == (2,)
+    assert Shares(assignment, 1, "j").followed == {0}
+    assert Shares(assignment, 1, "k").followed == set()
+    own = assignment._replace(standbys=(0, -1, -1))
+    assert Shares(own, 1, "i").followed == set(), "nobody follows what is his own"

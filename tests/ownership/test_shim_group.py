@@ -40,7 +40,8 @@ def assignments(draw: st.DrawFn) -> ShimAssignment:
     nodes = st.builds(AssignedNode, st.integers(-(2**31), 2**31 - 1), st.integers(0, len(shims) - 1), st.just(()))
     some = draw(st.lists(nodes, min_size=1, max_size=4, unique_by=lambda node: node[0]))
     partitions = draw(st.lists(st.sampled_from([node.node_id for node in some]), max_size=9))
-    return ShimAssignment(tuple(shims), tuple(some), tuple(partitions))
+    standbys = st.lists(st.integers(-1, len(shims) - 1), min_size=len(some), max_size=len(some))
+    return ShimAssignment(tuple(shims), tuple(some), tuple(partitions), tuple(draw(st.just([]) | standbys)))
 
 
 @given(messages(ShimMember, 0, True))
@@ -56,6 +57,16 @@ def test_an_assignment_there_and_back(assignment: ShimAssignment) -> None:
 def test_the_bytes() -> None:
     assert encode_member(MEMBER) == bytes.fromhex("0000" + MEMBER_BYTES)
     assert encode_assignment(ASSIGNMENT) == bytes.fromhex("0000" + ASSIGNMENT_BYTES)
+
+
+def test_the_bytes_of_standbys() -> None:
+    """Tagged, so that who knows nothing of them passes over them."""
+    member, assignment = MEMBER._replace(follows=(4,)), ASSIGNMENT._replace(standbys=(1, -1))
+    assert encode_member(member) == bytes.fromhex("0000" + MEMBER_BYTES[:-2] + "01 00 05 02 00000004")
+    assert encode_assignment(assignment) == bytes.fromhex(
+        "0000" + ASSIGNMENT_BYTES[:-2] + "01 00 09 03 00000001 ffffffff"
+    )
+    assert encode_member(MEMBER._replace(follows=())) != encode_member(MEMBER), "it follows, but nobody yet"
 
 
 both = pytest.mark.parametrize(
@@ -120,6 +131,9 @@ def test_counts_that_are_not_there() -> None:
         (ASSIGNMENT._replace(nodes=(*ASSIGNMENT.nodes, AssignedNode(4, 2))), "has a shim that is not there"),
         (ASSIGNMENT._replace(nodes=(*ASSIGNMENT.nodes, AssignedNode(4, -1))), "has a shim that is not there"),
         (ASSIGNMENT._replace(partitions=(3, 2)), "has a node id that is not there"),
+        (ASSIGNMENT._replace(standbys=(1,)), "there are standbys of some of the node ids"),
+        (ASSIGNMENT._replace(standbys=(1, 2)), "has a standby that is not there"),
+        (ASSIGNMENT._replace(standbys=(1, -2)), "has a standby that is not there"),
     ],
 )
 def test_an_assignment_that_names_what_is_not_there(assignment: ShimAssignment, reason: str) -> None:
