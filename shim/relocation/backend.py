@@ -14,7 +14,7 @@ from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.places import Place, Places
 from shim.metrics import CleaningCounts, StandbyCounts
-from shim.relocation.mover import FAILURES, Mover
+from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
 from shim.relocation.writes import TwoWrites
 from shim.runtime import LocalBackend
@@ -23,6 +23,9 @@ from shim.runtime.progress import Progress
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
+
+
+_EXPECTED: Final = (NotMoved, LogError, UpstreamError, OSError)
 
 
 class _Wish:
@@ -154,9 +157,12 @@ class TwoLogs:
                 if place is not wish.to:
                     try:
                         return await self._moved(number, wish.to)
-                    except (NotMoved, *FAILURES) as error:
+                    except _EXPECTED as error:
                         wish.trouble = str(error) or type(error).__name__
                         log.error("__consumer_offsets-%d is not moved: %s", number, wish.trouble)
+                    except Exception as error:  # whatever it is, the partition is to be served from where it was
+                        wish.trouble = f"{type(error).__name__}: {error}"
+                        log.exception("__consumer_offsets-%d is not moved", number)
             place = await self._mover.settled(number)
             return await self._side(place).load(number)
         except self.passing:

@@ -19,18 +19,13 @@ from protocol.own import topic_log
 from protocol.own.topic_log import PlaceKey, encode_own
 from shim.coordinator import Contents
 from shim.kafka_log.backend import Found, KafkaBackend
-from shim.log import LogError
 from shim.log.places import Place, Places
 from shim.relocation.records import Changes, in_directory, on_topic, state_in_directory
 from shim.relocation.words import NotMoved
 from shim.runtime import LocalBackend
 from shim.runtime.backend import Loaded
-from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
-
-FAILURES: Final = (LogError, OSError, UpstreamError, ValueError)
-"""What goes wrong with a move, and leaves the partition where it was."""
 
 _SETS_AT_ONCE: Final = 16
 
@@ -84,11 +79,12 @@ class Mover:
         return place
 
     async def to_topic(self, number: int) -> Loaded:
-        """Of one that is in the directory. Raises NotMoved, and FAILURES: :meth:`settled` says then where it is."""
+        """Of one that is in the directory. Raises NotMoved, and what either log raises: :meth:`settled` says
+        then where it is."""
         async with self._kafka.apart(number):
             try:
                 return await self._to_topic(number)
-            except (NotMoved, *FAILURES):
+            except Exception:
                 if self._places[number] is Place.DIRECTORY:
                     await self._kafka.release(number)  # what happens there is no concern of its any more
                 raise
@@ -114,7 +110,7 @@ class Mover:
                 raise NotMoved("another shim has written to the topic")
             await self._compare(contents, changes, found.coordinator.contents, found.changes)
             self._check_goes_on()
-        except (NotMoved, *FAILURES):
+        except Exception:
             await self._note(number, Place.DIRECTORY)  # the topic does not say anything else
             raise
         self.reached(number, Step.COMPARED)
@@ -149,7 +145,7 @@ class Mover:
                 loaded = await self._from_directory(number)
                 await self._compare(contents, found.changes, loaded.coordinator.contents, changes)
                 self._check_goes_on()
-            except (NotMoved, *FAILURES):
+            except Exception:
                 await self._note(number, Place.TOPIC)
                 raise
             self.reached(number, Step.COMPARED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -114,7 +115,24 @@ def admin() -> str:
     return f"127.0.0.1:{free_port_range(1, '127.0.0.1')}"
 
 
-def shim_at(broker: Broker, data_dir: Path, admin: str, prefix: str) -> Shim:
+KILLED: Final = """
+import os, signal
+from shim.relocation.mover import Mover, Step
+
+def reached(number, step):
+    if step is Step.WRITTEN and os.path.exists({file!r}):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+begun = Mover.__init__
+def begins(self, *args):
+    begun(self, *args)
+    self.reached = reached
+Mover.__init__ = begins
+"""
+"""Once the file is there, when a partition was written, and counts where it was."""
+
+
+def shim_at(broker: Broker, data_dir: Path, admin: str, prefix: str, patch: str) -> Shim:
     settings: dict[str, str | int] = {
         "offsets.log": "moving",
         "offsets.log.topics.prefix": prefix,
@@ -123,15 +141,18 @@ def shim_at(broker: Broker, data_dir: Path, admin: str, prefix: str) -> Shim:
         "offsets.topic.segment.bytes": 1_048_576,
         "offsets.read.lease.ms": 200,
     }
-    return Shim(broker.bootstrap_servers, data_dir, settings=settings, args=("--admin", admin), offsets_log="local")
+    return Shim(
+        broker.bootstrap_servers, data_dir, settings=settings, args=("--admin", admin), patch=patch, offsets_log="local"
+    )
 
 
 def test_clients_commit_all_the_while(
     broker: Broker, tmp_path: Path, admin: str, make_topic: TopicFactory, fresh_name: Callable[[], str]
 ) -> None:
-    """There and back; a transaction is open from before the first move to behind the last one."""
-    topic, prefix = make_topic(1), f"__moved_{fresh_name()}"
-    with shim_at(broker, tmp_path / "d", admin, prefix) as shim:
+    """There and back; a transaction is open from before the first move to behind the last one. Then it is killed amid a
+    move."""
+    topic, prefix, kill = make_topic(1), f"__moved_{fresh_name()}", tmp_path / "kill"
+    with shim_at(broker, tmp_path / "d", admin, prefix, KILLED.format(file=str(kill))) as shim:
         assert {each["log"] for each in log_move(admin)["partitions"]} == {"local"}
         with (
             open_transaction(shim.bootstrap, "pending", topic, 4711) as producer,
@@ -146,7 +167,15 @@ def test_clients_commit_all_the_while(
             producer.commit_transaction(TIMEOUT_S)
         assert offset_of(shim.bootstrap, "pending", topic) == 4711
         acknowledged = {client.group: client.acknowledged for client in clients}
-        shim.kill()
+        kill.touch()
+        log_move(admin, "--to", "kafka", status=1)  # it cannot tell
+        assert shim.kill() == -signal.SIGKILL
+        assert "counts here" not in shim.log()
+        kill.unlink()
+        shim.start()
+        assert "was on its way, and counts here: directory" in shim.log()
+        assert {each["log"] for each in log_move(admin)["partitions"]} == {"local"}
+        shim.stop()
         shim.settings["offsets.log"] = "local"  # without the other log it is all there, too
         shim.start()
         for group, offset in acknowledged.items():

@@ -11,9 +11,11 @@ import pytest
 from confluent_kafka import Consumer
 
 from shim.demo.parts import Broker
+from shim.log import LogError
 from shim.log.places import Place
 from shim.relocation.mover import Step
 from shim.relocation.words import CannotMove, Side
+from tests.conftest import TopicFactory
 from tests.relocation.rig import PARTITIONS, not_served, running, settings_of
 
 BOTH = range(PARTITIONS)
@@ -78,22 +80,25 @@ async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: 
         assert shim.state(1) == after, "one without the other log finds it all the same"
 
 
-async def test_not_while_others_share_the_topics(broker: Broker, tmp_path: Path, prefix: str) -> None:
+async def test_not_while_others_share_the_topics(
+    broker: Broker, tmp_path: Path, prefix: str, make_topic: TopicFactory
+) -> None:
+    topic = make_topic(1)
     member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
-    member.subscribe(["none"])
+    member.subscribe([topic])
     settings = settings_of(prefix)
     try:
         async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
             assert shim.relocation is not None
-            while not member.memberid():
+            while not member.assignment():
                 await asyncio.to_thread(member.poll, 0.1)
             with pytest.raises(CannotMove, match="1 other shim share the topics"):
                 await shim.relocation.begin(Side.KAFKA)
             await asyncio.to_thread(member.close)
             await shim.move(Side.KAFKA)
         member = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": prefix})
-        member.subscribe(["none"])
-        while not member.memberid():
+        member.subscribe([topic])
+        while not member.assignment():
             await asyncio.to_thread(member.poll, 0.1)
         with pytest.raises(LogError, match="1 other shim share the topics"):
             async with running(broker.bootstrap_servers, tmp_path / "d", settings):

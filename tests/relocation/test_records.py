@@ -76,5 +76,5 @@ def _read(topic: TopicPartition) -> tuple[Contents, dict[GroupChangeKey, GroupHa
     return coordinator.contents, replay.changes, coordinator.contents
 
 
-AnyMoves.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+AnyMoves.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 TestAnyMoves = AnyMoves.TestCase

@@ -17,7 +17,7 @@ from shim.admin.commands.console import (
     shown,
 )
 from shim.admin.commands.running_shim import admin_option, shim_at
-from shim.admin.errors import BrokenOff
+from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 from shim.counted import counted
@@ -73,6 +73,8 @@ def _moved(shim: RunningShim, to: str) -> Any:
                 ongoing.advance(left - (left := _left(found, to)))
     except KeyboardInterrupt:
         raise BrokenOff("stopped looking; the shim goes on") from None
+    except NotDone as error:
+        raise BrokenOff(f"{error}. Partitions were being moved: once it runs, give this command again") from error
     return found
 
 
