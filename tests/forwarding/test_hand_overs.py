@@ -150,7 +150,7 @@ class AnyPort:
         while True:
             with closing(connection(self._anywhere())) as at, suppress(UpstreamError, TimeoutError):
                 for _ in range(10):
-                    if await register.commit(at):
+                    if await register.commit(at, 0):
                         self.right["OffsetCommit"] += 1
             await asyncio.sleep(0.02)
 

@@ -208,7 +208,7 @@ async def running(
 ) -> AsyncIterator[Rig]:
     """Stopped in good order at the end, unless it was :meth:`Rig.move_until` that ended it."""
     cluster = Cluster(parse_servers(bootstrap), settings)
-    opened = _opened(data_dir, settings)
+    opened = _opened(data_dir, settings, None)
     opened.data_dir.claim(cluster_id)
     rig = Rig(opened, cluster, settings)
     following = asyncio.create_task(cluster.run())
@@ -235,7 +235,7 @@ async def running(
 async def not_served(bootstrap: str, data_dir: Path, settings: Settings, number: int) -> str:
     """Why a partition is not, by a shim that has its log on topics."""
     cluster = Cluster(parse_servers(bootstrap), settings)
-    opened = _opened(data_dir, settings)
+    opened = _opened(data_dir, settings, None)
     rig = Rig(opened, cluster, settings)
     following = asyncio.create_task(cluster.run())
     try:
