@@ -59,7 +59,7 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
         "tests/benchmarks/test_scale_workers.py::test_one_and_two_carry_the_same_load", ("benchmarks.scale",)
     ),
     "python -m benchmarks.scale.shims": Elsewhere(
-        "tests/benchmarks/test_scale_shims.py::test_each_arrangement_carries_its_load", ("benchmarks.scale", "shims")
+        "tests/benchmarks/test_scale_shims.py::test_each_arrangement_carries_its_load", ("benchmarks.scale.shims",)
     ),
     "offset-shim log move --to kafka": Elsewhere(_MOVED, ("log", "move", "kafka")),
     "offset-shim log move --to local": Elsewhere(_MOVED, ("log", "move", "local")),
@@ -105,6 +105,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "useradd --system --home-dir /var/lib/offset-shim --shell /usr/sbin/nologin offset-shim": _ROOT,
     "install -D -m 640 -g offset-shim deploy/offset-shim.toml /etc/offset-shim/offset-shim.toml": _ROOT,
     "kubectl apply -f deploy/kubernetes/offset-shim.yaml": _KUBERNETES,
+    "kubectl apply -f deploy/kubernetes/three-shims.yaml": _KUBERNETES,
     "kubectl exec offset-shim-0 -- offset-shim groups list": _KUBERNETES,
     "kubectl exec offset-shim-0 -- sh -c 'kill -HUP 1'": _KUBERNETES,
     "ssh -L 9644:127.0.0.1:9644 shim": "needs another machine",
@@ -124,6 +125,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "python -m benchmarks.proxy --only consume --without-kroxylicious --rounds 3 --megabytes 500": _MINUTES,
     "python -m tests.old_clients.matrix": "writes the page anew; tests/old_clients/test_matrix.py calls what it does",
     "python -m benchmarks.compat": _MINUTES,
+    "python -m benchmarks.scale.handover": _MINUTES,
     "python -m benchmarks.pipeline.load": _MINUTES,
     "python -m benchmarks.pipeline.history": _MINUTES,
 }
