@@ -345,18 +345,20 @@ class OwnedTopic:
         """Whoever takes them over next need not wait, and whoever comes is expected. Gives those of which it is not
         known that it is written."""
         served = [number for number in numbers if (its := self._owned.get(number)) is not None and its.is_served]
+        # Of a write that was broken off nobody knows what is written, nor what its next number would be.
+        under_way = {number for number in served if self._owned[number].sequence.is_under_way}
         for number in numbers:
             self._served_last.discard(number)
             self._epochs.pop(number, None)
             if number in self._owned:
                 self._owned[number].is_served = False  # before anybody can read that it is
-        failed: dict[int, UpstreamError] = {}
+        failed = {number: UpstreamError(f"{self._topic}-{number} is being written") for number in under_way}
 
         def settled(told: Mapping[int, UpstreamError | None]) -> None:
             failed.update((number, error) for number, error in told.items() if error is not None)
 
         try:
-            owned, unwritable = self._writable(served)
+            owned, unwritable = self._writable(number for number in served if number not in under_way)
             await self._write({number: (its, [self._claim(released=True)]) for number, its in owned.items()}, settled)
         finally:
             for number in numbers:

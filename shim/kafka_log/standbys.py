@@ -27,6 +27,9 @@ from shim.upstream.topic_reader import Fetched, TopicReader
 log = logging.getLogger(__name__)
 
 _SHARE_OF_RETENTION: Final = 0.5
+_LEAST_RETENTION_SECONDS: Final = 3600.0
+"""That the topic has to have. Where it has more it may be set to less while this process goes on, and tombstones with
+it are gone sooner."""
 
 
 class _Standby:
@@ -55,7 +58,7 @@ class Standbys:
         self._topic = topic
         self._new_copy = new_copy
         self._replayer = replayer
-        self._longest = delete_retention_seconds * _SHARE_OF_RETENTION
+        self._longest = min(delete_retention_seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
         self._standbys: dict[int, _Standby] = {}
         self._loading = 0
         self._nothing_loads = asyncio.Event()

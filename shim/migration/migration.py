@@ -62,6 +62,8 @@ class Migration:
     ) -> None:
         """``followed``: as for :class:`Placements`."""
         self._runtime = runtime
+        # That of the shims themselves, which is the cluster's for good.
+        self._shims_group = settings.offsets_log_topics_prefix if settings.offsets_log == "kafka" else ""
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._stores = stores
@@ -75,7 +77,7 @@ class Migration:
 
     async def candidates(self) -> Sequence[str]:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
-        in its log alone. Raises UpstreamError, Refused."""
+        in its log alone. None of those that another shim has, or worker. Raises UpstreamError, Refused."""
         try:
             names = set(await self._cluster_groups.groups())
         except UpstreamError as error:
@@ -84,7 +86,11 @@ class Migration:
             names.update(await self._lookup.groups())
         except StoreError as error:
             raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
-        return sorted(group for group in names if self._can_start(group))
+        names.discard(self._shims_group)
+        return sorted(group for group in names if self._is_here(group) and self._can_start(group))
+
+    def _is_here(self, group: str) -> bool:
+        return not self._runtime.is_elsewhere(self._runtime.partition_of(group))
 
     def _can_start(self, group: str) -> bool:
         return self._placements.of(group) not in SERVED or self._place(group) is Step.ZOOKEEPER

@@ -18,7 +18,7 @@ from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
 from shim.relocation.writes import TwoWrites
 from shim.runtime import LocalBackend
-from shim.runtime.backend import Backend, Loaded, Reports
+from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports
 from shim.runtime.progress import Progress
 from shim.upstream import UpstreamError
 
@@ -105,6 +105,11 @@ class TwoLogs:
         self._local.take_settings(settings)
         self._kafka.take_settings(settings)
 
+    @property
+    def is_stopping(self) -> bool:
+        """From :meth:`stop` on."""
+        return self._local.is_stopping
+
     # -- loading
 
     async def open(self) -> None:
@@ -164,14 +169,22 @@ class TwoLogs:
                         wish.trouble = f"{type(error).__name__}: {error}"
                         log.exception("__consumer_offsets-%d is not moved", number)
             place = await self._mover.settled(number)
+            if wish is not None and place is wish.to:
+                wish.trouble = None  # its last word was written, as is known now
             return await self._side(place).load(number)
+        except OwnedElsewhere as error:  # which nobody tries again by himself
+            self._end_wish(number, str(error))
+            raise
         except self.passing:
             raise
         except Exception as error:
-            if wish is not None:
-                self._wishes.pop(number, None)
-                wish.end(wish.trouble or str(error))
+            self._end_wish(number, str(error))
             raise
+
+    def _end_wish(self, number: int, why: str) -> None:
+        wish = self._wishes.pop(number, None)
+        if wish is not None:
+            wish.end(wish.trouble or why)
 
     async def _moved(self, number: int, to: Place) -> Loaded:
         if to is Place.TOPIC:
@@ -187,6 +200,10 @@ class TwoLogs:
         if wish is not None and wish.is_tried:
             del self._wishes[number]
             wish.end(wish.trouble)
+
+    async def keep_others_off(self, number: int) -> None:
+        """See :meth:`Mover.keep_others_off`."""
+        await self._mover.keep_others_off(number)
 
     def wish(self, number: int, to: Place) -> asyncio.Future[str | None]:
         """Have the partition moved when it is loaded next, once. Gives why it is not moved, None where it is, when it
@@ -214,5 +231,5 @@ class TwoLogs:
         try:
             await self._kafka.close([its for its in last if its not in in_directory], timeout_seconds)
         finally:
-            await self._local.close(in_directory, timeout_seconds)
             self._mover.close()
+            await self._local.close(in_directory, timeout_seconds)

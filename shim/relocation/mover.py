@@ -78,6 +78,18 @@ class Mover:
                 await self._kafka.release(number)
         return place
 
+    async def keep_others_off(self, number: int) -> None:
+        """Of one that is in the directory, say so on the topic, which may be served by others else: a shim that has its
+        log there would find nothing, and begin with that. Raises NotMoved, LogError, OSError, Fenced, UpstreamError."""
+        async with self._kafka.apart(number):
+            try:
+                there = await self._kafka.read_back(number)
+                self._check_may_come(there)
+                if there.place is None:
+                    await self._say(number, here=False)
+            finally:
+                await self._kafka.release(number)
+
     async def to_topic(self, number: int) -> Loaded:
         """Of one that is in the directory. Raises NotMoved, and what either log raises: :meth:`settled` says
         then where it is."""
@@ -199,7 +211,8 @@ class Mover:
         await self._local.writes.in_thread(self._places.note, number, place)
 
     def close(self) -> None:
-        self._thread.shutdown()
+        """Whatever is compared is of no more use; nobody waits for it."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 _BEFORE: Final = {Place.TO_TOPIC: Place.DIRECTORY, Place.TO_DIRECTORY: Place.TOPIC}

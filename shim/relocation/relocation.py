@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from shim.counted import counted
 from shim.log import LogError
 from shim.log.places import Place, Places
+from shim.logged_once import LoggedOnce
 from shim.relocation.backend import TwoLogs
 from shim.relocation.others import OtherShims
-from shim.relocation.words import CannotMove, LogPlaces, PartitionPlace, Side
+from shim.relocation.words import CannotMove, LogPlaces, NotMoved, PartitionPlace, Side
 from shim.runtime import Runtime
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
+
+_AGAIN_SECONDS: Final = 1.0
+_TAKEN_AWAY: Final = "partitions that somebody else has had are not taken again"
 
 _PLACES: Final = {Side.LOCAL: Place.DIRECTORY, Side.KAFKA: Place.TOPIC}
 _SIDES: Final = {place: str(side) for side, place in _PLACES.items()}
@@ -35,6 +40,9 @@ class Relocation:
         self._moving: asyncio.Task[None] | None = None
         self._turn = 0
         self._changed = asyncio.Condition()
+        self._taking_again: asyncio.Task[None] | None = None
+        self._troubles = LoggedOnce(log)
+        runtime.lost = self._lost
 
     def places(self) -> LogPlaces:
         partitions = [
@@ -80,8 +88,16 @@ class Relocation:
         wanted = self._places.elsewhere_than(place)
         log.info("%s of %d to be moved to %s", counted(len(wanted), "partition"), len(self._places), to)
         try:
+            if to is Side.KAFKA:
+                await self._keep_others_off([number for number in wanted if self._places[number] is Place.DIRECTORY])
             for number in wanted:
-                trouble = await self._move(number, place)
+                if self._logs.is_stopping:
+                    break  # the next start goes on with it when it is told to
+                try:
+                    trouble = await self._move(number, place)
+                except Exception as error:
+                    log.exception("__consumer_offsets-%d could not be moved", number)
+                    trouble = f"failed, the shim's log says why: {type(error).__name__}"
                 if trouble is not None:
                     self._trouble[number] = trouble
                 await self._has_changed()
@@ -91,6 +107,14 @@ class Relocation:
             log.info("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
             await self._has_changed()
 
+    async def _keep_others_off(self, numbers: Sequence[int]) -> None:
+        """Before the first one is there: from then on there is something that others could have on topics."""
+        for number in numbers:
+            try:
+                await self._logs.keep_others_off(number)
+            except (NotMoved, LogError, UpstreamError, OSError) as error:  # moving it says so, too
+                log.warning("__consumer_offsets-%d: it is not said on its topic where it is: %s", number, error)
+
     async def _move(self, number: int, place: Place) -> str | None:
         """Why it is not moved; None where it is."""
         if self._runtime.coordinator(number) is None:
@@ -99,6 +123,22 @@ class Relocation:
         self._runtime.reload(number)
         return await over
 
+    def _lost(self) -> None:
+        """Somebody else has a partition, or had it: nobody but this one is to have any."""
+        if self._taking_again is None or self._taking_again.done():
+            self._taking_again = asyncio.create_task(self._take_again())
+
+    async def _take_again(self) -> None:
+        while True:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            try:
+                await self._logs.check_alone()
+                break
+            except (LogError, UpstreamError, OSError) as error:
+                self._troubles.failed(_TAKEN_AWAY, error)
+        self._troubles.went_well(_TAKEN_AWAY)
+        self._runtime.own(range(len(self._places)))
+
     async def _has_changed(self) -> None:
         async with self._changed:
             self._turn += 1
@@ -106,7 +146,8 @@ class Relocation:
 
     async def close(self) -> None:
         """Partitions that are on their way stay there, until the next start."""
-        if self._moving is not None:
-            self._moving.cancel()
-            await asyncio.gather(self._moving, return_exceptions=True)
+        tasks = [each for each in (self._moving, self._taking_again) if each is not None]
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._others.close()

@@ -64,10 +64,13 @@ class Keeper:
         self._stopping = True
         self.shared_out.set()
 
-    def cancel(self) -> None:
-        """What is under way, after :meth:`stop`."""
-        for task in self._seen_to.values():
+    async def end(self, timeout_seconds: float) -> None:
+        """Break off what is under way, after :meth:`stop`, and wait until it has let go of the log."""
+        tasks = list(self._seen_to.values())
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_seconds)
 
     async def load(self) -> None:
         """Read back every partition that is owned, each served from then on; :meth:`stop` ends it early. Waits until

@@ -406,7 +406,7 @@ class Runtime:
 
         Raises as :meth:`Backend.close`.
         """
-        self._keeper.cancel()
+        await self._keeper.end(timeout_seconds)
         last = [(each.number, each.last) for each in self._partitions if each.last is not None]
         await self._log.close(last, timeout_seconds)
 

@@ -189,11 +189,11 @@ class Parts:
         return BetweenShims(self.sharing, self.cluster, given.settings, given.shims_listener, contexts)
 
     async def _close_log(self) -> None:
+        if self.relocation is not None:
+            await self.relocation.close()
         try:
             await self.runtime.close(LAST_WRITE_SECONDS)
         finally:
-            if self.relocation is not None:
-                await self.relocation.close()
             if self.sharing is not None:
                 await self.sharing.leave()  # when others may have what was served here
 

@@ -260,7 +260,8 @@ def _caught_up(_: int, coordinator: GroupCoordinator | None) -> None:
 def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     """As far as that is possible for a part of a process: nothing is written any more, and nobody says goodbye."""
     rig.runtime._keeper.stop()
-    rig.runtime._keeper.cancel()
+    for task in rig.runtime._keeper._seen_to.values():
+        task.cancel()
     writing.cancel()
     if isinstance(rig.backend, TwoLogs) and rig.backend._kafka._offsets is not None:
         rig.backend._kafka._offsets.close()
