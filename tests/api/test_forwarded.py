@@ -4,13 +4,15 @@ and what the owner needs of the client's broker it is told by way of the client'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, cast
 
 import pytest
 
 from protocol.api import Api
-from protocol.errors import ErrorCode
+from protocol.apis import ApiKey
+from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import (
     delete_groups,
     describe_groups,
@@ -23,6 +25,7 @@ from protocol.messages import (
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.api import offset_commit as offset_commit_handler
+from shim.api.entrusted import FORWARDED
 from shim.coordinator import GroupCoordinator
 from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
@@ -73,11 +76,12 @@ async def shared(
     authorizer: Any = AUTHORIZER,
     believed: Callable[[], bool] = lambda: True,
     placements: Placements = EVERYTHING_SERVED,
+    forwarded: Collection[ApiKey] = FORWARDED,
 ) -> tuple[Services, InMemory]:
     at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements))._replace(
         authorizer=AskedElsewhere(), peers=None
     )
-    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed))
+    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed, forwarded))
     runtime = cast(Runtime, Shared({0: here, 1: ErrorCode.NOT_COORDINATOR}))
     home = await services(authorizer=authorizer)
     return home._replace(runtime=runtime, peers=cast(Peers, peers)), peers
@@ -232,6 +236,39 @@ async def test_commits_that_come_together_are_refused_together() -> None:
     await client.followed
     (answers,) = client.answered
     assert answers.count(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.to_bytes(2, "big")) == 3
+
+
+class Slow(Client):
+    """Its broker answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
+        return self.pending
+
+
+class Nonsense:
+    """In the place of :class:`Peers`."""
+
+    def forward(self, peer: Peer, request: Request, asked: Asked) -> None:
+        asked.answered(b"\0\0\0\4abcd")
+
+
+async def test_of_a_list_that_fails_nothing_is_left_behind() -> None:
+    """Another process has answered nonsense, and then the broker goes away."""
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    to = (await services())._replace(peers=cast(Peers, Nonsense()), others=[OWNER])
+    client = Slow()
+    with pytest.raises(DecodeError):
+        await answer(list_groups.API, 4, list_groups.ListGroupsRequest(), to, client)
+    client.pending.set_exception(ConnectionError())
+    await asyncio.sleep(0)
+    del client
+    gc.collect()
+    assert complaints == []
 
 
 async def test_nobody_is_believed_who_cannot_be() -> None:

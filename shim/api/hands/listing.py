@@ -68,9 +68,10 @@ def _listed(
 async def _of_all(services: Services, call: AnyCall) -> tuple[bytes, Sequence[ListGroupsResponse]]:
     """The broker's response, and the others', with what the client may see."""
     others = (_at_other(services, call, each) for each in services.others)
-    asked = asyncio.ensure_future(call.ask_broker())  # before any later request of the client
-    found: Sequence[ListGroupsResponse] = await asyncio.gather(*others)
-    frame = await asked
+    # At once, so before any later request of the client. Gathered, too: whichever fails first, none is left unawaited.
+    asked = call.ask_broker()
+    found: Sequence[ListGroupsResponse]
+    frame, found = await asyncio.gather(asked, asyncio.gather(*others))
     if services.authorizer.absent or not services.authorizer.is_known:  # then nothing is told
         return frame, found
     try:
