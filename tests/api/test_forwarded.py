@@ -74,14 +74,14 @@ async def shared(
     here: Any,
     there: Any,
     authorizer: Any = AUTHORIZER,
-    believed: Callable[[], bool] = lambda: True,
+    doubt: Callable[[], str | None] = lambda: None,
     placements: Placements = EVERYTHING_SERVED,
     forwarded: Collection[ApiKey] = FORWARDED,
 ) -> tuple[Services, InMemory]:
     at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements))._replace(
         authorizer=AskedElsewhere(), peers=None
     )
-    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed, forwarded))
+    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), doubt, forwarded))
     runtime = cast(Runtime, Shared({0: here, 1: ErrorCode.NOT_COORDINATOR}))
     home = await services(authorizer=authorizer)
     return home._replace(runtime=runtime, peers=cast(Peers, peers)), peers
@@ -271,11 +271,17 @@ async def test_of_a_list_that_fails_nothing_is_left_behind() -> None:
     assert complaints == []
 
 
-async def test_nobody_is_believed_who_cannot_be() -> None:
-    to, peers = await shared(Untouched(), Untouched(), NO_AUTHORIZER, lambda: False)
-    response = await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to)
-    assert response.error_code == ErrorCode.NOT_COORDINATOR
-    assert len(peers.forwarded) == 1
+async def test_nobody_is_believed_who_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said why, once for each reason."""
+    doubts = [*["shims.principals names nobody"] * 3, None, "shims.principals names nobody"]
+    because = iter(doubts)
+    to, peers = await shared(Untouched(), GroupCoordinator(), NO_AUTHORIZER, lambda: next(because))
+    found = [await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to) for _ in doubts]
+    refused, served = ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
+    assert [each.error_code for each in found] == [refused, refused, refused, served, refused]
+    assert len(peers.forwarded) == 5
+    said = "requests that other shims forward are answered NOT_COORDINATOR for now: shims.principals names nobody"
+    assert [each.getMessage() for each in caplog.records if each.name == "shim.api.entrusted"] == [said] * 2
 
 
 @pytest.mark.parametrize(
