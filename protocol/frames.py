@@ -46,6 +46,18 @@ class FrameParser:
         """The bytes of the frame under way, its size field counted: not 0 when a stream ends inside a frame."""
         return len(self._unfinished)
 
+    def begun(self, count: int) -> bytes:
+        """The first so many of these bytes, as far as they are there."""
+        return bytes(self._unfinished[:count])
+
+    def give_up(self) -> int:
+        """Forget the frame under way, whose size is there; gives how many bytes of it are still to come, which are not
+        to be fed."""
+        (size,) = _SIZE.unpack_from(self._unfinished)
+        missing = int(size) + 4 - len(self._unfinished)
+        self._unfinished = bytearray()
+        return missing
+
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes. Raises FrameTooLarge, BadFrame."""
         if self._failure is not None:

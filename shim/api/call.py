@@ -132,7 +132,7 @@ class Call(Generic[Request, Response]):
     """A request that the shim answers. It is the ticket that the runtime answers or fails, once."""
 
     __slots__ = (
-        "_amend", "_api", "_failure", "_header", "_held", "_respond", "connection", "request", "version",
+        "_amend", "_api", "_counted", "_failure", "_header", "_held", "_respond", "connection", "request", "version",
     )  # fmt: skip
 
     def __init__(
@@ -154,6 +154,7 @@ class Call(Generic[Request, Response]):
         self._respond = respond
         self._amend: Callable[[Response], Response] | None = None
         self._held: Callable[[Response], None] | None = None
+        self._counted: tuple[Response, ...] = ()
 
     @property
     def correlation_id(self) -> int:
@@ -214,6 +215,10 @@ class Call(Generic[Request, Response]):
     def is_amended(self) -> bool:
         return self._amend is not None
 
+    def counted_elsewhere(self, response: Response) -> None:
+        """What the response is made of: another shim or worker has decided it, and counted it."""
+        self._counted = (*self._counted, response)
+
     def hold(self, held: Callable[[Response], None]) -> None:
         """Have the next response handed over instead of sent, for whoever takes it to answer with in time."""
         self._held = held
@@ -231,7 +236,7 @@ class Call(Generic[Request, Response]):
         except EncodeError as error:
             self.connection.give_up(f"a response of {self._api.name} cannot be encoded: {error}")
         else:
-            count_answer(self.connection.counts, self._api.key, response)
+            count_answer(self.connection.counts, self._api.key, response, elsewhere=self._counted)
             self._respond(frame)
 
     def answer_frame(self, frame: bytes) -> None:

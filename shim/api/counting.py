@@ -1,8 +1,13 @@
-"""What the shim's own answers say, counted: errors, and offsets that were committed."""
+"""What the shim's own answers say, counted: errors, and offsets that were committed.
+
+Each where it was decided. An answer that was put together of what other shims or workers have said is counted there as
+far as it is theirs, and here as far as it is not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from protocol.apis import ApiKey
@@ -49,8 +54,11 @@ CODES: Final[Mapping[int, Codes]] = {
 """Of the APIs that the shim answers itself. What it translates has the brokers' errors."""
 
 
-def count_answer(counts: AnswerCounts, api_key: int, response: Any, answers: int = 1) -> None:
-    """``answers``: to so many requests at once."""
+def count_answer(
+    counts: AnswerCounts, api_key: int, response: Any, answers: int = 1, elsewhere: Sequence[Any] = ()
+) -> None:
+    """``answers``: to so many requests at once. ``elsewhere``: the responses that others have counted, and of which
+    this one is made."""
     if response.__class__ is AllCommitted:
         counts.offsets_committed += sum([len(topic.partitions) for topic in response.request.topics])
         return
@@ -58,8 +66,14 @@ def count_answer(counts: AnswerCounts, api_key: int, response: Any, answers: int
     if codes is None:
         return
     told = codes(response)
+    if elsewhere:
+        told = _but_for([code for each in elsewhere for code in codes(each)], told)
     for code in set(told):
         if code:
             counts.errors[api_key << 16 | (code & 0xFFFF)] += answers
     if api_key == ApiKey.OFFSET_COMMIT:
         counts.offsets_committed += sum(not code for code in told)
+
+
+def _but_for(counted: Iterable[int], told: Iterable[int]) -> Sequence[int]:
+    return list((Counter(told) - Counter(counted)).elements())

@@ -19,6 +19,7 @@ from shim.api.owners import ONE_BY_ONE
 from shim.api.table import ROUTES, Route, Served
 from shim.config import HostPort
 from shim.forwarding import Entrusted
+from shim.logged_once import LoggedOnce
 from shim.metrics import AnswerCounts
 from shim.security.rights import Rights
 
@@ -46,6 +47,8 @@ FORWARDED_TO_ALL: Final = FORWARDED | {ApiKey.LIST_GROUPS}
 _HEAD: Final = Struct(">ihh")
 _VERSION: Final = slice(6, 8)
 
+_NOT_BELIEVED: Final = "requests that other shims forward are answered NOT_COORDINATOR"
+
 
 class EntrustedRequests:
     """For the event loop."""
@@ -54,16 +57,17 @@ class EntrustedRequests:
         self,
         services: Services,
         counts: AnswerCounts,
-        believed: Callable[[], bool],
+        doubt: Callable[[], str | None],
         forwarded: Collection[ApiKey] = FORWARDED,
     ) -> None:
         """``services``: without peers, as nothing is forwarded twice, and with nobody who is asked for rights.
-        ``believed``: whether it is known of those who forward that they ask for them."""
+        ``doubt``: why those who forward are not believed to have asked for them, in a few words; None: they are."""
         self._services = services
         self._counts = counts
-        self._believed = believed
+        self._doubt = doubt
         self._forwarded = forwarded
         self._tasks: set[asyncio.Task[None]] = set()
+        self._trouble = LoggedOnce(log)
 
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""
@@ -71,9 +75,11 @@ class EntrustedRequests:
         if served is None:  # of a newer shim: who asks this one itself is told what it has
             entrusted.refuse(ErrorCode.NOT_COORDINATOR)
             return
-        if not self._believed():
+        if (doubt := self._doubt()) is not None:
+            self._trouble.failed(_NOT_BELIEVED, Exception(doubt))
             entrusted.refuse(ErrorCode.NOT_COORDINATOR)
             return
+        self._trouble.went_well(_NOT_BELIEVED)
         connection = _Connection(entrusted, self._counts)
         route, disposition = served
         frame = entrusted.request.frame

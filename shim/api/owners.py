@@ -36,7 +36,9 @@ async def forwarded(services: Services, call: AnyCall, key: ApiKey, peer: Peer) 
         call.fail(failed.error)
         return
     if call.is_amended:
-        call.answer(call.parse_response(call.version, answer))
+        response = call.parse_response(call.version, answer)
+        call.counted_elsewhere(response)
+        call.answer(response)
     else:
         call.answer_frame(answer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, Final
 
 from protocol.errors import DecodeError, ErrorCode
@@ -32,12 +33,14 @@ MOST_STRANGE_BYTES: Final = 4096
 _SIZE_FIELD: Final = 4
 
 SMALL: Final = 4096
-"""Bytes of a request that needs no room, as of clients' own."""
+"""Bytes of a message that needs no room, as of clients' own requests."""
+
+_BEGINNING: Final = Struct(">ibii")
+"""Of a message: size, kind, number of the request and, of Told, of the question. A large one has as much."""
 
 
-class Room:
-    """For the requests that others have forwarded and that are not answered, of all connections; as a client's own one,
-    a request larger than all of it is taken when no other is there."""
+class _Space:
+    """As a client's own one, what is larger than all of it is taken when no other is there."""
 
     def __init__(self, most: int) -> None:
         """``most``: bytes; none or less: no bound."""
@@ -55,6 +58,16 @@ class Room:
         self.taken -= size
 
 
+class Room(_Space):
+    """For the requests that others forward, of all connections: from when a message's size is known until it is
+    answered. ``replies``: as much beside it, for what clients' brokers have answered, while it comes: so a request that
+    has all the room is not refused what it needs to be answered."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.replies = _Space(most)
+
+
 Replied = Callable[[bytes | None], None]
 """Called once with what the client's broker has answered; with None where that is not to be had."""
 
@@ -64,10 +77,10 @@ class Entrusted:
 
     __slots__ = ("_held", "_number", "_on_end", "_questions", "_room", "_side", "request")
 
-    def __init__(self, side: OwnerSide, number: int, request: Request, room: Room) -> None:
-        """``room``: it has taken what the request needs."""
+    def __init__(self, side: OwnerSide, number: int, request: Request, room: Room, held: int) -> None:
+        """``room``: so much of it has been taken for the request."""
         self._room = room
-        self._held = len(request.frame)
+        self._held = held
         self._side: OwnerSide | None = side
         self._number = number
         self._questions: dict[int, Replied] = {}
@@ -97,6 +110,7 @@ class Entrusted:
     def let_go(self) -> None:
         """Nothing is kept of it but what is answered."""
         held, self._held = self._held, 0
+        self.request = self.request._replace(frame=b"")
         self._room.give_back(held)
 
     def when_withdrawn(self, call: Callable[[], object]) -> None:
@@ -147,6 +161,9 @@ class OwnerSide:
         self._frames = FrameParser(MOST_STRANGE_BYTES, 1)
         self._underway: dict[int, Entrusted] = {}
         self._question = 0
+        self._space: _Space | None = None
+        self._taken = 0  # of it, for the message that is coming
+        self._unwanted = 0  # bytes of one that was refused, still to come
         self.is_known = False
         """Whether the other one has said who it is."""
 
@@ -199,26 +216,75 @@ class OwnerSide:
         self.is_known = True
 
     def _take_all(self, data: bytes) -> None:
+        if self._unwanted:
+            unwanted = min(self._unwanted, len(data))
+            self._unwanted -= unwanted
+            data = data[unwanted:]
         for frame in self._frames.feed(data):
-            self._take(decode(TO_OWNER, frame))
+            self._take(decode(TO_OWNER, frame), len(frame))
+            self._give_back()
+        if self._space is None and self._frames.unfinished >= _BEGINNING.size:
+            self._admit(*_BEGINNING.unpack(self._frames.begun(_BEGINNING.size)))
 
-    def _take(self, message: Any) -> None:
+    def _admit(self, size: int, kind: int, number: int, question: int) -> None:
+        """Room for the message that is coming, before more of it is kept than has been read with its size.
+
+        Where there is none it is refused, and what else comes of it is dropped. The connection is read on: behind it
+        are the words by which room is given back (what is withdrawn, what brokers have answered) and the pings; without
+        an answer to these the other side would give up all that is under way.
+        """
+        if size <= SMALL:
+            return
+        message = TO_OWNER.get(kind)
+        if message is Forward:
+            self._is_new(number)
+            space: _Space = self._room
+        elif message is Told:
+            space = self._room.replies
+        else:
+            raise Broken(f"{size} bytes of what is never so many")
+        if space.take(size):
+            self._space, self._taken = space, size
+            return
+        self._unwanted = self._frames.give_up()
+        if message is Forward:
+            self._refuse(number)
+        else:
+            self._told(number, question, None)
+
+    def _give_back(self) -> None:
+        """What was taken for the message that was coming, unless its request has it now."""
+        space, self._space = self._space, None
+        if space is not None:
+            space.give_back(self._taken)
+
+    def _is_new(self, number: int) -> None:
+        if number in self._underway:
+            raise Broken("a number is there twice")
+
+    def _refuse(self, number: int) -> None:
+        self.write(Refuse(number, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+
+    def _told(self, number: int, question: int, reply: bytes | None) -> None:
+        if (underway := self._underway.get(number)) is not None:
+            underway.told(question, reply)
+
+    def _take(self, message: Any, size: int) -> None:
         match message:
             case Forward(number, principal, client_host, frame):
-                if number in self._underway:
-                    raise Broken("a number is there twice")
-                if not self._room.take(len(frame)):
-                    self.write(Refuse(number, int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+                self._is_new(number)
+                if self._space is None and not self._room.take(size):  # it has come in one read
+                    self._refuse(number)
                     return
-                entrusted = Entrusted(self, number, Request(frame, principal, client_host), self._room)
+                self._space = None
+                entrusted = Entrusted(self, number, Request(frame, principal, client_host), self._room, size)
                 self._underway[number] = entrusted
                 self._came(entrusted)
             case Withdraw(number):
                 if (withdrawn := self._underway.pop(number, None)) is not None:
                     withdrawn.withdrawn()
             case Told(number, question, reply):
-                if (underway := self._underway.get(number)) is not None:
-                    underway.told(question, reply)
+                self._told(number, question, reply)
             case Ping(sequence):
                 self.write(Pong(sequence))
             case _:
@@ -226,6 +292,7 @@ class OwnerSide:
 
     def lost(self) -> None:
         """The connection is no more, and nobody waits for any answer."""
+        self._give_back()
         underway, self._underway = self._underway, {}
         for each in underway.values():
             each.withdrawn()

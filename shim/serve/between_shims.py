@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
@@ -15,10 +16,23 @@ from shim.listener_config import SHIMS, ShimsListener
 from shim.metrics import AnswerCounts
 from shim.net import CannotListen
 from shim.ownership.sharing import Sharing
-from shim.security.authorizer import AskedElsewhere
+from shim.security.authorizer import AskedElsewhere, Authorizer
 from shim.serve.tls_files import TO_SHIMS
 from shim.tls import TlsContext
 from shim.upstream import Cluster, reason_of
+
+_WITHOUT_PRINCIPALS: Final = (
+    "there is an authorizer, or a broker that has not said that there is none, and shims.principals names nobody who "
+    "can be believed to have asked it"
+)
+_NOT_SAID_YET: Final = "no broker has said whether there is an authorizer, and shims.principals names nobody"
+
+
+def doubt_without_principals(authorizer: Authorizer | AskedElsewhere) -> str | None:
+    """Where there are rights to be asked for, nobody can be believed to have asked who does not say who it is."""
+    if authorizer.absent:
+        return None
+    return _WITHOUT_PRINCIPALS if authorizer.is_known else _NOT_SAID_YET
 
 
 class BetweenShims:
@@ -52,12 +66,8 @@ class BetweenShims:
         """What others forward is answered with these."""
         authorizer, are_known = services.authorizer, bool(self._listener.principals)
 
-        def believed() -> bool:
-            # Where there are rights to be asked for, nobody can be believed to have asked who does not say who it is.
-            return are_known or authorizer.absent
-
         here = services._replace(authorizer=AskedElsewhere(), peers=None)
-        requests = EntrustedRequests(here, counts, believed)
+        requests = EntrustedRequests(here, counts, lambda: None if are_known else doubt_without_principals(authorizer))
         named = named_by_certificate(self._listener.principals) if are_known else ANYBODY
 
         def admits(transport: asyncio.Transport) -> str | None:

@@ -47,7 +47,7 @@ class BetweenWorkers:
     def serve(self, services: Services, counts: AnswerCounts) -> None:
         """What others forward is answered with these."""
         here = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
-        requests = EntrustedRequests(here, counts, lambda: True, FORWARDED_TO_ALL)
+        requests = EntrustedRequests(here, counts, lambda: None, FORWARDED_TO_ALL)
         room = Room(self._settings.queued_max_request_bytes)
         server = PeerServer(self._hello, requests.accept, room, of_this_user)
         self._port = UnixPort(server, self._path(self._share.number))

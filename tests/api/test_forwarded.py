@@ -4,13 +4,15 @@ and what the owner needs of the client's broker it is told by way of the client'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, cast
 
 import pytest
 
 from protocol.api import Api
-from protocol.errors import ErrorCode
+from protocol.apis import ApiKey
+from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import (
     delete_groups,
     describe_groups,
@@ -23,6 +25,7 @@ from protocol.messages import (
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
 from shim.api import offset_commit as offset_commit_handler
+from shim.api.entrusted import FORWARDED, FORWARDED_TO_ALL
 from shim.coordinator import GroupCoordinator
 from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
@@ -48,8 +51,10 @@ class Shared(Partitions):
 class InMemory:
     """Stands for connections: both sides, in turns of the loop."""
 
-    def __init__(self, owner: EntrustedRequests) -> None:
+    def __init__(self, owner: EntrustedRequests, counts: AnswerCounts) -> None:
+        """``counts``: the owner's."""
         loop = asyncio.get_running_loop()
+        self.counts = counts
         hello = Hello("log", "a shim", 1 << 20)
         self.forwarded: list[Request] = []
         self._owner = OwnerSide(
@@ -71,13 +76,15 @@ async def shared(
     here: Any,
     there: Any,
     authorizer: Any = AUTHORIZER,
-    believed: Callable[[], bool] = lambda: True,
+    doubt: Callable[[], str | None] = lambda: None,
     placements: Placements = EVERYTHING_SERVED,
+    forwarded: Collection[ApiKey] = FORWARDED,
 ) -> tuple[Services, InMemory]:
     at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements))._replace(
         authorizer=AskedElsewhere(), peers=None
     )
-    peers = InMemory(EntrustedRequests(at_owner, AnswerCounts(), believed))
+    counts = AnswerCounts()
+    peers = InMemory(EntrustedRequests(at_owner, counts, doubt, forwarded), counts)
     runtime = cast(Runtime, Shared({0: here, 1: ErrorCode.NOT_COORDINATOR}))
     home = await services(authorizer=authorizer)
     return home._replace(runtime=runtime, peers=cast(Peers, peers)), peers
@@ -234,11 +241,106 @@ async def test_commits_that_come_together_are_refused_together() -> None:
     assert answers.count(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.to_bytes(2, "big")) == 3
 
 
-async def test_nobody_is_believed_who_cannot_be() -> None:
-    to, peers = await shared(Untouched(), Untouched(), NO_AUTHORIZER, lambda: False)
-    response = await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to)
-    assert response.error_code == ErrorCode.NOT_COORDINATOR
-    assert len(peers.forwarded) == 1
+def errors(counts: AnswerCounts) -> dict[int, int]:
+    return {kind & 0xFFFF: count for kind, count in counts.errors.items()}
+
+
+async def test_of_a_commit_each_counts_what_it_has_decided() -> None:
+    to, peers = await shared(Untouched(), GroupCoordinator())
+    client = Client(broker=lambda frame: answered(frame, {THERE}, {"yes", "too"}))
+    await answer(offset_commit.API, 8, commit_of(THERE, "no", "yes", "too"), to, client)
+    assert (client.counts.offsets_committed, errors(client.counts)) == (0, {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1})
+    assert (peers.counts.offsets_committed, errors(peers.counts)) == (2, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "here", "there"),
+    [
+        ((HERE, THERE), 1, 1),
+        ((THERE,), 0, 1),
+        ((THERE, "other-1"), 0, 1),
+        (("kept-0", THERE, "other-1"), 0, 1),
+        ((HERE, "kept-1"), 1, 0),
+    ],
+)
+async def test_of_a_divided_request_each_counts_its_part(names: tuple[str, ...], here: int, there: int) -> None:
+    to, peers = await shared(GroupCoordinator(), GroupCoordinator(), NO_AUTHORIZER)
+    for group in ("kept-0", "kept-1"):
+        await answer(offset_commit.API, 8, commit_of(group, "t"), to)
+    client = Client()
+    deleted = await answer(delete_groups.API, 1, delete_groups.DeleteGroupsRequest(names), to, client)
+    assert {each.group_id for each in deleted.results} == set(names)
+    missing = ErrorCode.GROUP_ID_NOT_FOUND
+    assert errors(client.counts) == ({missing: here} if here else {})
+    assert errors(peers.counts) == ({missing: there} if there else {})
+
+
+@pytest.mark.parametrize(("is_loading", "at_home"), [(False, 0), (True, 1)])
+async def test_a_list_that_another_one_refuses_is_counted_there(is_loading: bool, at_home: int) -> None:
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    to, peers = await shared(
+        loading if is_loading else GroupCoordinator(), loading, NO_AUTHORIZER, forwarded=FORWARDED_TO_ALL
+    )
+    cast(Any, to.runtime).owned = range(1)
+    client = Client()
+    listed = await answer(list_groups.API, 4, list_groups.ListGroupsRequest(), to._replace(others=[OWNER]), client)
+    assert listed.error_code
+    assert sum(errors(peers.counts).values()) == 1
+    assert sum(errors(client.counts).values()) == at_home
+
+
+async def test_what_the_owner_did_not_answer_is_counted_here() -> None:
+    to, peers = await shared(GroupCoordinator(), Untouched(), NO_AUTHORIZER, lambda: "nobody is believed")
+    client = Client()
+    await answer(describe_groups.API, 4, describe_groups.DescribeGroupsRequest((HERE, THERE)), to, client)
+    assert errors(client.counts) == {ErrorCode.NOT_COORDINATOR: 1}
+    assert errors(peers.counts) == {}
+
+
+class Slow(Client):
+    """Its broker answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def ask(self, frame: bytes, *, prompt: bool = True) -> Awaitable[bytes]:
+        return self.pending
+
+
+class Nonsense:
+    """In the place of :class:`Peers`."""
+
+    def forward(self, peer: Peer, request: Request, asked: Asked) -> None:
+        asked.answered(b"\0\0\0\4abcd")
+
+
+async def test_of_a_list_that_fails_nothing_is_left_behind() -> None:
+    """Another process has answered nonsense, and then the broker goes away."""
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    to = (await services())._replace(peers=cast(Peers, Nonsense()), others=[OWNER])
+    client = Slow()
+    with pytest.raises(DecodeError):
+        await answer(list_groups.API, 4, list_groups.ListGroupsRequest(), to, client)
+    client.pending.set_exception(ConnectionError())
+    await asyncio.sleep(0)
+    del client
+    gc.collect()
+    assert complaints == []
+
+
+async def test_nobody_is_believed_who_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
+    """It is said why, once for each reason."""
+    doubts = [*["shims.principals names nobody"] * 3, None, "shims.principals names nobody"]
+    because = iter(doubts)
+    to, peers = await shared(Untouched(), GroupCoordinator(), NO_AUTHORIZER, lambda: next(because))
+    found = [await answer(heartbeat.API, 3, heartbeat.HeartbeatRequest(THERE, 1, "m"), to) for _ in doubts]
+    refused, served = ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_MEMBER_ID
+    assert [each.error_code for each in found] == [refused, refused, refused, served, refused]
+    assert len(peers.forwarded) == 5
+    said = "requests that other shims forward are answered NOT_COORDINATOR for now: shims.principals names nobody"
+    assert [each.getMessage() for each in caplog.records if each.name == "shim.api.entrusted"] == [said] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
-"""What `shims.listener` wants beside it."""
+"""What `shims.listener` wants beside it, and what becomes of what is forwarded where something is not there."""
 
 from __future__ import annotations
 
 import pytest
 
-from shim.config import HostPort, SettingError, load_configuration
+from shim.config import HostPort, SettingError, Settings, load_configuration
 from shim.listener_config import ShimsListener, listeners_of, shims_listener_of
+from shim.security.authorizer import Authorizer
+from shim.serve.between_shims import doubt_without_principals
+from shim.upstream import Cluster
 
 KAFKA = ("offsets.log=kafka", "shims.listener=127.0.0.1:19191")
 TLS = (
@@ -63,3 +66,14 @@ def test_with_certificates(more: tuple[str, ...]) -> None:
 def test_what_is_refused(given: tuple[str, ...], said: str) -> None:
     with pytest.raises(SettingError, match=said):
         listener(*given)
+
+
+def test_who_believes_nobody_says_what_is_missing() -> None:
+    authorizer = Authorizer(Cluster([HostPort("127.0.0.1", 9)], Settings()), Settings())
+    said_nothing = doubt_without_principals(authorizer)
+    authorizer.known.set()
+    there_is_one = doubt_without_principals(authorizer)
+    assert "no broker has said" in (said_nothing or "")
+    assert "shims.principals" in (there_is_one or "")
+    authorizer.absent = True
+    assert doubt_without_principals(authorizer) is None

@@ -19,6 +19,7 @@ from protocol.own.between_shims import (
     Forward,
     Hello,
     Ping,
+    Pong,
     Refuse,
     Told,
     Withdraw,
@@ -244,6 +245,81 @@ def test_what_is_not_answered_has_so_much_room() -> None:
     assert room.taken == 0
 
 
+def parts(message: object, size: int = 50_000) -> tuple[bytes, bytes]:
+    """The beginning of a message, with all that a refusal needs, and the rest of it."""
+    sent = encode(message)
+    assert len(sent) > size
+    return sent[:64], sent[64:]
+
+
+def test_room_is_asked_for_before_a_request_has_come() -> None:
+    taken: list[Entrusted] = []
+    room = Room(60_000)
+    said: list[bytes] = []
+    first, second = (OwnerSide(LOG, said.append, taken.append, room) for _ in range(2))
+    for each in (first, second):
+        each.feed(encode(LOG))
+    said.clear()
+    one, its_rest = parts(Forward(1, "", "", b"x" * 50_000))
+    first.feed(one)
+    assert room.taken > 50_000, "it has been announced"
+    other, rest_of_other = parts(Forward(7, "", "", b"x" * 50_000))
+    second.feed(other[:10])
+    assert not said, "it is not known yet which one it is"
+    second.feed(other[10:])
+    assert decode(FROM_OWNER, said.pop()[4:]) == Refuse(7, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    second.feed(rest_of_other[:-1])
+    assert room.taken < 60_000
+    second.feed(rest_of_other[-1:] + encode(Withdraw(7)) + encode(Ping(3)) + encode(Forward(8, "", "", b"small")))
+    assert decode(FROM_OWNER, said.pop()[4:]) == Pong(3), "what comes behind it is read as ever"
+    assert [each.request.frame for each in taken] == [b"small"]
+    first.feed(its_rest)
+    assert len(taken[1].request.frame) == 50_000
+    taken[1].let_go()
+    assert not taken[1].request.frame, "what has given its room back is not kept"
+    taken[0].answer(b"")
+    assert room.taken == 0
+    first.feed(encode(Forward(2, "", "", b"x" * 50_000))[:-1])
+    first.lost()
+    assert room.taken == 0, "nor does one keep it that never comes"
+
+
+@pytest.mark.parametrize("pieces", [1, 13, 100, 4096, 60_000])
+def test_what_is_refused_is_dropped_in_any_pieces(pieces: int) -> None:
+    taken: list[Entrusted] = []
+    room = Room(10_000)
+    room.take(10_000)
+    said: list[bytes] = []
+    owner = OwnerSide(LOG, said.append, taken.append, room)
+    sent = b"".join(map(encode, (LOG, Forward(1, "", "", b"x" * 50_000), Ping(1), Forward(2, "", "", b"small"))))
+    for at in range(0, len(sent), pieces):
+        owner.feed(sent[at : at + pieces])
+    assert [decode(FROM_OWNER, each[4:]) for each in said[1:]] == [
+        Refuse(1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        Pong(1),
+    ]
+    assert [each.request.frame for each in taken] == [b"small"]
+
+
+def test_what_brokers_have_answered_has_room_of_its_own() -> None:
+    taken: list[Entrusted] = []
+    room = Room(60_000)
+    first, second = (OwnerSide(LOG, lambda data: None, taken.append, room) for _ in range(2))
+    replies: list[bytes | None] = []
+    for each in (first, second):
+        each.feed(encode(LOG) + encode(Forward(1, "", "", b"x" * 50_000 if each is first else b"small")))
+        taken[-1].ask(b"?", replies.append, prompt=True)
+    beginning, rest = parts(Told(1, 1, b"y" * 50_000))
+    first.feed(beginning)
+    assert room.replies.taken > 50_000, "a request that has the room is told all the same"
+    second.feed(beginning)
+    assert replies == [None], "it is not to be had"
+    second.feed(rest)
+    first.feed(rest)
+    assert replies == [None, b"y" * 50_000]
+    assert room.replies.taken == 0
+
+
 def conversation() -> tuple[bytes, bytes]:
     """All that goes to the owner, and from it, where each message is there."""
     to_owner = [encode(each) for each in (LOG, Forward(7, *REQUEST[1:], REQUEST[0]), Told(7, 1, b"reply"), Ping(1))]
@@ -307,6 +383,7 @@ def test_a_frame_that_is_too_large_is_refused_by_its_size() -> None:
         encode(LOG) + encode(LOG),
         encode(LOG) + encode(Forward(1, "", "", b"x")) * 2,
         encode(LOG) + b"\0\0\0\x03\x01\xff\xff",
+        encode(LOG) + b"\0\0\x70\0\x04" + b"\0" * 16,
         encode(LOG) + encode(Ping(1))[:-1],
     ],
 )

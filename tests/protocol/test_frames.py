@@ -36,6 +36,16 @@ def test_byte_by_byte_and_the_end_inside_a_frame() -> None:
     assert parser.feed(stream[-1:]) == [b"second"]
 
 
+def test_a_frame_that_is_not_wanted_any_more() -> None:
+    parser = FrameParser(max_size=100)
+    stream = stream_of([b"first", b"unwanted", b"third"])
+    assert parser.feed(stream[: 9 + 6]) == [b"first"]
+    assert (parser.begun(5), parser.begun(100)) == (b"\0\0\0\x08u", b"\0\0\0\x08un")
+    missing = parser.give_up()
+    assert (missing, parser.unfinished) == (6, 0)
+    assert parser.feed(stream[9 + 6 + missing :]) == [b"third"]
+
+
 @pytest.mark.parametrize("head", [b"\x7f\xff\xff\xff", b"\0\0\0\x65", b"\x16\x03\x01\x02"])
 @pytest.mark.parametrize("split", range(5))  # 4: all at once
 def test_too_large_as_soon_as_the_size_is_there(head: bytes, split: int) -> None:

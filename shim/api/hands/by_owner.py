@@ -63,9 +63,11 @@ def many_by_owner(key: ApiKey, policy: Policy, here: Handle) -> Handle:
         names = {name for name, owner in owned_by.items() if owner == peer}
         frame = call.broker_frame(call.version, many.only(call.request, names))
         try:
-            return peer, call.parse_response(call.version, await at_owner(services, call.connection, peer, frame))
+            answer = call.parse_response(call.version, await at_owner(services, call.connection, peer, frame))
         except Failed as failed:
             return peer, many.refused(dict.fromkeys(names, failed.error))
+        call.counted_elsewhere(answer)
+        return peer, answer
 
     def the_rest(
         services: Services, call: AnyCall, owned_by: Mapping[str, Peer | None], answers: Mapping[Peer, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import filterfalse
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListGroupsResponse
@@ -16,6 +16,10 @@ from shim.api.owners import at_owner
 from shim.forwarding import Failed, Peer
 from shim.security.asking import NotSaid
 from shim.security.rights import CLUSTER, Need, Right
+
+_NOT_THERE: Final = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_NOT_SAID: Final = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+"""In the place of another process's response."""
 
 
 def listing(served: Handle) -> Handle:
@@ -49,9 +53,11 @@ def _listed(
         return services.ports.home_of(services.runtime.partition_of(group.group_id), services.brokers) == node_id
 
     def merged(ours: Any) -> Any:
-        error = next((each.error_code for each in (ours, theirs, *of_others) if each.error_code), 0)
-        if error:
-            return ours._replace(error_code=error, groups=())
+        failed = next((each for each in (ours, theirs, *of_others) if each.error_code), None)
+        if failed is not None:
+            if not any(failed is each for each in (ours, theirs, _NOT_THERE, _NOT_SAID)):
+                call.counted_elsewhere(failed)
+            return ours._replace(error_code=failed.error_code, groups=())
         here = (*filter(is_served, ours.groups), *filterfalse(is_served, theirs.groups))
         others = (
             group
@@ -68,9 +74,10 @@ def _listed(
 async def _of_all(services: Services, call: AnyCall) -> tuple[bytes, Sequence[ListGroupsResponse]]:
     """The broker's response, and the others', with what the client may see."""
     others = (_at_other(services, call, each) for each in services.others)
-    asked = asyncio.ensure_future(call.ask_broker())  # before any later request of the client
-    found: Sequence[ListGroupsResponse] = await asyncio.gather(*others)
-    frame = await asked
+    # At once, so before any later request of the client. Gathered, too: whichever fails first, none is left unawaited.
+    asked = call.ask_broker()
+    found: Sequence[ListGroupsResponse]
+    frame, found = await asyncio.gather(asked, asyncio.gather(*others))
     if services.authorizer.absent or not services.authorizer.is_known:  # then nothing is told
         return frame, found
     try:
@@ -79,7 +86,7 @@ async def _of_all(services: Services, call: AnyCall) -> tuple[bytes, Sequence[Li
         needs = {group.group_id: Need(Right.DESCRIBE_GROUP, group.group_id) for each in found for group in each.groups}
         granted = await granted_of(services, call, list(needs.values()))
     except NotSaid:
-        return frame, [ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+        return frame, [_NOT_SAID]
     return frame, [
         each._replace(groups=tuple(group for group in each.groups if needs[group.group_id] in granted))
         for each in found
@@ -90,5 +97,5 @@ async def _at_other(services: Services, call: AnyCall, peer: Peer) -> ListGroups
     try:
         frame = await at_owner(services, call.connection, peer, call.broker_frame(call.version, call.request))
     except Failed:  # it is not there for a moment, and the list is never a part of it
-        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _NOT_THERE
     return cast(ListGroupsResponse, call.parse_response(call.version, frame))

@@ -85,6 +85,8 @@ async def _topics_fetched(services: Services, call: AnyCall, group_id: str) -> l
     except Failed as failed:
         return failed.error
     answer = call.parse_response(_FIRST_OF_ALL, frame)
+    if answer.error_code:  # it is the answer to the client, too
+        call.counted_elsewhere(answer)
     return ErrorCode.for_code(answer.error_code) or [topic.name for topic in answer.topics]
 
 
