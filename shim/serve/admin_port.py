@@ -65,7 +65,7 @@ async def asked_together(given: Given, share: Share, health: Health) -> AsyncIte
         try:
             yield health
         finally:
-            questions.close()
+            await questions.close()
         return
     others = [OtherWorker(number, Share(number, share.of).folder(data_dir) / _ASKED) for number in range(1, share.of)]
     workers = AllWorkers(health, others, given.settings.offsets_topic_num_partitions)
