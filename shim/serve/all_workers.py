@@ -15,6 +15,7 @@ from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scop
 from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady
+from shim.log import Share
 from shim.metrics import Series
 from shim.metrics.together import together
 from shim.serve.asking_workers import Asks
@@ -42,9 +43,10 @@ class _All:
         self._part = part
         self.workers = workers
         self._num_partitions = num_partitions
+        self._share = Share(0, len(workers))  # this is at the first of them
 
     def _of(self, group: str) -> int:
-        return partition_for(group, self._num_partitions) % len(self.workers)
+        return self._share.holder(partition_for(group, self._num_partitions))
 
     async def about(self, group: str, name: str, *arguments: Any, **named: Any) -> Any:
         """From the worker that has the group."""

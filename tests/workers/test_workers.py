@@ -22,8 +22,8 @@ from shim.config import OPTIONS, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
 from shim.given import given_to_serve
-from shim.log.data_dir import SHARES_NAME
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.workers_folder import SHARES_NAME
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
 from tests.hands_on_disk import hands_on_disk
