@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from shim.config import (
     parse_servers,
 )
 from shim.listener_config import Listener, ShimsListener, listeners_of, shims_listener_of
+from shim.workers_folder import MOST_PATH_BYTES, has_room_for_sockets
 
 _REQUIRED: Final = ("bootstrap.servers", "listen", "data.dir")
 
@@ -98,11 +98,10 @@ def _check_workers(configuration: Configuration) -> None:
     for setting, why in _NOT_WITH_WORKERS.items():
         if getattr(settings, BY_NAME[setting].name) != BY_NAME[setting].default:
             raise SettingError(f"{workers} does not go with {configuration.called(setting)} yet: {why}")
-    path = Path(settings.data_dir).absolute() / "workers" / str(settings.workers - 1) / "requests"
-    if len(os.fsencode(path)) > _MOST_PATH_BYTES:
+    if not has_room_for_sockets(Path(settings.data_dir), settings.workers):
         raise SettingError(
             f"{configuration.called('data.dir')}: {workers} need sockets in it, and a socket's path has "
-            f"{_MOST_PATH_BYTES} bytes at most: have it in a folder whose path is shorter"
+            f"{MOST_PATH_BYTES} bytes at most: have it in a folder whose path is shorter"
         )
 
 
@@ -133,7 +132,6 @@ _NOT_WITH_WORKERS: Final[Mapping[str, str]] = {
     "zookeeper.connect": "one process watches what is there",
     "metrics.statsd.address": "each would send its own part as the whole",
 }
-_MOST_PATH_BYTES: Final = 107  # of a Unix socket
 
 _READ: Final[Mapping[str, Callable[[str], object]]] = {
     "bootstrap.servers": parse_servers,

@@ -12,9 +12,6 @@ from typing import Any, Final, cast
 from shim.forwarding.peers import Link, Peer
 from shim.forwarding.serving import PeerServer
 
-MOST_PATH_BYTES: Final = 107
-"""That the path of such a socket may have."""
-
 _CREDENTIALS: Final = Struct("3i")  # process, user, group: SO_PEERCRED of Linux
 
 

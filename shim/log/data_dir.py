@@ -25,10 +25,9 @@ from shim.log.checkpoint import replace_file
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.places import PLACES_NAME, Place, Places
+from shim.workers_folder import SHARES_NAME
 
 LOCK_NAME = ".lock"
-SHARES_NAME = "workers"
-"""Where processes that have the directory together note what is theirs: shares.py."""
 META_NAME = "meta.properties"
 _CLUSTER = "cluster.id"
 _CHROOT = "zookeeper.chroot"

@@ -26,11 +26,11 @@ from shim.log.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from shim.log.data_dir import SHARES_NAME
 from shim.log.errors import LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean
 from shim.log.journal import JOURNAL_NAME, Journal
+from shim.workers_folder import SHARES_NAME, share_folder
 
 _NOTES: Final = (RECOVERY_POINT_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT)
 
@@ -43,12 +43,20 @@ class Share(NamedTuple):
     number: int
     of: int
 
+    def holder(self, partition: int) -> int:
+        """The number of who has it."""
+        return partition % self.of
+
     def has(self, partition: int) -> bool:
-        return partition % self.of == self.number
+        return self.holder(partition) == self.number
+
+    def at(self, number: int) -> Share:
+        """That one's."""
+        return self._replace(number=number)
 
     def folder(self, data_dir: Path) -> Path:
         """Where its notes are."""
-        return data_dir / SHARES_NAME / str(self.number)
+        return share_folder(data_dir, self.number)
 
 
 def share_folders(files: Files, data_dir: Path) -> list[Path]:

@@ -65,9 +65,9 @@ async def asked_together(given: Given, share: Share, health: Health) -> AsyncIte
         try:
             yield health
         finally:
-            questions.close()
+            await questions.close()
         return
-    others = [OtherWorker(number, Share(number, share.of).folder(data_dir) / _ASKED) for number in range(1, share.of)]
+    others = [OtherWorker(number, share.at(number).folder(data_dir) / _ASKED) for number in range(1, share.of)]
     workers = AllWorkers(health, others, given.settings.offsets_topic_num_partitions)
     looking = asyncio.get_running_loop().create_task(keep_up("the look at other workers", workers.run))
     try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from protocol.partition import partition_for
 from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
 from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady
+from shim.log import Share
 from shim.metrics import Series
 from shim.metrics.together import together
 from shim.serve.asking_workers import Asks
@@ -42,9 +43,10 @@ class _All:
         self._part = part
         self.workers = workers
         self._num_partitions = num_partitions
+        self._share = Share(0, len(workers))  # this is at the first of them
 
     def _of(self, group: str) -> int:
-        return partition_for(group, self._num_partitions) % len(self.workers)
+        return self._share.holder(partition_for(group, self._num_partitions))
 
     async def about(self, group: str, name: str, *arguments: Any, **named: Any) -> Any:
         """From the worker that has the group."""
@@ -163,6 +165,14 @@ class AllGroups:
         return Deleted(*await self._all.about(group, "delete", group, cause, host))
 
 
+class _Seen(NamedTuple):
+    """What a look at another worker has found; why nothing, where it did not answer."""
+
+    missing: Sequence[str]
+    loaded: int = 0
+    clients: Sequence[ClientsOf] = ()
+
+
 class AllWorkers:
     """See :class:`shim.admin.live.watching.Watched`. For the event loop of the first worker; what is told without being
     waited for is as the newest look at the others has found it."""
@@ -173,9 +183,7 @@ class AllWorkers:
         self._others = others
         self._workers: Sequence[Asks] = (_Own(health), *others)
         self._num_partitions = num_partitions
-        self._missing: list[Sequence[str]] = [["it has not been asked yet"] for _ in others]
-        self._loaded = [0 for _ in others]
-        self._clients: list[Sequence[ClientsOf]] = [() for _ in others]
+        self._seen = [_Seen(["it has not been asked yet"]) for _ in others]
 
     async def run(self) -> None:
         """Look at the others, until cancelled."""
@@ -189,11 +197,11 @@ class AllWorkers:
                 missing = await worker("", "missing")
                 overview, clients = await worker("", "overview"), await worker("", "clients")
         except NotReady as error:
-            self._missing[index], self._loaded[index] = [str(error)], 0
+            self._seen[index] = _Seen([str(error)])
         except TimeoutError:
-            self._missing[index], self._loaded[index] = ["it does not answer"], 0
+            self._seen[index] = _Seen(["it does not answer"])
         else:
-            self._missing[index], self._loaded[index], self._clients[index] = missing, overview.loaded, clients
+            self._seen[index] = _Seen(missing, overview.loaded, clients)
 
     @property
     def migration(self) -> AllMigrations:
@@ -216,15 +224,15 @@ class AllWorkers:
     def overview(self) -> Overview:
         """See :class:`shim.admin.live.watching.Watched`."""
         own = self._health.overview()
-        return own._replace(loaded=own.loaded + sum(self._loaded))
+        return own._replace(loaded=own.loaded + sum(seen.loaded for seen in self._seen))
 
     def clients(self) -> Sequence[ClientsOf]:
         """See :class:`shim.admin.live.watching.Watched`. A kind of client has a row for each worker that it is at."""
-        return [*self._health.clients(), *(each for some in self._clients for each in some)]
+        return [*self._health.clients(), *(each for seen in self._seen for each in seen.clients)]
 
     def missing(self) -> Sequence[str]:
         """See :class:`shim.admin.live.watching.Watched`."""
-        theirs = (f"worker {number}: {line}" for number, lines in enumerate(self._missing, 1) for line in lines)
+        theirs = (f"worker {number}: {line}" for number, seen in enumerate(self._seen, 1) for line in seen.missing)
         return [*self._health.missing(), *theirs]
 
     async def metrics(self) -> Sequence[Series]:

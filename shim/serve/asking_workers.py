@@ -45,49 +45,77 @@ class Questions:
         self._path = path
         self._asked = asked
         self._server: asyncio.Server | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def open(self) -> None:
         """Raises OSError."""
-        self._server = await asyncio.start_unix_server(self._answer, sock=listen_over_unix(self._path))
+        self._server = await asyncio.start_unix_server(self._begin, sock=listen_over_unix(self._path))
 
-    def close(self) -> None:
-        """Who waits for an answer gets none."""
+    async def close(self) -> None:
+        """Who waits for an answer gets none, and nothing that was asked for goes on when this returns."""
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
+        if answering := set(self._answering):
+            for each in answering:
+                each.cancel()
+            await asyncio.wait(answering)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closed:  # it was accepted just before
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(reader, writer))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if of_this_user(cast(asyncio.Transport, writer.transport)) is not None:
                 return
-            part, name, arguments, named = await _received(reader)
-            answering = asyncio.ensure_future(self._answered(part, name, arguments, named))
+            answering = asyncio.ensure_future(self._answered(await _received(reader)))
             gone = asyncio.ensure_future(reader.read(1))  # nothing comes; who does not wait any more closes
-            await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
-            if answering.done():
-                _send(writer, await answering)
-                await writer.drain()
-            else:
+            try:
+                await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+                if answering.done():
+                    writer.write(await answering)
+                    await writer.drain()
+            finally:
                 answering.cancel()
-                await asyncio.wait({answering})
+                gone.cancel()
+                await asyncio.gather(answering, gone, return_exceptions=True)
         except (ConnectionError, EOFError):
             pass
         finally:
             writer.close()
 
-    async def _answered(self, part: str, name: str, arguments: Any, named: Any) -> tuple[bool, Any]:
+    async def _answered(self, question: bytes) -> bytes:
         """Whether it went well, and what it gave or raised."""
+        try:
+            is_well, found = True, await self._found(question)
+        except _TOLD as error:
+            is_well, found = False, error
+        try:
+            return _packed((is_well, found))
+        except NotReady as error:
+            log.exception("an answer to another worker")
+            return _packed((False, error))
+
+    async def _found(self, question: bytes) -> Any:
+        """Raises those of ``_TOLD``."""
+        part, name, arguments, named = _unpacked(question)
         try:
             if name not in ASKED.get(part, ()):
                 raise NotReady(f"nobody asks for {part}.{name}")
             of_whom = getattr(self._asked, part) if part else self._asked
             found = getattr(of_whom, name)(*arguments, **named)
-            return True, (await found if asyncio.iscoroutine(found) else found)
-        except _TOLD as error:
-            return False, error
+            return await found if asyncio.iscoroutine(found) else found
+        except _TOLD:
+            raise
         except Exception as error:
             log.exception("%s, asked for by another worker", name)
-            return False, NotReady(f"failed, the shim's log says why: {type(error).__name__}")
+            raise NotReady(f"failed, the shim's log says why: {type(error).__name__}") from error
 
 
 class Asks(Protocol):
@@ -105,29 +133,47 @@ class OtherWorker:
     async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
         """See :class:`Asks`."""
         gone = NotReady(f"worker {self.number} is not there for now")
+        question = _packed((part, name, arguments, named))
         try:
             async with asyncio.timeout(_CONNECTS_WITHIN_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(str(self._path))
         except (OSError, TimeoutError):
             raise gone from None
         try:
-            _send(writer, (part, name, arguments, named))
-            is_well, found = await _received(reader)
+            writer.write(question)
+            answer = await _received(reader)
         except (ConnectionError, EOFError):
             raise gone from None
         finally:
             writer.close()
+        is_well, found = _unpacked(answer)
         if is_well:
             return found
         raise found
 
 
-def _send(writer: asyncio.StreamWriter, message: object) -> None:
-    data = pickle.dumps(message)
-    writer.write(_SIZE.pack(len(data)) + data)
+def _packed(message: object) -> bytes:
+    """Raises NotReady where it cannot be: objects may raise anything there."""
+    try:
+        data = pickle.dumps(message)
+    except Exception as error:
+        raise _not_passed(error) from error
+    return _SIZE.pack(len(data)) + data
 
 
-async def _received(reader: asyncio.StreamReader) -> Any:
+def _unpacked(data: bytes) -> Any:
+    """Raises NotReady, as :func:`_packed`."""
+    try:
+        return pickle.loads(data)  # noqa: S301  # of this program and this user
+    except Exception as error:
+        raise _not_passed(error) from error
+
+
+def _not_passed(error: Exception) -> NotReady:
+    return NotReady(f"it cannot be passed between workers: {type(error).__name__}: {error}")
+
+
+async def _received(reader: asyncio.StreamReader) -> bytes:
     """Raises EOFError, ConnectionError."""
     (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
     data = io.BytesIO()
@@ -137,4 +183,4 @@ async def _received(reader: asyncio.StreamReader) -> Any:
             raise EOFError
         data.write(piece)
         size -= len(piece)
-    return pickle.loads(data.getvalue())  # noqa: S301  # of this program and this user
+    return data.getvalue()

@@ -1,9 +1,10 @@
 """A worker's end of the socket between it and its parent, and what is said on it.
 
 Messages are JSON objects of one name, each in one packet. To the parent: ``open`` and ``closed`` (an address, to listen
-on or no more), ``ready`` (the line that is to be printed), ``failed`` (why it ends, in one line), ``left`` (whether all
-of its share was closed in good order; the last one). From it: ``opened``, with the listening sockets, or ``refused``
-(errno, and in words), in the order of the questions. That it is closed is the end of the other one.
+on or no more; no more, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be
+printed), ``failed`` (why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last
+one). From it: ``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the
+questions. That it is closed is the end of the other one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class AtParent:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._asked: deque[asyncio.Future[Sequence[socket.socket]]] = deque()
+        self._asked: deque[tuple[HostPort, asyncio.Future[Sequence[socket.socket]]]] = deque()
         self._is_gone = False
 
     def begin(self, gone: Callable[[], None]) -> None:
@@ -51,34 +52,45 @@ class AtParent:
             return
         loop.remove_reader(self._channel)
         self._is_gone = True
-        for future in self._asked:
+        for _, future in self._asked:
             if not future.done():
                 future.set_exception(_gone())
         self._asked.clear()
         gone()
 
     def _told(self, message: dict[str, Any], sockets: Sequence[socket.socket]) -> None:
-        future = self._asked.popleft()
-        if future.done():  # given up
-            for each in sockets:
-                each.close()
+        address, future = self._asked.popleft()
+        if future.done():
+            self._give_back(address, sockets)
         elif "refused" in message:
             number, words = message["refused"]
             future.set_exception(OSError(number, words))
         else:
             future.set_result(sockets)
 
+    def _give_back(self, address: HostPort, sockets: Sequence[socket.socket]) -> None:
+        """Nobody waits for them any more."""
+        for each in sockets:
+            each.close()
+        # Where they are asked for again the parent has heard that by now, and is told of the address after that.
+        if sockets and all(again != address for again, _ in self._asked):
+            self.closed(address)
+
     async def open(self, address: HostPort) -> Sequence[socket.socket]:
         """See :class:`shim.net.listening.ListeningSockets`."""
         if self._is_gone:
             raise _gone()
         future: asyncio.Future[Sequence[socket.socket]] = asyncio.get_running_loop().create_future()
-        self._asked.append(future)
+        self._asked.append((address, future))
         self._say({"open": list(address)})
         try:
             async with asyncio.timeout(_OPENED_WITHIN_SECONDS):
                 return await future
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if future.done() and not future.cancelled() and future.exception() is None:  # they came just now
+                self._give_back(address, future.result())
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise OSError(errno.ETIMEDOUT, "the parent of the workers does not open it") from None
 
     def closed(self, address: HostPort) -> None:

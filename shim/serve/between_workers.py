@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from protocol.own.between_shims import Hello
 from shim.api import EntrustedRequests, Services
@@ -17,9 +16,7 @@ from shim.metrics import AnswerCounts
 from shim.net import CannotListen
 from shim.security.authorizer import AskedElsewhere
 from shim.upstream import reason_of
-
-REQUESTS: Final = "requests"
-"""The socket's name, in the worker's own folder."""
+from shim.workers_folder import REQUESTS_NAME
 
 
 class BetweenWorkers:
@@ -34,11 +31,10 @@ class BetweenWorkers:
         self.peers = Peers(self._owner_of, dial_over_unix, self._hello)
 
     def _path(self, number: int) -> Path:
-        return Share(number, self._share.of).folder(self._data_dir) / REQUESTS
+        return self._share.at(number).folder(self._data_dir) / REQUESTS_NAME
 
     def _owner_of(self, partition: int) -> Peer | None:
-        number = partition % self._share.of
-        return None if number == self._share.number else self._path(number)
+        return None if self._share.has(partition) else self._path(self._share.holder(partition))
 
     def _hello(self) -> Hello:
         log = f"{self._data_dir}, {self._share.of} workers"

@@ -8,6 +8,7 @@ the directory with it: so nobody else can have the directory before all of them 
   before its successor opens them.
 - One that ends by itself, or is killed before it has ever served, would do so again: all are ended, as one process ends
   that cannot go on, and whoever has started the parent decides.
+- Where one cannot be begun, as the system has no room for it, all are ended, too.
 - Where the parent dies the workers hear of it at once, and end in good order: nobody would begin them again, and none
   keeps the lock from the next parent for longer than that takes.
 
@@ -106,7 +107,8 @@ class Parent:
         try:
             self._listen_to_signals()
             for number in range(self._count):
-                self._begin(number, clean=clean)
+                if not self._is_stopping:
+                    self._begin(number, clean=clean)
             while self._children:
                 self._turn()
         finally:
@@ -133,18 +135,34 @@ class Parent:
     # -- workers
 
     def _begin(self, number: int, *, clean: bool) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        pid = os.fork()
-        if pid == 0:
-            self._be_worker(Worker(Share(number, self._count), clean, AtParent(theirs)), ours)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        ours.setblocking(False)
+        """Where the system has no room for one more, all are ended: its partitions would be nobody's for who knows how
+        long, and whoever has started the parent is to know."""
+        try:
+            pid, ours = self._forked(number, clean=clean)
+        except OSError as error:
+            self._stop(f"worker {number} cannot be begun: {reason_of(error)}")
+            return
         child = self._children[pid] = _Child(number, pid, ours)
         self._selector.register(ours, selectors.EVENT_READ, child)
+
+    def _forked(self, number: int, *, clean: bool) -> tuple[int, socket.socket]:
+        """The worker, which does not return from here, and the socket to it. Raises OSError."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be_worker(Worker(Share(number, self._count), clean, AtParent(theirs)), ours)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+        return pid, ours
 
     def _be_worker(self, worker: Worker, ours: socket.socket) -> None:
         """In the fork, which ends here."""
@@ -300,23 +318,30 @@ class Parent:
         except OSError as error:
             _say(child, {"refused": [error.errno or 0, error.strerror or str(error)]})
             return
-        port.workers.add(child.number)
-        _say(child, {"opened": len(port.sockets)}, port.sockets)
+        if _say(child, {"opened": len(port.sockets)}, port.sockets):
+            port.workers.add(child.number)
+        else:
+            self._close_unused(address)
 
     def _closed(self, child: _Child, address: HostPort) -> None:
-        """Where none accepts any more nobody is to wait for it."""
         port = self._ports.get(address)
-        if port is None:
-            return
-        port.workers.discard(child.number)
-        if not port.workers:
-            port.close()
-            del self._ports[address]
+        if port is not None:
+            port.workers.discard(child.number)
+            self._close_unused(address)
+
+    def _close_unused(self, address: HostPort) -> None:
+        """Where none accepts any more nobody is to wait for it."""
+        if not self._ports[address].workers:
+            self._ports.pop(address).close()
 
 
-def _say(child: _Child, message: dict[str, Any], sockets: list[socket.socket] | None = None) -> None:
-    with suppress(OSError):  # it is gone, or does not read, which it cannot go on with
+def _say(child: _Child, message: dict[str, Any], sockets: list[socket.socket] | None = None) -> bool:
+    """Whether it can hear it: not where it is gone, or does not read, which it cannot go on with."""
+    try:
         socket.send_fds(child.channel, [json.dumps(message).encode()], [each.fileno() for each in sockets or ()])
+    except OSError:
+        return False
+    return True
 
 
 def _end_in_good_order(opened: OffsetsLog) -> None:

@@ -19,11 +19,12 @@ from shim.log.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from shim.log.data_dir import SHARES_NAME, DataDir
+from shim.log.data_dir import DataDir
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.journal import JOURNAL_NAME
 from shim.log.shares import end_in_good_order
+from shim.workers_folder import SHARES_NAME
 from tests.log.lost_files import LostFiles, PowerFailure
 from tests.log.test_log import NOW, one, recovered, segment, write
 

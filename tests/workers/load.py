@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import offset_commit, offset_fetch
 
 _ANSWERS_WITHIN_S = 10.0
+CLIENT_ID = "steady"
 _PAUSE_S = 0.02  # of a client that was refused, as clients have it
 _COMMIT, _FETCH = 7, 7  # versions
 
@@ -33,12 +34,14 @@ class _Refused(Exception):
 class SteadyGroup:
     """Commits 1, 2, 3 … of one partition, again where that has failed, and reads what is there now and then.
 
-    ``acknowledged``: the last one. ``refused``: how often it was told to ask again, or lost its connection.
+    ``acknowledged``: the last one. ``refusals``: what it was told when it had to ask again, or that its connection was
+    lost, or took too long.
     """
 
     def __init__(self, group: str, topic: str, ports: Sequence[int], rng: random.Random) -> None:
         self.group = group
-        self.acknowledged = self.sent = self.refused = 0
+        self.acknowledged = self.sent = 0
+        self.refusals: list[str] = []
         self.reads = 0
         self._goal = 0
         self._reached = asyncio.Event()
@@ -53,8 +56,8 @@ class SteadyGroup:
             try:
                 async with asyncio.timeout(_ANSWERS_WITHIN_S):
                     await (self.read() if self._rng.random() < 0.2 else self._commit())
-            except (OSError, EOFError, _Refused):
-                self.refused += 1
+            except (OSError, EOFError, _Refused) as error:
+                self.refusals.append(repr(error))
                 self.close()
                 await asyncio.sleep(_PAUSE_S)
         self.close()
@@ -96,7 +99,7 @@ class SteadyGroup:
         if self._connection is None:
             self._connection = await asyncio.open_connection("127.0.0.1", self._rng.choice(self._ports))
         reader, writer = self._connection
-        writer.write(api.request_frame(version, 1, "steady", request))
+        writer.write(api.request_frame(version, 1, CLIENT_ID, request))
         (size,) = struct.unpack(">i", await reader.readexactly(4))
         return api.parse_response(version, await reader.readexactly(size))[1]
 
@@ -109,5 +112,5 @@ class SteadyGroup:
 def _accepted(code: int) -> None:
     error = ErrorCode.for_code(code)
     if error in _RETRIABLE:
-        raise _Refused
+        raise _Refused(error.name)
     assert error is ErrorCode.NONE, error.name

@@ -22,8 +22,8 @@ from shim.config import OPTIONS, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port_range
 from shim.demo.parts.process import Child
 from shim.given import given_to_serve
-from shim.log.data_dir import SHARES_NAME
 from shim.log.handover import CLEAN_SHUTDOWN
+from shim.workers_folder import SHARES_NAME
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
 from tests.hands_on_disk import hands_on_disk
@@ -32,7 +32,7 @@ from tests.serve.test_start import serve
 from tests.shim_process import Shim
 from tests.workers.conftest import OFFSETS_PARTITIONS, admin_of, shim_of
 from tests.workers.groups import of_both
-from tests.workers.load import SteadyGroup
+from tests.workers.load import CLIENT_ID, SteadyGroup
 from tests.workers.processes import wait_until_gone, workers_of
 
 GROUPS = 24
@@ -145,24 +145,36 @@ async def test_every_worker_has_clients_and_asks_the_other(
     """Connections go to whichever is free, and each is served there whatever group it is about."""
     names = of_both(fresh_name(), GROUPS)
     groups = steady(shim, names, topic, 1)
+    await under_load(groups, lambda: None)  # a broker that is new has no coordinator yet that could tell of groups
+    for each in groups:
+        each.refusals.clear()
     await under_load(groups, lambda: None)
-    assert {each.refused for each in groups} == {0}
+    assert not [told for each in groups for told in each.refusals], shim.log()
     for name in names[:2]:
         for _ in range(20):  # connections to either worker
             (reader,) = steady(shim, [name], topic, 2)
             reader.acknowledged = reader.sent = next(each for each in groups if each.group == name).acknowledged
             await reader.read()
             reader.close()
-    status, _ = AdminPort(admin_of(shim)).get("/livez")
-    assert status == 200
+    port = AdminPort(admin_of(shim))
+    until(lambda: len(connections_of_each(port)) == 2)
+    assert port.get("/livez")[0] == 200
+
+
+def connections_of_each(port: AdminPort) -> list[int]:
+    """That steady groups had, of each worker that had any."""
+    return [row["connections"] for row in port.document("/v1/clients")[1]["clients"] if row["client_id"] == CLIENT_ID]
 
 
 # --- deaths ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_is_killed_under_load(shim: Shim, topic: str, fresh_name: Callable[[], str]) -> None:
+@pytest.mark.parametrize("numbers", [(1,), pytest.param((1, 0, 1), marks=pytest.mark.soak)], ids=str)
+async def test_a_worker_is_killed_under_load(
+    numbers: Sequence[int], shim: Shim, topic: str, fresh_name: Callable[[], str]
+) -> None:
     groups = steady(shim, of_both(fresh_name(), GROUPS), topic, 3)
-    for number in (1, 0, 1):
+    for number in numbers:
 
         def kill(number: int = number) -> None:
             (victim,) = [pid for pid in workers_of(shim.pid) if _is_worker(shim, pid, number)]
@@ -170,8 +182,8 @@ async def test_a_worker_is_killed_under_load(shim: Shim, topic: str, fresh_name:
             wait_until_gone([victim])
 
         await under_load(groups, kill)
-    assert sum(each.refused for each in groups)
-    assert shim.log().count("another one takes its place") == 3
+    assert any(each.refusals for each in groups)
+    assert shim.log().count("another one takes its place") == len(numbers)
     assert "Traceback" not in shim.log()
     assert shim.stop() == 0
 
@@ -201,17 +213,18 @@ async def test_the_parent_is_killed_under_load(shim: Shim, topic: str, fresh_nam
     assert shim.stop() == 0
 
 
+@pytest.mark.parametrize("counts", [(1, 2, 1), pytest.param((1, 2, 3, 1), marks=pytest.mark.soak)], ids=str)
 async def test_all_are_killed_and_as_many_others_come(
-    broker: Broker, data_dir: Path, topic: str, fresh_name: Callable[[], str]
+    counts: Sequence[int], broker: Broker, data_dir: Path, topic: str, fresh_name: Callable[[], str]
 ) -> None:
-    """One, two, three, one: what the last ones had in their journals is there whoever comes."""
-    first = shim_of(broker, data_dir, 1)
+    """What the last ones had in their journals is there whoever comes."""
+    first = shim_of(broker, data_dir, counts[0])
     names = of_both(fresh_name(), GROUPS)
     groups = [SteadyGroup(name, topic, [first.port, first.broker_port(1)], random.Random(name)) for name in names]
     running = [first]
     first.start()
     try:
-        for workers in (2, 3, 1):
+        for workers in counts[1:]:
 
             def change(workers: int = workers) -> None:
                 before = running.pop()
@@ -318,11 +331,13 @@ async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_na
     assert scraped.value("offsets_committed_total") >= sum(each.acknowledged for each in groups)
     (overview,) = [json.loads(port.get("/v1/overview")[1])]
     assert overview["loaded"] == overview["partitions"] == OFFSETS_PARTITIONS
+    until(lambda: len(connections_of_each(port)) == 2)
     (second,) = [pid for pid in workers_of(shim.pid) if _is_worker(shim, pid, 1)]
     os.kill(second, signal.SIGSTOP)
     try:
         until(lambda: port.get("/readyz")[0] == 503)
         assert any("worker 1: " in line for line in json.loads(port.get("/readyz")[1])["missing"])
+        assert len(connections_of_each(port)) == 1
     finally:
         os.kill(second, signal.SIGCONT)
     until(lambda: port.get("/readyz")[0] == 200)

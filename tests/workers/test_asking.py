@@ -1,0 +1,110 @@
+"""What one worker asks another: errors come back as they are, and nothing goes on that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shim.admin.live.migrating import Refused
+from shim.admin.live.watching import NotReady
+from shim.serve.asking_workers import OtherWorker, Questions
+
+
+class Moves:
+    """Of a migration what is asked for here; where it hangs it does so until it is given up."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.given_up = 0
+
+    async def advance(self, group: str) -> None:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # as what has to be put in order first
+            self.given_up += 1
+
+    async def status(self, groups: object) -> object:
+        return groups
+
+    async def candidates(self) -> object:
+        return lambda: None  # that has no pickle
+
+    async def rollback(self, group: str) -> None:
+        raise Refused(f"{group} stays")
+
+
+class NotRead:
+    """It is written, and cannot be read again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
+@pytest.fixture
+def moves() -> Moves:
+    return Moves()
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="asking-") as folder:
+        yield Path(folder) / "admin"
+
+
+@pytest.fixture
+async def questions(path: Path, moves: Moves) -> AsyncIterator[Questions]:
+    opened = Questions(path, SimpleNamespace(migration=moves))
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def worker(path: Path, questions: Questions) -> OtherWorker:
+    return OtherWorker(1, path)
+
+
+async def test_what_is_asked_for_ends_with_who_answers(moves: Moves, questions: Questions, worker: OtherWorker) -> None:
+    asking = asyncio.ensure_future(worker("migration", "advance", "g"))
+    await moves.begun.wait()
+    await questions.close()
+    assert moves.given_up == 1
+    with pytest.raises(NotReady, match="worker 1 is not there for now"):
+        await asking
+    with pytest.raises(NotReady, match="worker 1 is not there for now"):
+        await worker("migration", "status", None)
+
+
+async def test_what_is_asked_for_ends_with_who_asks(moves: Moves, worker: OtherWorker) -> None:
+    asking = asyncio.ensure_future(worker("migration", "advance", "g"))
+    await moves.begun.wait()
+    asking.cancel()
+    async with asyncio.timeout(30):
+        while not moves.given_up:
+            await worker("migration", "status", None)
+
+
+async def test_answers_and_refusals_are_told_as_they_are(worker: OtherWorker) -> None:
+    assert await worker("migration", "status", ["a", "b"]) == ["a", "b"]
+    with pytest.raises(Refused, match="g stays"):
+        await worker("migration", "rollback", "g")
+    with pytest.raises(NotReady, match=r"nobody asks for migration\.close"):
+        await worker("migration", "close")
+
+
+async def test_what_has_no_pickle_is_told_of_as_that(worker: OtherWorker) -> None:
+    told = "it cannot be passed between workers"
+    with pytest.raises(NotReady, match=f"{told}: .*lambda"):
+        await worker("migration", "status", lambda: None)
+    with pytest.raises(NotReady, match=f"{told}: ValueError"):
+        await worker("migration", "status", NotRead())
+    with pytest.raises(NotReady, match=f"{told}: .*lambda"):
+        await worker("migration", "candidates")

@@ -1,0 +1,130 @@
+"""A worker and its parent, where one of them cannot do what the other waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.config import HostPort
+from shim.demo.parts import Broker, StartFailed
+from shim.net.listening import listening_on
+from shim.serve.at_parent import AtParent
+from tests.serve.scraped import until
+from tests.workers.conftest import shim_of
+from tests.workers.processes import wait_until_gone, workers_of
+
+ADDRESS = HostPort("127.0.0.1", 0)
+OPEN, CLOSED = {"open": list(ADDRESS)}, {"closed": list(ADDRESS)}
+
+NO_ROOM = """
+import errno, os
+fork, left = os.fork, [{left}]
+def forked():
+    if not left[0]:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    left[0] -= 1
+    return fork()
+os.fork = forked
+"""
+
+
+class SlowParent:
+    """The other end of a worker's channel, which answers when it is told to."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    async def hears(self) -> Any:
+        async with asyncio.timeout(30):
+            return json.loads(await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16))
+
+    def opens(self) -> None:
+        found = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        sockets = listening_on(found)
+        socket.send_fds(self._channel, [b'{"opened": 1}'], [each.fileno() for each in sockets])
+        for each in sockets:
+            each.close()
+
+
+@pytest.fixture
+def channel() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+@pytest.fixture
+async def worker(channel: tuple[socket.socket, socket.socket]) -> AsyncIterator[AtParent]:
+    _, theirs = channel
+    at_parent = AtParent(theirs)
+    at_parent.begin(lambda: None)
+    yield at_parent
+    asyncio.get_running_loop().remove_reader(theirs)
+
+
+@pytest.fixture
+def parent(channel: tuple[socket.socket, socket.socket], worker: AtParent) -> SlowParent:
+    return SlowParent(channel[0])
+
+
+async def given_up(worker: AtParent, parent: SlowParent) -> None:
+    asking = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_sockets_that_come_too_late_are_given_back(worker: AtParent, parent: SlowParent) -> None:
+    await given_up(worker, parent)
+    parent.opens()
+    assert await parent.hears() == CLOSED
+
+
+async def test_sockets_that_come_too_late_and_are_asked_for_again(worker: AtParent, parent: SlowParent) -> None:
+    """The parent would take the address for closed, where it is open."""
+    await given_up(worker, parent)
+    again = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    parent.opens()
+    parent.opens()
+    for each in await again:
+        each.close()
+    worker.closed(ADDRESS)
+    worker.ready("the next one")
+    assert await parent.hears() == CLOSED
+    assert await parent.hears() == {"ready": "the next one"}
+
+
+def test_no_room_for_all_workers_at_the_start(broker: Broker, data_dir: Path) -> None:
+    shim = shim_of(broker, data_dir, 2)
+    shim.patch = NO_ROOM.format(left=1)
+    with pytest.raises(StartFailed, match="exit status 1"):
+        shim.start()
+    assert "Error: worker 1 cannot be begun: Resource temporarily unavailable" in shim.log()
+    assert "Traceback" not in shim.log()
+    shim.patch = ""
+    shim.start()
+    assert shim.stop() == 0
+
+
+def test_no_room_for_one_in_the_place_of_another(broker: Broker, data_dir: Path) -> None:
+    shim = shim_of(broker, data_dir, 2)
+    shim.patch = NO_ROOM.format(left=2)
+    with shim:
+        first, second = workers_of(shim.pid)
+        os.kill(second, signal.SIGKILL)
+        wait_until_gone([first])
+        until(lambda: not shim.running)
+        assert shim.returncode == 1
+        assert "Error: worker 1 cannot be begun: Resource temporarily unavailable" in shim.log()
+        assert "Traceback" not in shim.log()
