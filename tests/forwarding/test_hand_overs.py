@@ -209,7 +209,7 @@ async def hand_over(kind: str, owner: Shim, its: AnyPort) -> None:
 KINDS: Final = ("killed", "held up", "stopped")
 
 
-@pytest.mark.parametrize("hand_overs", [2, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("hand_overs", [1, pytest.param(60, marks=pytest.mark.soak)])
 async def test_hand_overs(cluster: Cluster, make_topic: TopicFactory, tmp_path: Path, hand_overs: int) -> None:
     topic = make_topic(len(PARTITIONS_OF_A_COMMIT))
     with forwarding(cluster, topic, tmp_path) as shims:

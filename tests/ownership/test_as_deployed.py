@@ -146,7 +146,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.parametrize("example", [in_compose, pytest.param(in_kubernetes, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("example", [in_compose, in_kubernetes])
 def test_three_shims_as_deployed(
     brokers: Cluster, make_topic: TopicFactory, tmp_path: Path, example: Callable[[Path], Example]
 ) -> None:

@@ -115,7 +115,8 @@ def test_nobody_notices_that_shims_are_restarted_in_turn(
     in_turn(cluster, topic, group, shims, steps)
 
 
-@pytest.mark.parametrize("goes_back", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("goes_back", [False, True])
 def test_nobody_notices_an_upgrade(
     cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path, older_release: Path, goes_back: bool
 ) -> None:

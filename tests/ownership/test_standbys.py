@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 from shim.demo.parts import Cluster, free_port_range
 from tests.conftest import TopicFactory
-from tests.ownership.registers import PATIENCE_S, AtWork, Register
+from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, AtWork, Register
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of, started
 from tests.shim_process import Shim
 
@@ -62,7 +62,7 @@ def taken_over(log: str) -> list[tuple[int, int, int]]:
 async def test_a_standby_takes_over_with_the_tail_alone(
     cluster: Cluster, make_topic: TopicFactory, tmp_path: Path
 ) -> None:
-    topic = make_topic()
+    topic = make_topic(len(PARTITIONS_OF_A_COMMIT))
     shims = shims_of(cluster, topic, tmp_path)
     admins = {shim.port: with_admin(shim) for shim in shims}
     its = AtWork(shims, [Register(group, topic) for group in GROUPS], [1, 2, 3])
