@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from protocol.api import Api
@@ -53,14 +53,26 @@ class SteadyGroup:
     async def run(self, until: asyncio.Event) -> None:
         """Until that is set, and the last commit is acknowledged."""
         while not until.is_set() or self.acknowledged < self.sent:
-            try:
-                async with asyncio.timeout(_ANSWERS_WITHIN_S):
-                    await (self.read() if self._rng.random() < 0.2 else self._commit())
-            except (OSError, EOFError, _Refused) as error:
-                self.refusals.append(repr(error))
-                self.close()
-                await asyncio.sleep(_PAUSE_S)
+            await self._try(self.read if self._rng.random() < 0.2 else self._commit)
         self.close()
+
+    async def look(self) -> None:
+        """Read what is there, once; asked again where it is refused for now, as clients do."""
+        while not await self._try(self.read):
+            pass
+        self.close()
+
+    async def _try(self, ask: Callable[[], Awaitable[None]]) -> bool:
+        """Whether it was answered."""
+        try:
+            async with asyncio.timeout(_ANSWERS_WITHIN_S):
+                await ask()
+        except (OSError, EOFError, _Refused) as error:
+            self.refusals.append(repr(error))
+            self.close()
+            await asyncio.sleep(_PAUSE_S)
+            return False
+        return True
 
     async def _commit(self) -> None:
         if self.acknowledged == self.sent:

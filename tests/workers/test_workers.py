@@ -56,8 +56,7 @@ async def under_load(groups: Sequence[SteadyGroup], what: Callable[[], object]) 
         await asyncio.gather(*(each.further(5) for each in groups))
         done.set()
     for each in groups:
-        await each.read()
-        each.close()
+        await each.look()
         assert each.reads
 
 
