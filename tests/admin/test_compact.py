@@ -149,3 +149,22 @@ def test_a_swap_that_broke_off_and_cannot_be_completed_is_told(data_dir: Path, f
     assert result.status == 1
     assert "__consumer_offsets-0 was not compacted: [Errno 5]" in result.stderr
     assert served(data_dir) == before
+
+
+def test_a_dry_run_says_what_there_is_to_do_and_leaves_all_as_it_is(data_dir: Path) -> None:
+    def every_byte() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()}
+
+    before = every_byte()
+    result = log("compact", "--data-dir", data_dir, "--dry-run", "--json")
+    assert result.status == 0
+    assert every_byte() == before
+    announced = {each.pop("partition"): each for each in result.json["to_compact"]}
+    assert sorted(announced) == ["__consumer_offsets-0", "__consumer_offsets-1"]
+    done = log("compact", "--data-dir", data_dir, "--json").json["rounds"]
+    for each in done:
+        said = announced[each["partition"]]
+        # Read once to know the newest of each key, and again to keep it.
+        assert said["closed_bytes"] == said["never_compacted_bytes"] <= each["bytes_read"] <= 2 * said["closed_bytes"]
+    again = log("compact", "--data-dir", data_dir, "--dry-run")
+    assert again.stdout.endswith("0 partitions to compact, 0 B to read; nothing was done\n")

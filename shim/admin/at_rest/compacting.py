@@ -6,15 +6,18 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from shim.admin.at_rest.data_dir import OTHER_FILES, read_data_dir
+from shim.admin.at_rest.data_dir import OTHER_FILES, DataDir, read_data_dir
 from shim.admin.errors import NotDone
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
-from shim.log.checkpoint import TopicPartition
+from shim.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
+from shim.log.cleaner.compaction import Dirtiness, dirtiness
+from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
+from shim.log.segment import Segment
 
 
 class Compacted(NamedTuple):
@@ -29,10 +32,7 @@ def compact(files: Files, data_dir: Path, delete_retention_ms: int, progress: Pr
 
     Raises NotDone where there is none; CorruptLog, LogError, OSError.
     """
-    held = read_data_dir(files, data_dir)
-    count = held.num_partitions
-    if not any(partition.topic == OFFSETS_TOPIC for partition in held.partitions):
-        raise NotDone(f"{data_dir} holds no partition of {OFFSETS_TOPIC}")
+    count = _with_offsets(files, data_dir).num_partitions
     allow_open_files(count, OTHER_FILES)
     log = OffsetsLog.open(data_dir, count, files=files)
     try:
@@ -52,3 +52,47 @@ def compact(files: Files, data_dir: Path, delete_retention_ms: int, progress: Pr
         log.close()
     failed: dict[TopicPartition, LogError | OSError] = {**cleaner.broke_off, **cleaner.uncleanable}
     return Compacted(rounds, {partition: str(error) for partition, error in sorted(failed.items())})
+
+
+class ToCompact(NamedTuple):
+    """A partition with something in its ``closed_segments`` that was never compacted: these and their bytes are read,
+    and of each key the newest record is written again."""
+
+    partition: TopicPartition
+    closed_segments: int
+    closed: Dirtiness
+
+
+def to_compact(files: Files, data_dir: Path) -> list[ToCompact]:
+    """What :func:`compact` would begin with, by what files there are: nothing is written, and no record read, so of
+    damage it knows nothing, nor of what an open transaction keeps. A shim may have the directory meanwhile.
+
+    Raises NotDone where there is no partition of the offsets; LogError, OSError.
+    """
+    held = _with_offsets(files, data_dir)
+    first_dirty = read_checkpoint(files, held.path / CLEANER_OFFSET_CHECKPOINT)
+    found = []
+    for partition, folder in held.partitions.items():
+        if partition.topic != OFFSETS_TOPIC:
+            continue
+        closed = _closed_segments(files, folder)
+        dirt = dirtiness(closed, first_dirty.get(partition, 0))
+        if dirt.dirty_bytes:
+            found.append(ToCompact(partition, len(closed), dirt))
+    return found
+
+
+def _closed_segments(files: Files, folder: Path) -> list[Segment]:
+    bases = segment_base_offsets(files, folder)
+    paths = [folder / segment_name(base) for base in bases]
+    return [
+        Segment(path, base, following, files.size_of(path))
+        for path, base, following in zip(paths, bases, bases[1:], strict=False)  # the last one is the active one
+    ]
+
+
+def _with_offsets(files: Files, data_dir: Path) -> DataDir:
+    held = read_data_dir(files, data_dir)
+    if not any(partition.topic == OFFSETS_TOPIC for partition in held.partitions):
+        raise NotDone(f"{data_dir} holds no partition of {OFFSETS_TOPIC}")
+    return held

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from shim.admin.at_rest.compacting import compact
+from shim.admin.at_rest.compacting import ToCompact, compact, to_compact
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
     bytes_shown,
     data_dir_option,
+    dry_run_option,
     in_one_line,
     json_option,
     print_json,
@@ -30,19 +31,25 @@ from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
     "--delete-retention-ms", type=click.IntRange(0), default=CleanerSettings().delete_retention_ms, show_default=True,
     help="How long tombstones stay after they were first compacted (log.cleaner.delete.retention.ms).",
 )  # fmt: skip
+@dry_run_option
 @json_option
 @in_one_line
-def compact_command(data_dir: Path, delete_retention_ms: int, json_wanted: bool) -> None:
+def compact_command(data_dir: Path, delete_retention_ms: int, dry_run: bool, json_wanted: bool) -> None:
     """Compact a data directory at rest: of each key only the newest record is kept.
 
     The shim does so by itself while it runs; this is for a log that is to be small now, before a backup, say. Closed
     segments are compacted, however little of them is new; the active segment of a partition never is. Exit status 1
     when a partition could not be compacted, as it is damaged, or as the disk is full: then it is as it was, or less of
-    it was compacted.
+    it was compacted. --dry-run says which partitions have anything to compact, and how many bytes would be read; how
+    many are left, only reading them tells.
 
     \b
+    offset-shim log compact --data-dir /var/lib/offset-shim --dry-run
     offset-shim log compact --data-dir /var/lib/offset-shim
     """
+    if dry_run:
+        _show(to_compact(NamedFiles(), data_dir), json_wanted)
+        return
     rounds, not_compacted = compact(NamedFiles(), data_dir, delete_retention_ms, Ongoing)
     rows = [_row(stats) for stats in rounds]
     if json_wanted:
@@ -60,6 +67,25 @@ def compact_command(data_dir: Path, delete_retention_ms: int, json_wanted: bool)
             click.echo(f"{partition} was not compacted: {reason}", err=True)
     if not_compacted:
         sys.exit(SOMETHING_WRONG)
+
+
+def _show(found: list[ToCompact], json_wanted: bool) -> None:
+    if json_wanted:
+        names = ("partition", "closed_segments", "closed_bytes", "never_compacted_bytes")
+        rows = [
+            (str(each.partition), each.closed_segments, sum(each.closed), each.closed.dirty_bytes) for each in found
+        ]
+        print_json({"to_compact": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    print_table(
+        ("PARTITION", "CLOSED SEGMENTS", "BYTES", "NEVER COMPACTED"),
+        [
+            (str(partition), segments, bytes_shown(sum(closed)), bytes_shown(closed.dirty_bytes))
+            for partition, segments, closed in found
+        ],
+    )
+    read = bytes_shown(sum(sum(each.closed) for each in found))
+    click.echo(f"{counted(len(found), 'partition')} to compact, {read} to read; nothing was done")
 
 
 def _row(stats: CleanerStats) -> tuple[str, int, int, int, int, int]:
