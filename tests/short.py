@@ -1,22 +1,26 @@
-"""`make test`: everything that is not marked `soak`, in three processes at a time. Arguments go to all, so they cannot
-be tests, nor a folder that each would make anew.
+"""`make test`: everything that is not marked `soak`, three processes at a time. Arguments go to all, so they cannot be
+tests, nor a folder that each would make anew.
 
-Tests of real parts mostly wait for them, so two processes share them: one what is named here, the other the rest. Those
-that need none run beside them, and after these those of Spark: they get what processor time is left, so that the others
-do not notice. What the others said is printed at the end.
+Tests of real parts mostly wait for them, so two lanes take them, group by group; what is in no group is the last one.
+Those that need none run beside them, and after these those of Spark: they get what processor time is left, so that the
+others do not notice. What a group said is printed when it ends, and of those that are ended what they have said so far.
 """
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 TESTS: Final = Path(__file__).parent
+
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
     *("config", "logs", "metrics", "packaging", "tls", "upstream"),
@@ -24,35 +28,71 @@ WITHOUT_PARTS: Final = (
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
 
-NAMED: Final = (
-    *("admin", "authorization", "benchmarks", "clients", "cluster", "connect", "crash", "demo", "differential"),
-    *("endurance", "faults", "groups", "hostile", "secured", "serve", "streams"),
+GROUPS: Final = (
+    ("ownership", "relocation", "workers"),
+    ("kafka_log", "forwarding"),
+    ("migration", "legacy"),
+    ("admin", "authorization", "benchmarks", "clients"),
+    ("compat", "docs", "hostile", "secured"),
+    ("faults", "groups", "serve", "streams"),
+    ("cluster", "connect", "crash", "demo", "differential", "endurance"),
 )
-"""About half of the time that tests of real parts take."""
+"""The longest first. A group has its own real parts, which take some seconds to start."""
 
+_LANES: Final = 2
 _LEAST_PRIORITY: Final = ("nice", "-n", "10")
+_TEST_SECONDS: Final = 600  # a test that takes longer is stuck: its process ends and says where it was
 _NO_TESTS: Final = 5  # pytest's exit status where arguments leave none
 
 
+class Group:
+    """One pytest. ``name``: what its output is printed under."""
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self._name = name
+        self._command = command
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def run(self, printing: Lock) -> int:
+        """pytest's exit status; negative where a signal has ended it."""
+        begun = time.monotonic()
+        with tempfile.TemporaryFile("w+") as said:
+            self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
+            status = self._running.wait()
+            said.seek(0)
+            with printing:
+                print(
+                    f"---- {self._name}: exit status {status} after {time.monotonic() - begun:.0f} s\n{said.read()}",
+                    flush=True,
+                )
+        return status
+
+    def end(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+
+
 def main(arguments: list[str]) -> int:
-    pytest = (sys.executable, "-m", "pytest", "-m", "not soak", *arguments)
-    beside = [(*pytest, *_paths(NAMED)), (*_LEAST_PRIORITY, *pytest, *_paths(WITHOUT_PARTS))]
-    rest = (*pytest, *(f"--ignore={path}" for path in _paths((*NAMED, *WITHOUT_PARTS))))
-    with ExitStack() as stack:
-        said = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in beside]
-        running = [
-            stack.enter_context(subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT))
-            for command, file in zip(beside, said, strict=True)
-        ]
+    stuck = ("-o", f"faulthandler_timeout={_TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true")
+    # Unbuffered, so that it is told how far one had come that is ended.
+    pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *arguments)
+    named = sorted(name for group in (*GROUPS, WITHOUT_PARTS) for name in group)
+    groups = [
+        *(Group(" ".join(names), (*pytest, *_paths(names))) for names in GROUPS),
+        Group("all others", (*pytest, *(f"--ignore={path}" for path in _paths(named)))),
+    ]
+    beside = Group("without parts", (*_LEAST_PRIORITY, *pytest, *_paths(WITHOUT_PARTS)))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    printing = Lock()
+    with ThreadPoolExecutor(_LANES) as lanes, ThreadPoolExecutor(1) as another:
+        running = [*(lanes.submit(group.run, printing) for group in groups), another.submit(beside.run, printing)]
         try:
-            statuses = {subprocess.run(rest).returncode, *(each.wait() for each in running)}
+            statuses = {each.result() for each in running}
         finally:
             for each in running:
-                each.kill()
-        for file in said:
-            file.seek(0)
-            print(file.read(), flush=True)
-    # One that was ended by a signal has a negative one.
+                each.cancel()
+            for group in (*groups, beside):
+                group.end()
     return 0 if statuses <= {0, _NO_TESTS} else 1
 
 
