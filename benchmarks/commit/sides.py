@@ -34,6 +34,7 @@ JVM_OPTIONS: Final = (
     *("-Xms1024m", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-XX:TieredStopAtLevel=4"),
 )
+_ANSWER_S: Final = 60.0
 _CREATE_TOPICS_VERSION: Final = 5
 _GENERATOR: Final = "benchmarks.commit.generator"
 _FLUSH_BYTES: Final = 200
@@ -122,7 +123,7 @@ def both(folder: Path, connections: int, shim_settings: Sequence[str]) -> Iterat
 
 def create_topic(port: int) -> None:
     topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
-    with socket.create_connection((HOST, port)) as sock:
+    with socket.create_connection((HOST, port), _ANSWER_S) as sock:
         created = ask(sock, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))
     if created.topics[0].error_code:
         raise RuntimeError(f"no topic: {created.topics[0].error_message}")

@@ -36,6 +36,7 @@ _CREATE_TOPICS_VERSION: Final = 5
 _METADATA_VERSION: Final = 5
 _MODULE: Final = "benchmarks.scale.members"
 _TOGETHER_WITHIN_S: Final = 180.0
+_ANSWER_S: Final = 60.0
 _AGAIN_S: Final = 0.2
 
 
@@ -101,7 +102,7 @@ def _wait_together(shims: Sequence[Shim]) -> None:
 
 def _ports(shim: Shim) -> set[int]:
     """Of bootstrap, of the shims at which it says that brokers are."""
-    with socket.create_connection(("127.0.0.1", shim.port)) as asked:
+    with socket.create_connection(("127.0.0.1", shim.port), _ANSWER_S) as asked:
         told = ask(asked, metadata.API, _METADATA_VERSION, metadata.MetadataRequest(()))
     return {broker.port - 1 - broker.node_id for broker in told.brokers}
 
@@ -140,7 +141,7 @@ def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
 def _make_topic(cluster: Cluster) -> None:
     topic = create_topics.CreatableTopic(TOPIC, TOPIC_PARTITIONS, 1, (), ())
     broker = cluster.brokers[0]
-    with socket.create_connection((broker.host, broker.port)) as asked:
+    with socket.create_connection((broker.host, broker.port), _ANSWER_S) as asked:
         made = ask(asked, create_topics.API, _CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest((topic,)))
     if made.topics[0].error_code:
         raise RuntimeError(f"no topic: {made.topics[0].error_message}")

@@ -11,7 +11,7 @@ from benchmarks.scale.__main__ import main
 
 def test_one_and_two_carry_the_same_load() -> None:
     told = CliRunner().invoke(
-        main, ["--rounds", "1", "--seconds", "0.05", "--warm-up", "0.05", "--only", "8x8", "--json"]
+        main, ["--rounds", "1", "--seconds", "0.3", "--warm-up", "0.1", "--only", "8x8", "--json"]
     )
     assert told.exit_code == 0, told.output
     lines = json.loads(told.stdout)["lines"]
