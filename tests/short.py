@@ -24,9 +24,12 @@ TESTS: Final = Path(__file__).parent
 WITHOUT_PARTS: Final = (
     *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
     *("config", "logs", "metrics", "packaging", "tls", "upstream"),
-    *("test_config.py", "test_counted.py", "test_listener_config.py", "pipeline"),
+    *("test_config.py", "test_counted.py", "test_listener_config.py"),
 )
 """Some of them start a real broker for a test or two; what is not named here runs with the others."""
+
+OF_SPARK: Final = ("pipeline",)
+"""In a process of their own: what is not in use any more is looked for after each, among all that the process has."""
 
 GROUPS: Final = (
     ("ownership", "relocation", "workers"),
@@ -76,22 +79,25 @@ def main(arguments: list[str]) -> int:
     stuck = ("-o", f"faulthandler_timeout={_TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true")
     # Unbuffered, so that it is told how far one had come that is ended.
     pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *arguments)
-    named = sorted(name for group in (*GROUPS, WITHOUT_PARTS) for name in group)
+    named = sorted(name for group in (*GROUPS, WITHOUT_PARTS, OF_SPARK) for name in group)
     groups = [
         *(Group(" ".join(names), (*pytest, *_paths(names))) for names in GROUPS),
         Group("all others", (*pytest, *(f"--ignore={path}" for path in _paths(named)))),
     ]
-    beside = Group("without parts", (*_LEAST_PRIORITY, *pytest, *_paths(WITHOUT_PARTS)))
+    beside = [
+        Group(" ".join(names), (*_LEAST_PRIORITY, *pytest, *_paths(names))) for names in (WITHOUT_PARTS, OF_SPARK)
+    ]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     printing = Lock()
     with ThreadPoolExecutor(_LANES) as lanes, ThreadPoolExecutor(1) as another:
-        running = [*(lanes.submit(group.run, printing) for group in groups), another.submit(beside.run, printing)]
+        running = [lanes.submit(group.run, printing) for group in groups]
+        running += [another.submit(group.run, printing) for group in beside]
         try:
             statuses = {each.result() for each in running}
         finally:
             for each in running:
                 each.cancel()
-            for group in (*groups, beside):
+            for group in (*groups, *beside):
                 group.end()
     return 0 if statuses <= {0, _NO_TESTS} else 1
 
