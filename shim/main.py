@@ -66,7 +66,9 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
-    from shim.serve import CannotStart, DiskHangs, Parent, Worker, of_worker, serve
+    from shim.serve import CannotStart, DiskHangs, serve
+    from shim.workers.at_parent import Worker
+    from shim.workers.parent import CannotGoOn, Parent, of_worker
 
     said = {
         name: (option, value)
@@ -119,7 +121,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     except DiskHangs as error:
         click.echo(f"Error: {error}", err=True)
         os._exit(1)
-    except CannotStart as error:
+    except (CannotStart, CannotGoOn) as error:
         raise click.ClickException(str(error)) from error
 
 

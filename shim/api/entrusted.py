@@ -1,4 +1,4 @@
-"""A request that another shim has forwarded here, as its client's: the same handlers answer it as any other.
+"""A request that another shim, or worker, has forwarded here, as its client's: handlers answer it as any other.
 
 The rights of the client were asked where it is connected. What is asked of its broker goes back there.
 """
@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from compat.translation import Context
 from protocol.apis import ApiKey
@@ -21,6 +21,7 @@ from shim.config import HostPort
 from shim.forwarding import Entrusted
 from shim.logged_once import LoggedOnce
 from shim.metrics import AnswerCounts
+from shim.security.authorizer import AskedElsewhere, Authorizer
 from shim.security.rights import Rights
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,18 @@ _HEAD: Final = Struct(">ihh")
 _VERSION: Final = slice(6, 8)
 
 _NOT_BELIEVED: Final = "requests that other shims forward are answered NOT_COORDINATOR"
+_WITHOUT_PRINCIPALS: Final = (
+    "there is an authorizer, or a broker that has not said that there is none, and shims.principals names nobody who "
+    "can be believed to have asked it"
+)
+_NOT_SAID_YET: Final = "no broker has said whether there is an authorizer, and shims.principals names nobody"
+
+
+def doubt_without_principals(authorizer: Authorizer | AskedElsewhere) -> str | None:
+    """Where there are rights to be asked for, nobody can be believed to have asked who does not say who it is."""
+    if authorizer.absent:
+        return None
+    return _WITHOUT_PRINCIPALS if authorizer.is_known else _NOT_SAID_YET
 
 
 class EntrustedRequests:
@@ -60,14 +73,24 @@ class EntrustedRequests:
         doubt: Callable[[], str | None],
         forwarded: Collection[ApiKey] = FORWARDED,
     ) -> None:
-        """``services``: without peers, as nothing is forwarded twice, and with nobody who is asked for rights.
-        ``doubt``: why those who forward are not believed to have asked for them, in a few words; None: they are."""
-        self._services = services
+        """``services``: those of clients that come here. ``doubt``: why those who forward are not believed to have
+        asked for rights, in a few words; None: they are."""
+        # Nothing is forwarded twice, and nobody is asked for rights again.
+        self._services = services._replace(authorizer=AskedElsewhere(), peers=None, others=())
         self._counts = counts
         self._doubt = doubt
         self._forwarded = forwarded
         self._tasks: set[asyncio.Task[None]] = set()
         self._trouble = LoggedOnce(log)
+
+    @classmethod
+    def of_shims(cls, services: Services, counts: AnswerCounts, *, are_known: bool) -> Self:
+        """``are_known``: whether only those can connect that are to be believed."""
+        return cls(services, counts, lambda: None if are_known else doubt_without_principals(services.authorizer))
+
+    @classmethod
+    def of_workers(cls, services: Services, counts: AnswerCounts) -> Self:
+        return cls(services, counts, lambda: None, FORWARDED_TO_ALL)
 
     def accept(self, entrusted: Entrusted) -> None:
         """See :class:`shim.forwarding.PeerServer`."""

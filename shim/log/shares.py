@@ -50,10 +50,6 @@ class Share(NamedTuple):
     def has(self, partition: int) -> bool:
         return self.holder(partition) == self.number
 
-    def at(self, number: int) -> Share:
-        """That one's."""
-        return self._replace(number=number)
-
     def folder(self, data_dir: Path) -> Path:
         """Where its notes are."""
         return share_folder(data_dir, self.number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
 from shim.counted import counted
@@ -88,8 +88,8 @@ class Relocation:
         wanted = self._places.elsewhere_than(place)
         log.info("%s of %d to be moved to %s", counted(len(wanted), "partition"), len(self._places), to)
         try:
-            if to is Side.KAFKA:
-                await self._keep_others_off([number for number in wanted if self._places[number] is Place.DIRECTORY])
+            if to is Side.KAFKA and not await self._keep_others_off(wanted):
+                return
             for number in wanted:
                 if self._logs.is_stopping:
                     break  # the next start goes on with it when it is told to
@@ -107,13 +107,36 @@ class Relocation:
             log.info("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
             await self._has_changed()
 
-    async def _keep_others_off(self, numbers: Sequence[int]) -> None:
-        """Before the first one is there: from then on there is something that others could have on topics."""
-        for number in numbers:
+    async def _keep_others_off(self, wanted: Collection[int]) -> bool:
+        """Before the first one is there: from then on there is something that others could have on topics. Gives
+        whether the topics say of all of them where they are. Otherwise nothing is to be moved, and of each is told why:
+        one of which the topic says nothing could be taken by a shim that finds the others there. What has been said is
+        true whatever comes, and need not be taken back."""
+        for number in wanted:
+            if self._logs.is_stopping:
+                return False
+            if self._places[number] is not Place.DIRECTORY:  # it was on its way, and its topic was told before that
+                continue
             try:
                 await self._logs.keep_others_off(number)
-            except (NotMoved, LogError, UpstreamError, OSError) as error:  # moving it says so, too
-                log.warning("__consumer_offsets-%d: it is not said on its topic where it is: %s", number, error)
+            except NotMoved as error:
+                self._not_told(number, str(error))
+            except (LogError, UpstreamError, OSError) as error:
+                self._not_told(number, str(error) or type(error).__name__)
+                break  # of the next one it would be the same, after as long
+            except Exception as error:
+                log.exception("__consumer_offsets-%d", number)
+                self._not_told(number, f"failed, the shim's log says why: {type(error).__name__}")
+                break
+        if not self._trouble:
+            return True
+        why = f"none is moved before each topic partition says where it is: see __consumer_offsets-{min(self._trouble)}"
+        self._trouble = dict.fromkeys(wanted, why) | self._trouble
+        return False
+
+    def _not_told(self, number: int, why: str) -> None:
+        log.error("__consumer_offsets-%d: its topic cannot be told where it is, so none is moved: %s", number, why)
+        self._trouble[number] = why
 
     async def _move(self, number: int, place: Place) -> str | None:
         """Why it is not moved; None where it is."""

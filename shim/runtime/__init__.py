@@ -6,7 +6,7 @@ from shim.runtime.flight import Ticket
 from shim.runtime.local import LocalBackend
 from shim.runtime.offsets_of_topics import OffsetsOfTopics
 from shim.runtime.offsets_retention import OffsetsRetention
-from shim.runtime.opening import open_log, open_share
+from shim.runtime.opening import open_log, open_share, open_whole
 from shim.runtime.runtime import Runtime
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "Ticket",
     "open_log",
     "open_share",
+    "open_whole",
 ]

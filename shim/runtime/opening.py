@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,8 @@ from shim.config import Settings
 from shim.log import OFFSETS_TOPIC, DataDir, LogSettings, OffsetsLog, Share
 from shim.log.files import Files
 from shim.log.open_files import allow_open_files
+
+log = logging.getLogger(__name__)
 
 _OTHER_FILES: Final = 256
 """Besides the log's: ports, connections of clients and to brokers, what recovery, cleaner and snapshots have open."""
@@ -34,6 +37,16 @@ def open_log(
         files=files,
         held=held,
     )
+
+
+def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, *, says_new: bool = True) -> OffsetsLog:
+    """Likewise, by who is about to serve it. ``says_new``: whether that it is new is to be told. Raises as
+    :func:`open_log`, and OSError."""
+    is_new = says_new and not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
+    offsets_log = open_log(data_dir, settings, held=held)
+    if is_new:
+        log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
+    return offsets_log
 
 
 def open_share(

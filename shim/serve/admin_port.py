@@ -6,21 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from shim.admin.live.watching import Watched
 from shim.config import HostPort, Settings
 from shim.given import Given
 from shim.log import Share
-from shim.serve.all_workers import AllWorkers
-from shim.serve.asking_workers import OtherWorker, Questions
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
 from shim.serve.tasks import keep_up
 from shim.upstream import reason_of
-
-_ASKED: Final = "admin"
-"""A socket's name, in the worker's own folder."""
+from shim.workers.all_workers import AllWorkers
+from shim.workers.asking import OtherWorker, Questions
+from shim.workers_folder import admin_path
 
 
 @asynccontextmanager
@@ -57,17 +54,18 @@ async def asked_together(given: Given, share: Share, health: Health) -> AsyncIte
         return
     data_dir = given.data_dir.absolute()
     if share.number:
-        questions = Questions(share.folder(data_dir) / _ASKED, health)
+        path = admin_path(data_dir, share.number)
+        questions = Questions(path, health)
         try:
             await questions.open()
         except OSError as error:
-            raise CannotStart(f"cannot listen in {share.folder(data_dir)}: {reason_of(error)}") from error
+            raise CannotStart(f"cannot listen on {path}: {reason_of(error)}") from error
         try:
             yield health
         finally:
             await questions.close()
         return
-    others = [OtherWorker(number, share.at(number).folder(data_dir) / _ASKED) for number in range(1, share.of)]
+    others = [OtherWorker(number, admin_path(data_dir, number)) for number in range(1, share.of)]
     workers = AllWorkers(health, others, given.settings.offsets_topic_num_partitions)
     looking = asyncio.get_running_loop().create_task(keep_up("the look at other workers", workers.run))
     try:

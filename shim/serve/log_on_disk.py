@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shim.config import Settings
-from shim.log import OFFSETS_TOPIC, DataDir, LogError, OffsetsLog
+from shim.log import DataDir, LogError, OffsetsLog
 from shim.log.places import Place, Places
 from shim.ownership.member import InstanceFenced
 from shim.ownership.sharing import Sharing
-from shim.runtime import Runtime, open_log, open_share
-from shim.serve.at_parent import Worker
+from shim.runtime import Runtime, open_share, open_whole
 from shim.serve.errors import CannotStart, DiskHangs
 from shim.serve.tasks import first_of
 from shim.upstream import Cluster, UpstreamError, reason_of
+from shim.workers.at_parent import Worker
 
 log = logging.getLogger("shim")
 
@@ -76,16 +76,6 @@ def _opened(data_dir: Path, settings: Settings, worker: Worker | None) -> Opened
         return Opened(held, open_whole(data_dir, settings, held, says_new=not is_all_there), places)
     offsets_log = open_whole(data_dir, settings)
     return Opened(offsets_log.data_dir, offsets_log)
-
-
-def open_whole(data_dir: Path, settings: Settings, held: DataDir | None = None, *, says_new: bool = True) -> OffsetsLog:
-    """``held``: the directory, where it was taken before. ``says_new``: whether that it is new is to be told. Blocking.
-    Raises LogError, OSError."""
-    is_new = says_new and not (data_dir / f"{OFFSETS_TOPIC}-0").exists()
-    offsets_log = open_log(data_dir, settings, held=held)
-    if is_new:
-        log.warning("data directory %s is new: groups that nobody else knows start without offsets", data_dir)
-    return offsets_log
 
 
 def hangs(data_dir: Path) -> DiskHangs:

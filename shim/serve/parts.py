@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from protocol.own.shim_group import ListenerAddress
-from shim.api import OFFERED, Services
-from shim.config import Settings
+from shim.api import OFFERED, EntrustedRequests, Services
+from shim.config import HostPort, Settings
 from shim.following import Lags, Topics, TransactionFollower
+from shim.forwarding.between import Between
+from shim.forwarding.between_shims import between_shims
 from shim.given import Given
 from shim.groups.groups import Groups
 from shim.listener_config import SHIMS, Listener
@@ -33,18 +35,18 @@ from shim.ownership.shared_ports import SharedPorts
 from shim.ownership.sharing import Sharing
 from shim.runtime import Clock, OffsetsRetention, Runtime
 from shim.security.authorizer import Authorizer
-from shim.serve.at_parent import Worker
-from shim.serve.between_shims import BetweenShims
-from shim.serve.between_workers import BetweenWorkers
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, Opened
 from shim.serve.logs import logs_of
 from shim.serve.loop_delay import LoopDelay
 from shim.serve.measuring import Measured, Measuring
 from shim.serve.overview import Whole
 from shim.serve.reloading import TakesSettings
+from shim.serve.tls_files import TO_SHIMS
 from shim.serve.zookeeper import ensemble_at, own_name, registered_listener
 from shim.tls import TlsContext
 from shim.upstream import ClientPorts, Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
+from shim.workers.at_parent import Worker
+from shim.workers.between_workers import between_workers
 
 _LOOK_PATIENCE_SECONDS: Final = 3.0
 """How long a client that opens a group waits for what passes by itself at the brokers, before it is told to ask
@@ -160,7 +162,7 @@ class Parts:
             departures,
         )
         if self.between is not None:
-            self.between.serve(services[0], limits.traffic.answers)
+            self.between.serve(self._entrusted(given, services[0], limits, worker).accept)
         if self.sharing is not None:
             self.sharing.lead_away = self.listeners.lead_away
 
@@ -179,14 +181,25 @@ class Parts:
             own_name(given.data_dir),
         )
 
-    def _between(
-        self, given: Given, contexts: Mapping[str, TlsContext], worker: Worker | None
-    ) -> BetweenShims | BetweenWorkers | None:
+    def _between(self, given: Given, contexts: Mapping[str, TlsContext], worker: Worker | None) -> Between | None:
         if worker is not None:
-            return BetweenWorkers(self.data_dir.path, worker.share, given.settings)
-        if self.sharing is None or given.shims_listener is None:
+            return between_workers(self.data_dir.path, worker.share, given.settings)
+        sharing, listener = self.sharing, given.shims_listener
+        if sharing is None or listener is None:
             return None
-        return BetweenShims(self.sharing, self.cluster, given.settings, given.shims_listener, contexts)
+
+        def owner_of(partition: int) -> HostPort | None:
+            return sharing.peer_of(partition, SHIMS)
+
+        tls, tls_to_others = contexts.get(SHIMS), contexts.get(TO_SHIMS)
+        return between_shims(owner_of, self.cluster, given.settings, listener, tls, tls_to_others)
+
+    def _entrusted(self, given: Given, services: Services, limits: Limits, worker: Worker | None) -> EntrustedRequests:
+        counts = limits.traffic.answers
+        if worker is not None:
+            return EntrustedRequests.of_workers(services, counts)
+        assert given.shims_listener is not None, "others connect there"
+        return EntrustedRequests.of_shims(services, counts, are_known=bool(given.shims_listener.principals))
 
     async def _close_log(self) -> None:
         if self.relocation is not None:

@@ -18,7 +18,6 @@ from shim.logs import LogOutput
 from shim.net import Limits
 from shim.serve import chores
 from shim.serve.admin_port import admin_port, asked_together
-from shim.serve.at_parent import Worker
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, hangs, open_or_stop
@@ -28,6 +27,7 @@ from shim.serve.starting import Start
 from shim.serve.tasks import first_of
 from shim.serve.tls_files import CertificateFiles, tls_contexts
 from shim.serve.zookeeper import registered_listener
+from shim.workers.at_parent import Worker
 
 log = logging.getLogger("shim")
 

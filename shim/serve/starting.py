@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from shim.config import HostPort
+from shim.forwarding.between import CannotBeReached
 from shim.given import Given
 from shim.net import CannotListen
 from shim.serve.errors import CannotStart
@@ -34,7 +35,7 @@ class Start:
             await self._parts.listeners.open()
             if self._parts.between is not None:
                 await self._parts.between.open()
-        except CannotListen as error:
+        except (CannotListen, CannotBeReached) as error:
             raise CannotStart(str(error)) from error
 
     async def complete(self) -> None:

@@ -31,7 +31,6 @@ from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, 
 from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements, Whose
 from shim.runtime import Runtime
-from shim.security.authorizer import AskedElsewhere
 from tests.api.driving import Client, Partitions, answer, services
 from tests.api.test_authorization import Untouched, all_requests, answered, errors_in, refuses, request_of
 from tests.migration.placed import EVERYTHING_SERVED
@@ -80,9 +79,7 @@ async def shared(
     placements: Placements = EVERYTHING_SERVED,
     forwarded: Collection[ApiKey] = FORWARDED,
 ) -> tuple[Services, InMemory]:
-    at_owner = (await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements))._replace(
-        authorizer=AskedElsewhere(), peers=None
-    )
+    at_owner = await services({0: ErrorCode.NOT_COORDINATOR, 1: there}, placements=placements)
     counts = AnswerCounts()
     peers = InMemory(EntrustedRequests(at_owner, counts, doubt, forwarded), counts)
     runtime = cast(Runtime, Shared({0: here, 1: ErrorCode.NOT_COORDINATOR}))

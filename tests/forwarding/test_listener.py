@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shim.api.entrusted import doubt_without_principals
 from shim.config import HostPort, SettingError, Settings, load_configuration
 from shim.listener_config import ShimsListener, listeners_of, shims_listener_of
 from shim.security.authorizer import Authorizer
-from shim.serve.between_shims import doubt_without_principals
 from shim.upstream import Cluster
 
 KAFKA = ("offsets.log=kafka", "shims.listener=127.0.0.1:19191")

@@ -62,6 +62,39 @@ async def test_who_has_its_log_on_topics_serves_none_that_is_still_to_come(
     assert "is in the data directory of a shim" in why
 
 
+async def test_none_is_moved_where_one_topic_partition_cannot_be_told(
+    broker: Broker, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has its log on topics would begin that one with nothing, while it has the others. What was told of the
+    first is in nobody's way: all goes on from the directory, and moves when it can."""
+    settings = settings_of(prefix)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        for number in range(PARTITIONS):
+            await shim.fill(number)
+        before = [shim.state(number) for number in range(PARTITIONS)]
+        assert isinstance(shim.backend, TwoLogs)
+        await shim.backend.open_topics()
+        offsets = owned(shim)
+        take_over = offsets.take_over
+
+        async def denied(number: int) -> None:
+            if number == 1:
+                raise UpstreamError("TOPIC_AUTHORIZATION_FAILED")
+            await take_over(number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(offsets, "take_over", denied)
+            first, second = await shim.tried(Side.KAFKA)
+        assert (first.log, second.log) == ("local", "local")
+        assert "see __consumer_offsets-1" in first.trouble
+        assert second.trouble == "TOPIC_AUTHORIZATION_FAILED"
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix, "local")) as shim:
+        assert [shim.state(number) for number in range(PARTITIONS)] == before
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings) as shim:
+        await shim.move(Side.KAFKA)
+        assert [shim.state(number) for number in range(PARTITIONS)] == before
+
+
 async def test_one_that_was_fenced_is_taken_again_when_nobody_has_it(
     broker: Broker, tmp_path: Path, prefix: str
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from shim.admin.live.migrating import Refused
 from shim.admin.live.watching import NotReady
-from shim.serve.asking_workers import OtherWorker, Questions
+from shim.workers.asking import OtherWorker, Questions
 
 
 class Moves:

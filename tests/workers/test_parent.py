@@ -16,7 +16,7 @@ import pytest
 from shim.config import HostPort
 from shim.demo.parts import Broker, StartFailed
 from shim.net.listening import listening_on
-from shim.serve.at_parent import AtParent
+from shim.workers.at_parent import AtParent
 from tests.serve.scraped import until
 from tests.workers.conftest import shim_of
 from tests.workers.processes import wait_until_gone, workers_of

@@ -36,10 +36,9 @@ from shim.log import LogError, OffsetsLog, Share
 from shim.log.files import Files
 from shim.log.shares import end_in_good_order
 from shim.net.listening import listening_on
-from shim.serve.at_parent import MOST_BYTES, AtParent, Worker
-from shim.serve.errors import CannotStart
-from shim.serve.log_on_disk import open_whole
+from shim.runtime import open_whole
 from shim.upstream import reason_of
+from shim.workers.at_parent import MOST_BYTES, AtParent, Worker
 
 log = logging.getLogger("shim")
 
@@ -50,6 +49,10 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 Run = Callable[[Worker, bool], int]
 """Be a worker, to its end; gives the exit status. The second one: whether the settings are to be read again first."""
+
+
+class CannotGoOn(Exception):
+    """Why all workers have ended, or none was begun; the message is one line fit for a terminal."""
 
 
 class _Child:
@@ -98,7 +101,7 @@ class Parent:
         self._left_clean: dict[int, bool] = {}
 
     def serve(self, *, hung_up: bool = False) -> None:
-        """Until SIGTERM or SIGINT. ``hung_up``: whether there was a SIGHUP by now. Raises :class:`CannotStart`."""
+        """Until SIGTERM or SIGINT. ``hung_up``: whether there was a SIGHUP by now. Raises :class:`CannotGoOn`."""
         self._hung_up = hung_up
         # Nothing is served yet, and a start can break off anywhere.
         signal.signal(signal.SIGTERM, _end_at_once)
@@ -120,7 +123,7 @@ class Parent:
             opened.data_dir.close()
         log.info("stopped")
         if self._why is not None:
-            raise CannotStart(self._why)
+            raise CannotGoOn(self._why)
 
     def _deal_out(self) -> tuple[OffsetsLog, bool]:
         data_dir = self._given.data_dir
@@ -128,9 +131,9 @@ class Parent:
             opened = open_whole(data_dir, self._given.settings)
             return opened, opened.deal_out(self._count)
         except LogError as error:
-            raise CannotStart(str(error)) from error
+            raise CannotGoOn(str(error)) from error
         except OSError as error:
-            raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
+            raise CannotGoOn(f"data directory {data_dir}: {reason_of(error)}") from error
 
     # -- workers
 

@@ -14,25 +14,24 @@ from protocol.partition import partition_for
 from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
 from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.overviewing import ClientsOf, Overview
-from shim.admin.live.watching import NotReady
+from shim.admin.live.watching import NotReady, Watched
 from shim.log import Share
 from shim.metrics import Series
 from shim.metrics.together import together
-from shim.serve.asking_workers import Asks
-from shim.serve.health import Health
+from shim.workers.asking import Asks
 
 _LOOK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
 
 
 class _Own:
-    """This worker, asked as others are: see :class:`shim.serve.asking_workers.Asks`."""
+    """This worker, asked as others are: see :class:`shim.workers.asking.Asks`."""
 
-    def __init__(self, health: Health) -> None:
-        self._health = health
+    def __init__(self, own: Watched) -> None:
+        self._watched = own
 
     async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
-        found = getattr(getattr(self._health, part) if part else self._health, name)(*arguments, **named)
+        found = getattr(getattr(self._watched, part) if part else self._watched, name)(*arguments, **named)
         return await found if asyncio.iscoroutine(found) else found
 
 
@@ -177,11 +176,11 @@ class AllWorkers:
     """See :class:`shim.admin.live.watching.Watched`. For the event loop of the first worker; what is told without being
     waited for is as the newest look at the others has found it."""
 
-    def __init__(self, health: Health, others: Sequence[Asks], num_partitions: int) -> None:
-        """``others``: in the order of their numbers, from 1 on."""
-        self._health = health
+    def __init__(self, own: Watched, others: Sequence[Asks], num_partitions: int) -> None:
+        """``own``: of the first worker; ``others``: in the order of their numbers, from 1 on."""
+        self._own = own
         self._others = others
-        self._workers: Sequence[Asks] = (_Own(health), *others)
+        self._workers: Sequence[Asks] = (_Own(own), *others)
         self._num_partitions = num_partitions
         self._seen = [_Seen(["it has not been asked yet"]) for _ in others]
 
@@ -206,34 +205,34 @@ class AllWorkers:
     @property
     def migration(self) -> AllMigrations:
         """See :class:`shim.admin.live.watching.Watched`."""
-        _ = self._health.migration  # or it raises
+        _ = self._own.migration  # or it raises
         return AllMigrations(self._workers, self._num_partitions)
 
     @property
     def groups(self) -> AllGroups:
         """See :class:`shim.admin.live.watching.Watched`."""
-        _ = self._health.groups
+        _ = self._own.groups
         return AllGroups(self._workers, self._num_partitions)
 
     @property
     def relocation(self) -> None:
         """See :class:`shim.admin.live.watching.Watched`. What is moved is not shared."""
-        _ = self._health.relocation
+        _ = self._own.relocation
         return None
 
     def overview(self) -> Overview:
         """See :class:`shim.admin.live.watching.Watched`."""
-        own = self._health.overview()
+        own = self._own.overview()
         return own._replace(loaded=own.loaded + sum(seen.loaded for seen in self._seen))
 
     def clients(self) -> Sequence[ClientsOf]:
         """See :class:`shim.admin.live.watching.Watched`. A kind of client has a row for each worker that it is at."""
-        return [*self._health.clients(), *(each for seen in self._seen for each in seen.clients)]
+        return [*self._own.clients(), *(each for seen in self._seen for each in seen.clients)]
 
     def missing(self) -> Sequence[str]:
         """See :class:`shim.admin.live.watching.Watched`."""
         theirs = (f"worker {number}: {line}" for number, seen in enumerate(self._seen, 1) for line in seen.missing)
-        return [*self._health.missing(), *theirs]
+        return [*self._own.missing(), *theirs]
 
     async def metrics(self) -> Sequence[Series]:
         """See :class:`shim.admin.live.watching.Watched`."""
