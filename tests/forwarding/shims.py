@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator
@@ -17,7 +18,6 @@ from tests.shim_process import Shim
 from tests.wire import WireClient
 
 NODES: Final = (1, 2, 3)
-
 
 _EXTRA: Final = "EXTRA"
 
@@ -45,6 +45,24 @@ def forwarding(
         for shim in shims:
             with suppress(RuntimeError):
                 shim.kill()
+
+
+def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
+    """For a test of answers that a hand-over changes: clients are told to ask again. Once more where one of the shims
+    has said anything in its log meanwhile, as it does of a hand-over: the machine was too busy for their heartbeats."""
+
+    @wraps(test)
+    def until_undisturbed(*, shims: Sequence[Shim], **fixtures: Any) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            before = [shim.log() for shim in shims]
+            try:
+                return test(shims=shims, **fixtures)
+            except (AssertionError, LookupError):
+                if [shim.log() for shim in shims] == before or time.monotonic() > until:
+                    raise
+
+    return until_undisturbed
 
 
 def extra_port(shim: Shim) -> int:

@@ -39,7 +39,7 @@ from shim.api.entrusted import FORWARDED
 from shim.api.table import OFFERED
 from shim.demo.parts import Cluster
 from tests.certificates import Authority
-from tests.forwarding.shims import NODES, extra_port, forwarding, owner_of
+from tests.forwarding.shims import NODES, extra_port, forwarding, owner_of, undisturbed
 from tests.ownership.registers import PATIENCE_S
 from tests.ownership.test_passing_on import commit_past_the_shims, committed_in_the_cluster
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS
@@ -152,6 +152,7 @@ def said(client: WireClient, api: Api[Any, Any], version: int, request: Any) -> 
 
 
 @pytest.mark.parametrize("key", sorted(FORWARDED))
+@undisturbed
 def test_every_version_at_every_port(shims: list[Shim], key: int) -> None:
     api, make = QUESTIONS[key]
     oldest, newest = OFFERED[key]
@@ -170,6 +171,7 @@ def test_every_version_at_every_port(shims: list[Shim], key: int) -> None:
                             assert said(client, api, version, make(version, group)) == expected, (group, version, at)
 
 
+@undisturbed
 def test_what_is_committed_at_the_wrong_port_is_there(shims: list[Shim]) -> None:
     """On new connections, as clients are led away from a broker that stands at another shim since a moment ago."""
     ports = [shim.broker_port(node) for shim in shims for node in NODES]
@@ -185,6 +187,7 @@ def test_what_is_committed_at_the_wrong_port_is_there(shims: list[Shim]) -> None
             assert told == {offset}
 
 
+@undisturbed
 def test_requests_about_many_groups_are_divided(shims: list[Shim]) -> None:
     names = [*GROUPS, *GROUPS[::-1]]
     with WireClient(shims[0].port) as client:
@@ -215,6 +218,7 @@ def test_requests_about_many_groups_are_divided(shims: list[Shim]) -> None:
         assert {fetched(client, group) for group in doomed} == {-1}
 
 
+@undisturbed
 def test_pipelined_requests_keep_their_order(shims: list[Shim]) -> None:
     """For groups of several owners, and for the broker behind the port, on one connection: each fetch tells what was
     committed before it, and the answers come in the order of the requests."""
@@ -240,6 +244,7 @@ def test_pipelined_requests_keep_their_order(shims: list[Shim]) -> None:
 
 
 @pytest.mark.parametrize("is_the_clusters", [False, True])
+@undisturbed
 def test_commits_that_come_together(shims: list[Shim], cluster: Cluster, group: str, is_the_clusters: bool) -> None:
     """They are forwarded at once, where the owner takes them at once, and one after the other where it does not."""
     if is_the_clusters:
@@ -271,6 +276,7 @@ def test_commits_that_come_together(shims: list[Shim], cluster: Cluster, group: 
         assert told == [50, 100]
 
 
+@undisturbed
 def test_members_at_wrong_ports_are_one_group(shims: list[Shim], group: str) -> None:
     """The first one waits for the second, whose requests come by another shim, and keeps nobody else waiting there."""
     owner, node = owner_of(shims, group)
@@ -316,6 +322,7 @@ def test_members_at_wrong_ports_are_one_group(shims: list[Shim], group: str) -> 
             ).error_code
 
 
+@undisturbed
 def test_who_leaves_while_it_waits_keeps_nothing(shims: list[Shim], group: str) -> None:
     owner, _ = owner_of(shims, group)
     shim = next(each for each in shims if each is not owner)
@@ -332,6 +339,7 @@ def test_who_leaves_while_it_waits_keeps_nothing(shims: list[Shim], group: str) 
         assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(group, 9, "nobody")).error_code
 
 
+@undisturbed
 def test_a_group_that_is_the_clusters(shims: list[Shim], cluster: Cluster, group: str) -> None:
     """Passed on by the shim that has the client, at the owner's word."""
     commit_past_the_shims(cluster, group, TOPIC, 10)
@@ -355,6 +363,7 @@ def test_a_group_that_is_the_clusters(shims: list[Shim], cluster: Cluster, group
             assert fetched(client, group) == ErrorCode.NOT_COORDINATOR, "as the broker there says"
 
 
+@undisturbed
 def test_a_transaction(shims: list[Shim], cluster: Cluster, group: str) -> None:
     owner, node = owner_of(shims, group)
     shim = next(each for each in shims if each is not owner)
@@ -390,6 +399,7 @@ def test_a_transaction(shims: list[Shim], cluster: Cluster, group: str) -> None:
             assert settled.committed_offset == 5
 
 
+@undisturbed
 def test_real_clients_that_are_never_led_to_the_owner(shims: list[Shim], cluster: Cluster) -> None:
     """At a listener that the other shims have not: there FindCoordinator names this shim for every group."""
     bootstrap = f"127.0.0.1:{extra_port(shims[0])}"
