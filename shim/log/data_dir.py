@@ -74,7 +74,7 @@ def refuse_log_on_topics(files: Files, data_dir: Path) -> None:
     elif (noted := _meta(files, data_dir).get(_PLACE)) is not None:
         raise LogError(
             f"the log of data directory {data_dir} is on topics of the cluster, not in it ({META_NAME} says "
-            f"{_PLACE}={noted}): a shim serves it with offsets.log=kafka"
+            f"{_PLACE}={noted}): a shim serves it with offsets.log=kafka; {_look_there(noted.partition(':')[2])}"
         )
 
 
@@ -108,7 +108,13 @@ def _refuse_other_places(places: Places, place: Place, data_dir: Path) -> None:
             f"{counted(len(others), 'partition')} of {len(places)} of data directory {data_dir} "
             f"{'is' if len(others) == 1 else 'are'} not {_WHERE[place]} ({PLACES_NAME} says so): a shim serves them, "
             "and moves them, with offsets.log=moving"
+            + (f"; {_look_there(places.prefix)}" if place is Place.DIRECTORY else "")
         )
+
+
+def _look_there(prefix: str) -> str:
+    """For who would look into what is not in the directory."""
+    return f"`offset-shim groups` at that shim, or Kafka's tools at topic {prefix}_offsets, show what is there"
 
 
 _WHERE = {Place.DIRECTORY: "in it", Place.TOPIC: "on topics of the cluster"}

@@ -145,6 +145,12 @@ LOOP_DELAY: Final = Metric(
     "event_loop_delay_seconds", _HISTOGRAM, "How late the event loop came to a timer, looked at four times a second."
 )
 READY: Final = Metric("ready", _GAUGE, "1 where /readyz answers 200, otherwise 0.")
+WORKER_ANSWERS: Final = Metric(
+    "worker_answers",
+    _GAUGE,
+    "1 where that one of --workers has answered, otherwise 0: then counters have what it told last, gauges nothing.",
+    ("worker",),
+)
 STATSD_DATAGRAMS: Final = Metric("statsd_datagrams", _COUNTER, "StatsD datagrams handed to the system.")
 STATSD_DROPPED: Final = Metric(
     "statsd_datagrams_dropped", _COUNTER, "StatsD datagrams given up: nobody listens, or they are too many."
@@ -160,6 +166,6 @@ ALL: Final = (
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),
     *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ZOOKEEPER_SESSION),
-    *(LOOP_DELAY, READY, STATSD_DATAGRAMS, STATSD_DROPPED, START_TIME, BUILD),
+    *(LOOP_DELAY, READY, WORKER_ANSWERS, STATSD_DATAGRAMS, STATSD_DROPPED, START_TIME, BUILD),
 )
 """In the order in which they are shown."""

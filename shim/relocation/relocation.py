@@ -17,10 +17,12 @@ from shim.relocation.others import OtherShims
 from shim.relocation.words import CannotMove, LogPlaces, NotMoved, PartitionPlace, Side
 from shim.runtime import Runtime
 from shim.upstream import UpstreamError
+from shim.upstream.topic_leaders import TopicLeaders
 
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 3.0
 _TAKEN_AWAY: Final = "partitions that somebody else has had are not taken again"
 
 _PLACES: Final = {Side.LOCAL: Place.DIRECTORY, Side.KAFKA: Place.TOPIC}
@@ -30,7 +32,12 @@ _SIDES: Final = {place: str(side) for side, place in _PLACES.items()}
 class Relocation:
     """For the event loop."""
 
-    def __init__(self, logs: TwoLogs, runtime: Runtime, places: Places, others: OtherShims) -> None:
+    def __init__(
+        self, logs: TwoLogs, runtime: Runtime, places: Places, others: OtherShims, clusters_offsets: TopicLeaders
+    ) -> None:
+        """``clusters_offsets``: of the cluster's own `__consumer_offsets`."""
+        self._clusters_offsets = clusters_offsets
+        self._warning = ""
         self._logs = logs
         self._runtime = runtime
         self._places = places
@@ -49,7 +56,7 @@ class Relocation:
             PartitionPlace(number, _SIDES.get(self._places[number], "moving"), self._trouble.get(number, ""))
             for number in range(len(self._places))
         ]
-        return LogPlaces(partitions, self._to, self._turn)
+        return LogPlaces(partitions, self._to, self._turn, self._warning)
 
     async def changed(self, turn: int, seconds: float) -> LogPlaces:
         """As :meth:`places`, once that is another turn, or the time is over."""
@@ -68,6 +75,7 @@ class Relocation:
             self._to = to
             try:
                 await self._check()
+                self._warning = await self._other_number() if to is Side.KAFKA else ""
             except BaseException:
                 self._to = None
                 raise
@@ -82,6 +90,23 @@ class Relocation:
             await self._logs.open_topics()
         except (LogError, UpstreamError, OSError) as error:
             raise CannotMove(str(error)) from error
+
+    async def _other_number(self) -> str:
+        """What it means where the cluster's own offsets have another number of partitions: whose groups are led where
+        by its brokers says nothing then of where they are here. "" where it is the same, or not known."""
+        try:
+            theirs = len((await self._clusters_offsets.look_up(_LOOK_SECONDS)).places)
+        except UpstreamError as error:  # where there is none yet, too
+            log.info("how many partitions the cluster's own offsets have is not known: %s", error)
+            return ""
+        if theirs == len(self._places):
+            return ""
+        warning = (
+            f"this log has {counted(len(self._places), 'partition')}, the cluster's __consumer_offsets {theirs}: with "
+            "offsets.log=kafka one shim will have all groups, and others stand by"
+        )
+        log.warning("%s", warning)
+        return warning
 
     async def _move_all(self, to: Side) -> None:
         place = _PLACES[to]
@@ -103,8 +128,10 @@ class Relocation:
                 await self._has_changed()
         finally:
             self._to = None
-            left = len(self._places.elsewhere_than(place))
-            log.info("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
+            if left := len(self._places.elsewhere_than(place)):
+                log.warning("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
+            else:
+                log.info("all %s are at %s", counted(len(self._places), "partition"), to)
             await self._has_changed()
 
     async def _keep_others_off(self, wanted: Collection[int]) -> bool:

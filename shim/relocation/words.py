@@ -32,11 +32,13 @@ class PartitionPlace(NamedTuple):
 
 
 class LogPlaces(NamedTuple):
-    """``to``: where partitions are being moved at the moment; None: nowhere. ``turn``: rises with each change."""
+    """``to``: where partitions are being moved at the moment; None: nowhere. ``turn``: rises with each change.
+    ``warning``: what is to be known of the place that they were last moved to, in a line; "" for nothing."""
 
     partitions: Sequence[PartitionPlace]
     to: Side | None
     turn: int
+    warning: str = ""
 
 
 class Relocates(Protocol):

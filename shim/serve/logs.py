@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from shim.config import Settings
 from shim.kafka_log.backend import KafkaBackend
+from shim.log import OFFSETS_TOPIC
 from shim.log.places import Places
 from shim.relocation.backend import TwoLogs
 from shim.relocation.history import TwoHistories
@@ -17,12 +18,14 @@ from shim.runtime import Backend, Clock, LocalBackend, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.serve.log_on_disk import Opened
 from shim.upstream import Cluster
+from shim.upstream.topic_leaders import TopicLeaders
 
 
 class _Both(NamedTuple):
     logs: TwoLogs
     places: Places
     others: OtherShims
+    clusters_offsets: TopicLeaders
 
 
 class Logs(NamedTuple):
@@ -35,8 +38,8 @@ class Logs(NamedTuple):
     def relocation(self, runtime: Runtime) -> Relocation | None:
         if self.both is None:
             return None
-        logs, places, others = self.both
-        return Relocation(logs, runtime, places, others)
+        logs, places, others, clusters_offsets = self.both
+        return Relocation(logs, runtime, places, others, clusters_offsets)
 
 
 def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> Logs:
@@ -53,4 +56,4 @@ def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, 
     mover = Mover(local, kafka, places, own_id)
     logs = TwoLogs(local, kafka, places, mover, lambda: others.members(own_id()), claimed)
     history = TwoHistories(local_history, kafka.history_log, places)
-    return Logs(logs, history, _Both(logs, places, others))
+    return Logs(logs, history, _Both(logs, places, others, TopicLeaders(cluster, settings, OFFSETS_TOPIC)))

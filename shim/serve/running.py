@@ -81,7 +81,7 @@ async def serve(
             return
         parts = Parts(given, opened, limits, contexts, worker)
         health.opened(parts.runtime, parts.cluster, parts.whole, parts.measuring)
-        reloading.tell(parts.reloadable, parts.listeners)
+        reloading.tell([*parts.reloadable, *(() if worker is None else (worker.parent,))], parts.listeners)
         start = Start(parts, given)
         begin = partial(chores.begin, parts, start, given, certificates, health)
         async with _going_on(parts, start, begin, admin_opened.aclose) as tasks:

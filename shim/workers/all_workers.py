@@ -16,12 +16,14 @@ from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Veri
 from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.watching import NotReady, Watched
 from shim.log import Share
-from shim.metrics import Series
+from shim.metrics import Kind, Sample, Series, families
 from shim.metrics.together import together
 from shim.workers.asking import Asks
 
 _LOOK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
+_METRICS_WITHIN_SECONDS: Final = 8.0
+"""Who asks for metrics waits for 10 seconds, by Prometheus's default."""
 
 
 class _Own:
@@ -183,6 +185,8 @@ class AllWorkers:
         self._workers: Sequence[Asks] = (_Own(own), *others)
         self._num_partitions = num_partitions
         self._seen = [_Seen(["it has not been asked yet"]) for _ in others]
+        self._counted: list[Sequence[Series]] = [()] * len(others)
+        """Of each what it has counted, as it told it last."""
 
     async def run(self) -> None:
         """Look at the others, until cancelled."""
@@ -235,5 +239,22 @@ class AllWorkers:
         return [*self._own.missing(), *theirs]
 
     async def metrics(self) -> Sequence[Series]:
-        """See :class:`shim.admin.live.watching.Watched`."""
-        return together(await asyncio.gather(*(worker("", "metrics") for worker in self._workers)))
+        """See :class:`shim.admin.live.watching.Watched`. One that does not answer is told of as that: what it has
+        counted cannot have become less, and all else of it is not known."""
+        theirs = (self._metrics_of(index, worker) for index, worker in enumerate(self._others))
+        own, *others = await asyncio.gather(self._own.metrics(), *theirs)
+        return together([[*own, _answers(0, True)], *others])
+
+    async def _metrics_of(self, index: int, worker: Asks) -> Sequence[Series]:
+        try:
+            async with asyncio.timeout(_METRICS_WITHIN_SECONDS):
+                found: Sequence[Series] = await worker("", "metrics")
+        except (NotReady, TimeoutError):
+            not_ready = Series(families.READY, [Sample((), 0.0)])
+            return [*self._counted[index], not_ready, _answers(index + 1, False)]
+        self._counted[index] = [each for each in found if each.metric.kind is not Kind.GAUGE]
+        return [*found, _answers(index + 1, True)]
+
+
+def _answers(number: int, answers: bool) -> Series:
+    return Series(families.WORKER_ANSWERS, [Sample((str(number),), float(answers))])

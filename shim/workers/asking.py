@@ -2,6 +2,10 @@
 
 Both are pickles, with their size in front. That is no more than a fork shares: they are of one program, and nobody but
 this user can open the socket, or is believed on it.
+
+Who is asked says that it is at it, a size of 0, when it has read the question and once a second from then on: an answer
+may take as long as a rebalance, and of one that hangs nothing comes. It begins with it when who asks has heard the
+first, and said so: one that was held up does not do what nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -23,7 +27,11 @@ from shim.forwarding.over_unix import listen_over_unix, of_this_user
 log = logging.getLogger("shim")
 
 _SIZE: Final = Struct(">Q")
-_CONNECTS_WITHIN_SECONDS: Final = 2.0
+_AT_IT: Final = _SIZE.pack(0)
+_GO: Final = b"!"
+_AT_IT_SECONDS: Final = 1.0
+SILENT_SECONDS: Final = 5.0
+"""After so long without a word the other one hangs."""
 
 ASKED: Final[Mapping[str, frozenset[str]]] = {
     "migration": frozenset(
@@ -33,6 +41,8 @@ ASKED: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset({"overview", "clients", "missing", "metrics"}),
 }
 """Of each part of who is asked, what may be: all that the admin interface asks for."""
+
+_CHANGES: Final = frozenset({"start", "advance", "rollback", "reset", "delete"})
 
 _TOLD: Final = (Refused, NotKnown, NotCertain, NotReady, TimeoutError)
 """Errors that whoever asks is told as they are."""
@@ -74,10 +84,14 @@ class Questions:
         try:
             if of_this_user(cast(asyncio.Transport, writer.transport)) is not None:
                 return
-            answering = asyncio.ensure_future(self._answered(await _received(reader)))
+            question = await _received(reader)
+            writer.write(_AT_IT)
+            await _piece(reader, len(_GO))
+            answering = asyncio.ensure_future(self._answered(question))
             gone = asyncio.ensure_future(reader.read(1))  # nothing comes; who does not wait any more closes
             try:
-                await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+                while not await _any_of(answering, gone):
+                    writer.write(_AT_IT)
                 if answering.done():
                     writer.write(await answering)
                     await writer.drain()
@@ -85,7 +99,7 @@ class Questions:
                 answering.cancel()
                 gone.cancel()
                 await asyncio.gather(answering, gone, return_exceptions=True)
-        except (ConnectionError, EOFError):
+        except (ConnectionError, EOFError, TimeoutError):
             pass
         finally:
             writer.close()
@@ -120,7 +134,7 @@ class Questions:
 
 class Asks(Protocol):
     async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
-        """Raises what the method of that part raises, and NotReady where nobody answers."""
+        """Raises what the method of that part raises, and NotReady where nobody answers, within some seconds."""
 
 
 class OtherWorker:
@@ -132,20 +146,23 @@ class OtherWorker:
 
     async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
         """See :class:`Asks`."""
-        gone = NotReady(f"worker {self.number} is not there for now")
         question = _packed((part, name, arguments, named))
+        unknown = ""
         try:
-            async with asyncio.timeout(_CONNECTS_WITHIN_SECONDS):
+            async with asyncio.timeout(SILENT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(str(self._path))
-        except (OSError, TimeoutError):
-            raise gone from None
-        try:
-            writer.write(question)
-            answer = await _received(reader)
-        except (ConnectionError, EOFError):
-            raise gone from None
-        finally:
-            writer.close()
+            try:
+                writer.write(question)
+                await _size(reader)
+                unknown = "; it may have done what was asked for" if name in _CHANGES else ""
+                writer.write(_GO)
+                answer = await _received(reader)
+            finally:
+                writer.close()
+        except TimeoutError:
+            raise NotReady(f"worker {self.number} does not answer{unknown}") from None
+        except (OSError, EOFError):
+            raise NotReady(f"worker {self.number} is not there for now{unknown}") from None
         is_well, found = _unpacked(answer)
         if is_well:
             return found
@@ -173,14 +190,34 @@ def _not_passed(error: Exception) -> NotReady:
     return NotReady(f"it cannot be passed between workers: {type(error).__name__}: {error}")
 
 
+async def _any_of(*futures: asyncio.Future[Any]) -> bool:
+    """Whether one of them is done, within a second."""
+    done, _ = await asyncio.wait(futures, timeout=_AT_IT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
 async def _received(reader: asyncio.StreamReader) -> bytes:
-    """Raises EOFError, ConnectionError."""
-    (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+    """The next that is said but that somebody is at it. Raises as :func:`_piece`."""
+    while not (size := await _size(reader)):
+        pass
     data = io.BytesIO()
     while size:
-        piece = await reader.read(min(size, 1 << 20))
-        if not piece:
-            raise EOFError
-        data.write(piece)
-        size -= len(piece)
+        size -= data.write(await _piece(reader, min(size, 1 << 20)))
     return data.getvalue()
+
+
+async def _size(reader: asyncio.StreamReader) -> int:
+    data = b""
+    while len(data) < _SIZE.size:
+        data += await _piece(reader, _SIZE.size - len(data))
+    (size,) = _SIZE.unpack(data)
+    return int(size)
+
+
+async def _piece(reader: asyncio.StreamReader, most: int) -> bytes:
+    """Raises TimeoutError where nothing comes, EOFError, ConnectionError."""
+    async with asyncio.timeout(SILENT_SECONDS):
+        piece = await reader.read(most)
+    if not piece:
+        raise EOFError
+    return piece

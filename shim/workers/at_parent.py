@@ -2,7 +2,8 @@
 
 Messages are JSON objects of one name, each in one packet. To the parent: ``open`` and ``closed`` (an address, to listen
 on or no more; no more, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be
-printed), ``failed`` (why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last
+printed), ``drains`` (ms: how long it waits for requests in flight when it is told to stop, of settings that were read
+again), ``failed`` (why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last
 one). From it: ``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the
 questions. That it is closed is the end of the other one.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from shim.config import HostPort
+from shim.config import HostPort, Settings
 from shim.log import Share
 
 MOST_BYTES: Final = 64 << 10
@@ -99,6 +100,10 @@ class AtParent:
 
     def ready(self, line: str) -> None:
         self._say({"ready": line})
+
+    def take_settings(self, settings: Settings) -> None:
+        """The parent is to know how long to wait for this worker."""
+        self._say({"drains": settings.shutdown_drain_timeout_ms})
 
     def failed(self, why: str) -> None:
         self._say({"failed": why})

@@ -56,15 +56,16 @@ class CannotGoOn(Exception):
 
 
 class _Child:
-    """``is_ready``: whether it has ever served."""
+    """``is_ready``: whether it has ever served. ``drain_ms``: its `shutdown.drain.timeout.ms`."""
 
-    def __init__(self, number: int, pid: int, channel: socket.socket) -> None:
+    def __init__(self, number: int, pid: int, channel: socket.socket, drain_ms: int) -> None:
         self.number = number
         self.pid = pid
         self.channel = channel
         self.is_ready = False
         self.ready_line = ""
         self.left_clean = False
+        self.drain_ms = drain_ms
 
 
 class _Port:
@@ -145,7 +146,7 @@ class Parent:
         except OSError as error:
             self._stop(f"worker {number} cannot be begun: {reason_of(error)}")
             return
-        child = self._children[pid] = _Child(number, pid, ours)
+        child = self._children[pid] = _Child(number, pid, ours, self._given.settings.shutdown_drain_timeout_ms)
         self._selector.register(ours, selectors.EVENT_READ, child)
 
     def _forked(self, number: int, *, clean: bool) -> tuple[int, socket.socket]:
@@ -267,7 +268,8 @@ class Parent:
         for port in self._ports.values():
             port.close()
         self._ports.clear()
-        self._give_up_at = time.monotonic() + self._given.settings.shutdown_drain_timeout_ms / 1000 + _PATIENCE_SECONDS
+        longest_ms = max((child.drain_ms for child in self._children.values()), default=0)
+        self._give_up_at = time.monotonic() + longest_ms / 1000 + _PATIENCE_SECONDS
         self._signal(signal.SIGTERM)
 
     def _hear(self, child: _Child) -> None:
@@ -291,6 +293,8 @@ class Parent:
             self._is_ready(child, value)
         elif what == "failed":
             self._why = self._why or (None if self._is_stopping else value)
+        elif what == "drains":
+            child.drain_ms = value
         elif what == "left":
             child.left_clean = value
 

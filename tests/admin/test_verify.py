@@ -252,4 +252,5 @@ def test_there_is_nothing_to_look_at_where_the_log_is_on_topics(
     assert (result.status, result.stdout) == (2, "")
     (told,) = result.stderr.splitlines()
     assert "topics is on topics of the cluster, not in it (meta.properties says offsets.log=kafka:own)" in told
+    assert "`offset-shim groups` at that shim, or Kafka's tools at topic own_offsets, show what is there" in told
     assert sorted(tmp_path.rglob("*")) == before

@@ -297,7 +297,9 @@ def test_a_member_that_does_not_come_keeps_the_group_where_it_is(
             until(lambda: at.migrate("plan", group).json["groups"][0]["members_here"] == 1)
             refused = at.migrate("start", group)
             assert refused.status == 1
-            assert "not all of its members were there within 0.5 s" in refused.stdout + refused.stderr
+            why = f"group {group}: not all of its members were there within 0.5 s"
+            assert why in refused.stdout + refused.stderr
+            assert f"WARNING {why}: given up, it stays where it is" in at.shim.log()
             produce(broker.bootstrap_servers, topic, b"1", b"2")
             until(lambda: len(slow.values) == 2)
             assert at.status(group)["offsets_storage"] == "upstream"

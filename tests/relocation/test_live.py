@@ -163,6 +163,8 @@ def test_clients_commit_all_the_while(
                 moved = log_move(admin, "--to", to)
                 assert moved["to"] is None
                 assert [each["log"] for each in moved["partitions"]] == [to] * 4
+                assert f"all 4 partitions are at {to}" in shim.log()
+                assert ("the cluster's __consumer_offsets 5: " in moved["warning"]) == (to == "kafka")
                 _wait_for_more(clients, before)
             producer.commit_transaction(TIMEOUT_S)
         assert offset_of(shim.bootstrap, "pending", topic) == 4711

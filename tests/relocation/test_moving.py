@@ -15,6 +15,7 @@ from shim.log import LogError
 from shim.log.places import Place
 from shim.relocation.mover import Step
 from shim.relocation.words import CannotMove, Side
+from shim.upstream.topic_leaders import LedTopic
 from tests.conftest import TopicFactory
 from tests.relocation.rig import PARTITIONS, not_served, running, settings_of
 
@@ -119,6 +120,30 @@ async def test_not_over_offsets_of_shims_that_had_the_topics(broker: Broker, tmp
         assert "has offsets of its own" in found[0].trouble
         assert "none is moved before each topic partition says where it is" in found[1].trouble
         assert (shim.offset(shim.group_in(0)), shim.offset(shim.group_in(1))) == (6, 7)
+
+
+async def test_another_number_of_partitions_than_the_cluster_has_is_told_of(
+    broker: Broker, tmp_path: Path, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        assert shim.relocation is not None
+        assert not shim.relocation.places().warning
+        await shim.move(Side.KAFKA)
+        warning = shim.relocation.places().warning
+        assert warning.startswith(
+            "this log has 2 partitions, the cluster's __consumer_offsets 5: with offsets.log=kafka"
+        )
+        await shim.move(Side.LOCAL)
+        assert not shim.relocation.places().warning
+        look_up = shim.relocation._clusters_offsets.look_up
+
+        async def alike(patience: float) -> LedTopic:
+            found = await look_up(patience)
+            return found._replace(places={number: found.places[number] for number in BOTH})
+
+        monkeypatch.setattr(shim.relocation._clusters_offsets, "look_up", alike)
+        await shim.move(Side.KAFKA)
+        assert not shim.relocation.places().warning
 
 
 async def test_not_over_what_another_directory_has_moved_there(broker: Broker, tmp_path: Path, prefix: str) -> None:

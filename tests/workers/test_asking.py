@@ -13,6 +13,7 @@ import pytest
 
 from shim.admin.live.migrating import Refused
 from shim.admin.live.watching import NotReady
+from shim.workers import asking
 from shim.workers.asking import OtherWorker, Questions
 
 
@@ -36,6 +37,10 @@ class Moves:
 
     async def candidates(self) -> object:
         return lambda: None  # that has no pickle
+
+    async def served(self) -> object:
+        await asyncio.sleep(5 * asking.SILENT_SECONDS)  # it takes its time, and goes on
+        return ["g"]
 
     async def rollback(self, group: str) -> None:
         raise Refused(f"{group} stays")
@@ -90,6 +95,49 @@ async def test_what_is_asked_for_ends_with_who_asks(moves: Moves, worker: OtherW
     async with asyncio.timeout(30):
         while not moves.given_up:
             await worker("migration", "status", None)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(asking, "_AT_IT_SECONDS", 0.05)
+
+
+async def test_what_nobody_waits_for_any_more_is_not_begun(
+    path: Path, moves: Moves, questions: Questions, worker: OtherWorker
+) -> None:
+    """As of a worker that was held up, and has what was asked of it still to read."""
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(asking._packed(("migration", "advance", ("g",), {})))
+    assert await reader.readexactly(8) == bytes(8)  # it has read that
+    writer.close()
+    assert await worker("migration", "status", "there") == "there"
+    await questions.close()
+    assert not moves.begun.is_set()
+
+
+async def test_an_answer_may_take_its_time(impatient: None, worker: OtherWorker) -> None:
+    assert await worker("migration", "served") == ["g"]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_one_that_hangs_is_not_waited_for(impatient: None, path: Path, has_begun: bool) -> None:
+    waiting: list[asyncio.StreamWriter] = []
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        waiting.append(writer)
+        if has_begun:
+            writer.write(bytes(8))
+
+    worker = OtherWorker(1, path)
+    async with await asyncio.start_unix_server(hang, path):
+        with pytest.raises(NotReady, match=r"^worker 1 does not answer$"):
+            await worker("migration", "status", None)
+        unknown = "; it may have done what was asked for" if has_begun else ""
+        with pytest.raises(NotReady, match=f"^worker 1 does not answer{unknown}$"):
+            await worker("migration", "advance", "g")
+        for each in waiting:
+            each.close()
 
 
 async def test_answers_and_refusals_are_told_as_they_are(worker: OtherWorker) -> None:

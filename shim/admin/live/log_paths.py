@@ -68,5 +68,6 @@ def _document(found: LogPlaces) -> web.StreamResponse:
         "partitions": [each._asdict() for each in found.partitions],
         "to": None if found.to is None else str(found.to),
         "turn": found.turn,
+        "warning": found.warning,
     }
     return web.Response(body=encoded(row), content_type=JSON)

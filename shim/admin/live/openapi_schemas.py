@@ -240,6 +240,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             ),
             "to": _either(_SIDE),
             "turn": _COUNT,
+            "warning": _TEXT,
         }
     ),
     "BurrowPartition": _object(

@@ -122,7 +122,9 @@ class Changing:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except TimeoutError:
-            raise Refused(f"group {group}: {what} within {self._timeout_s:g} s") from None
+            why = f"group {group}: {what} within {self._timeout_s:g} s"
+            log.warning("%s: given up, it stays where it is", why)  # whoever asked for it may not be there any more
+            raise Refused(why) from None
 
     async def take_in_hand(
         self, group: str, hands: Hands, cause: str, step: Step = Step.KAFKA, *, from_zookeeper: bool
