@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from benchmarks.failover.__main__ import main, quantile
 
 
+@pytest.mark.soak
 def test_both_sides_go_on() -> None:
     told = CliRunner().invoke(main, ["--rounds", "1", "--json"])
     assert told.exit_code == 0, told.output

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from benchmarks.overhead.__main__ import LINES, main
 from benchmarks.overhead.sides import HISTORY, OFF, ON
 
 
+@pytest.mark.soak
 def test_lines_are_measured_at_all_three() -> None:
     told = CliRunner().invoke(main, ["--only", "forwarded", "--rounds", "1", "--seconds", "0.5", "--json"])
     assert told.exit_code == 0, told.output

@@ -11,6 +11,7 @@ from benchmarks.scale import shims
 from benchmarks.scale.shims import ARRANGEMENTS, Carried, main, medians
 
 
+@pytest.mark.soak
 def test_each_arrangement_carries_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [each for each in ARRANGEMENTS if each.shims in {0, 2}]
     monkeypatch.setattr(shims, "ARRANGEMENTS", tuple(few))

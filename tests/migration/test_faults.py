@@ -55,6 +55,11 @@ AFTER_A_KILL: Final = {
 NOT_ANSWERED: Final = re.compile(r"requests of group \S+ are refused for now")
 
 at_each_place = pytest.mark.parametrize("place", PLACES)
+at_one_place = pytest.mark.parametrize(
+    "place",
+    [place if not number else pytest.param(place, marks=pytest.mark.soak) for number, place in enumerate(PLACES)],
+)
+"""Of those that take long."""
 
 
 class Made(Protocol):
@@ -177,7 +182,7 @@ def _expired(zookeeper: ZooKeeper) -> int:
     return len(re.findall(r"Expiring session 0x", zookeeper.log.read_text(errors="replace")))
 
 
-@at_each_place
+@at_one_place
 def test_the_disk_is_full(made: Made, connect: str, place: str) -> None:
     with made(place, connect) as both:
         with both.commits() as (today, old):
@@ -213,7 +218,7 @@ def test_zookeeper_is_stopped_and_started(made: Made, zookeeper: ZooKeeper, conn
         both.zookeeper_agrees()
 
 
-@at_each_place
+@at_one_place
 def test_an_ensemble_loses_its_leader(made: Made, tmp_path: Path, place: str) -> None:
     with zookeeper_ensemble(tmp_path / "ensemble") as ensemble, made(place, ensemble.connect_string) as both:
         with both.commits() as (today, old):
@@ -266,7 +271,7 @@ def test_the_shim_is_killed_where_the_cluster_has_to_have_each_commit(made: Made
         both.agree(both.in_cluster)
 
 
-@at_each_place
+@at_one_place
 def test_the_broker_is_lost_and_the_mirror_follows(made: Made, broker: Broker, connect: str, place: str) -> None:
     with made(place, connect) as both:
         with both.commits() as (today, old):

@@ -136,6 +136,7 @@ def check_all_of_one_group(side: Side, plan: Plan) -> None:
         assert any({name for number, name in had if number == generation} == members for generation, _ in had)
 
 
+@pytest.mark.soak
 def test_seven_members_of_four_libraries(broker: Broker, shim: Shim, make_topic: TopicFactory, tmp_path: Path) -> None:
     side = at(shim.port, SHORT, tmp_path / "members", make_topic)
     print(told(side, SHORT), table({"shim": side.times}), sep="\n")
