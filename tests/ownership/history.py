@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -89,7 +89,7 @@ def wrong_in(operations: Iterable[Operation]) -> list[str]:
 
 
 class Told(NamedTuple):
-    """What one fetch was told of partitions whose offsets only ever grow, in their order."""
+    """What one fetch was told of some partitions, in their order."""
 
     offsets: tuple[int, ...]
     place: int
@@ -97,19 +97,29 @@ class Told(NamedTuple):
     ended: float
 
 
-def gone_back(told: Iterable[Told]) -> list[str]:
-    """Where one was told an offset that is older than what another one had been told before it asked."""
-    wrong = []
+def gone_back(told: Iterable[Told], written: Sequence[Sequence[int]]) -> list[str]:
+    """Where one was told an offset that stands in the log before one that another was told, which had its answer before
+    it asked; or one that is not there. ``written``: of each partition what was committed, in the order in which it is
+    in the log. An offset need not be greater than the one before: of two commits that are under way when the
+    coordinator moves, librdkafka sends the older one again last."""
+    stood = [(NOTHING, *its) for its in written]
     fetches = list(told)
+    at_least = [0] * len(stood)
     done = iter(sorted(fetches, key=lambda each: each.ended))
     upcoming = next(done, None)
-    newest: tuple[int, ...] = ()
+    places: dict[Told, list[int]] = {}
+    wrong = []
     for each in sorted(fetches, key=lambda each: each.begun):
         while upcoming is not None and upcoming.ended < each.begun:
-            newest = tuple(map(max, newest, upcoming.offsets)) if newest else upcoming.offsets
+            at_least = list(map(max, at_least, places[upcoming]))
             upcoming = next(done, None)
-        if any(offset < before for offset, before in zip(each.offsets, newest, strict=False)):
-            wrong.append(f"{each}, when {newest} had been told")
+        places[each] = list(at_least)
+        for partition, (its, offset, first) in enumerate(zip(stood, each.offsets, at_least, strict=True)):
+            if offset in its[first:]:
+                places[each][partition] = its.index(offset, first)
+            else:
+                behind = its[first + 1 :][:5]
+                wrong.append(f"{each}: partition {partition}, when {its[first]} had been told, then came {behind}")
     return wrong
 
 

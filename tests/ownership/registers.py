@@ -9,7 +9,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -88,10 +88,11 @@ class Register:
 
 
 class Watched:
-    """A group of others' consumers: what is told of its offsets, which never go back."""
+    """A group of others' consumers: what is told of its offsets."""
 
     def __init__(self, group: str, topic: str, partitions: int) -> None:
         self.group = group
+        self._partitions = partitions
         self._topics = (offset_fetch.OffsetFetchRequestTopic(topic, tuple(range(partitions))),)
         self.told: list[Told] = []
 
@@ -105,9 +106,10 @@ class Watched:
             offsets = tuple(each.committed_offset for each in partitions)
             self.told.append(Told(offsets, place, begun, time.monotonic()))
 
-    @property
-    def wrong(self) -> list[str]:
-        return [f"{self.group}: {each}" for each in gone_back(self.told)]
+    def wrong(self, written: Mapping[int, Sequence[int]]) -> list[str]:
+        """``written``: of each partition what was committed, in the order in which it is in the log."""
+        in_order = [written.get(partition, ()) for partition in range(self._partitions)]
+        return [f"{self.group}: {each}" for each in gone_back(self.told, in_order)]
 
 
 class AtWork:
@@ -118,7 +120,7 @@ class AtWork:
         self.shims = shims
         self.registers = registers
         self._node_ids = node_ids
-        self._watched: list[Watched] = []
+        self.watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._avoided: Shim | None = None
         self._committing: dict[str, HostPort] = {}
@@ -134,7 +136,7 @@ class AtWork:
     def watch(self, groups: Iterable[Watched]) -> None:
         """From now on, at every shim."""
         for each in groups:
-            self._watched.append(each)
+            self.watched.append(each)
             self._tasks += [asyncio.ensure_future(self._look(each, place)) for place in range(len(self.shims))]
 
     async def _look(self, watched: Watched, place: int) -> None:
@@ -272,9 +274,8 @@ class AtWork:
             raise AssertionError(f"no {what} within {PATIENCE_S:g} s\n{logs}") from None
 
     def check(self) -> None:
-        """Of all that was asked and answered so far."""
+        """Of all that was asked of the registers, and answered, so far."""
         wrong = [each for register in self.registers for each in register.wrong]
-        wrong += [each for watched in self._watched for each in watched.wrong]
         assert not wrong, wrong[:5]
 
     def write(self, path: Path) -> None:

@@ -97,9 +97,15 @@ def test_the_order_in_the_log() -> None:
     assert wrong_order([commit(7, 0, 3), other], {7: 1, 8: 0}) == [], "both were on their way"
 
 
-def test_offsets_that_only_grow() -> None:
-    fetches = [Told((3, NOTHING), 0, 0, 1), Told((3, 5), 1, 0.5, 2), Told((4, 5), 0, 3, 4)]
-    assert gone_back(fetches) == []
-    (found,) = gone_back([*fetches, Told((4, 4), 1, 5, 6)])
-    assert found.endswith("when (4, 5) had been told")
-    assert gone_back([*fetches, Told((4, NOTHING), 1, 1.5, 6)]) == [], "it was asked before 5 had been told"
+def test_what_is_told_is_never_older_than_what_was_told_before() -> None:
+    written = [(3, 4), (5, 6, 5)]
+    fetches = [Told((3, NOTHING), 0, 0, 1), Told((3, 5), 1, 0.5, 2), Told((4, 6), 0, 3, 4)]
+    assert gone_back(fetches, written) == []
+    assert gone_back([*fetches, Told((4, 5), 1, 5, 6)], written) == [], "it was committed once more"
+    (found,) = gone_back([*fetches, Told((3, 6), 1, 5, 6)], written)
+    assert found.endswith("partition 0, when 4 had been told, then came ()")
+    assert gone_back([*fetches, Told((3, 6), 1, 3.5, 6)], written) == [], "it was asked before 4 had been told"
+    (found,) = gone_back([*fetches, Told((4, 7), 1, 5, 6)], written)
+    assert "partition 1" in found, "nobody has committed that"
+    (found,) = gone_back([*fetches, Told((4, 5), 0, 5, 6), Told((4, 6), 1, 7, 8)], written)
+    assert found.endswith("when 5 had been told, then came ()")

@@ -19,6 +19,7 @@ from typing import Final
 
 import pytest
 
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, decode_key, decode_value
 from protocol.own.history_log import decode_history
 from protocol.partition import partition_for
 from shim.config import HostPort
@@ -256,9 +257,10 @@ def crowd_of(
 
 
 def assert_it_is_in_the_log(its: AtWork, cluster: Cluster, topic: str) -> None:
-    """What was acknowledged, in an order in which it can have been written; and no owner of a partition has written
-    behind the next one."""
+    """What was acknowledged, in an order in which it can have been written; what was told of others' groups, in the
+    order in which it is there; and no owner of a partition has written behind the next one."""
     places: dict[str, dict[int, int]] = {register.group: {} for register in its.registers}
+    written: dict[str, dict[int, list[int]]] = {watched.group: {} for watched in its.watched}
     for kind in ("offsets", "history"):
         for partition in range(PARTITIONS):
             epochs: dict[int, int] = {}
@@ -273,7 +275,15 @@ def assert_it_is_in_the_log(its: AtWork, cluster: Cluster, topic: str) -> None:
                     for key, value in decode_history(record.key, record.value) or ():
                         if key.group in places:
                             places[key.group].setdefault(value.offset, record.offset)
+                for record in records if kind == "offsets" else ():
+                    assert record.key is not None
+                    committed = decode_key(record.key)
+                    if isinstance(committed, OffsetCommitKey) and committed.group in written:
+                        offset = decode_value(committed, record.value)
+                        assert isinstance(offset, OffsetCommitValue), "nobody deletes any"
+                        written[committed.group].setdefault(committed.partition, []).append(offset.offset)
     wrong = [each for register in its.registers for each in wrong_order(register.operations, places[register.group])]
+    wrong += [each for watched in its.watched for each in watched.wrong(written[watched.group])]
     assert not wrong, wrong[:5]
 
 
