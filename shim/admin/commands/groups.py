@@ -51,7 +51,9 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     """All groups, a line each: at which step, in what state, of what type, with how many members.
 
     OFFSETS.STORAGE is where a group's offsets are, with +dual where another place has them, too: its step, of which
-    `offset-shim migrate --help` says more. LAG is `-` where not all log ends can be told.
+    `offset-shim migrate --help` says more. LAG is of all partitions with a committed offset together; `-` where there
+    is none, or where not all log ends can be told. One that is consumed and not committed yet has no lag: `groups
+    describe` shows it as `-`, as kafka-consumer-groups does.
 
     \b
     offset-shim groups list
