@@ -21,7 +21,7 @@ from shim.counted import counted
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.partition_copy import PartitionCopy
 from shim.log import LogError
-from shim.metrics import StandbyCounts
+from shim.metrics import Before, StandbyCounts
 from shim.upstream.topic_reader import Fetched, TopicReader
 
 log = logging.getLogger(__name__)
@@ -132,12 +132,18 @@ class Standbys:
             if not self._loading:
                 self._nothing_loads.set()
 
-    def took_over(self, number: int, records: int, followed: int | None) -> None:
+    def took_over(self, number: int, records: int, followed: int | None, snapshot: int = 0) -> None:
         """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
-        had been before; None: it was read from the beginning."""
-        self._counts.took_over(records, followed=followed is not None)
-        before = "from the beginning" if followed is None else f"behind {counted(followed, 'record')} that it had"
-        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), before)
+        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset."""
+        before: Before = "standby"
+        if followed is not None:
+            where = f"behind {counted(followed, 'record')} that it had"
+        elif snapshot:
+            before, where = "snapshot", f"behind a snapshot of offset {snapshot:,}"
+        else:
+            before, where = "beginning", "from the beginning"
+        self._counts.took_over(records, before)
+        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
 
     def _end(self, number: int) -> None:
         self.hold(number)

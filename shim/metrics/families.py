@@ -65,8 +65,8 @@ STANDBYS: Final = Metric(
 TAKEOVERS: Final = Metric(
     "takeovers",
     _COUNTER,
-    "Partitions that were taken over, with the log on topics: which this one had followed (`standby`), or read from "
-    "the `beginning`.",
+    "Partitions that were taken over, with the log on topics: which this one had followed (`standby`), had a "
+    "`snapshot` of, or read from the `beginning`.",
     ("from",),
 )
 TAKEOVER_RECORDS: Final = Metric(
