@@ -30,7 +30,8 @@ from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
 from shim.kafka_log.snapshots import SHARE_OF_RETENTION, TopicSnapshots
 from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, look, make_ready
+from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, look, make_ready
+from shim.kafka_log.topics_watch import TopicsWatch
 from shim.log import LogError, LoggedRecord
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
@@ -108,6 +109,8 @@ class KafkaBackend:
             settings.offsets_topic_segment_bytes,
             settings.offsets_history_retention_minutes,
         )
+        self._watch = TopicsWatch(cluster, settings, self._wanted, self._looked)
+        self._watching: asyncio.Task[None] | None = None
         self._offsets: OwnedTopic | None = None
         self._kept = snapshots
         self._snapshots: Snapshots | None = None
@@ -183,6 +186,11 @@ class KafkaBackend:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
         self.is_open = True
+        self._watching = asyncio.create_task(self._watch.run())
+
+    def _looked(self, found: Looked) -> None:
+        if self._standbys is not None:
+            self._standbys.tombstones_stay(found.delete_retention_ms / 1000)
 
     def expect(self, numbers: Collection[int]) -> None:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
@@ -203,6 +211,10 @@ class KafkaBackend:
     @property
     def standbys(self) -> StandbyCounts:
         return StandbyCounts() if self._standbys is None else self._standbys.counts
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        return self._watch.complaints
 
     async def _take_over(self, number: int) -> None:
         assert self._offsets is not None
@@ -385,6 +397,9 @@ class KafkaBackend:
     ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most, once
         others have what they need."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         if self._standbys is not None:
             await self._standbys.close()
         for task in self._taking.values():

@@ -58,7 +58,7 @@ class Standbys:
         self._topic = topic
         self._new_copy = new_copy
         self._replayer = replayer
-        self._longest = min(delete_retention_seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
+        self.tombstones_stay(delete_retention_seconds)
         self._standbys: dict[int, _Standby] = {}
         self._loading = 0
         self._nothing_loads = asyncio.Event()
@@ -66,6 +66,10 @@ class Standbys:
         # What is far from its end takes all the time there is, so one after the other is.
         self._far_behind = asyncio.Semaphore(1)
         self._counts = StandbyCounts()
+
+    def tombstones_stay(self, seconds: float) -> None:
+        """So long at least, from now on."""
+        self._longest = min(seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
 
     @property
     def counts(self) -> StandbyCounts:

@@ -72,6 +72,11 @@ TAKEOVERS: Final = Metric(
 TAKEOVER_RECORDS: Final = Metric(
     "takeover_records", _COUNTER, "Records that were read then, before these could be served.", ("from",)
 )
+TOPIC_COMPLAINTS: Final = Metric(
+    "log_topic_complaints",
+    _GAUGE,
+    "Settings of the topics that the log is on which may lose what is committed, as they were found last.",
+)
 OFFSETS: Final = Metric("offsets", _GAUGE, "Committed offsets in the log, of all groups.")
 GROUPS: Final = Metric("groups", _GAUGE, "Groups that the shim coordinates, by their state.", ("state",))
 MEMBERS: Final = Metric("group_members", _GAUGE, "Members of all these groups.")
@@ -156,7 +161,18 @@ ALL: Final = (
     *(REQUESTS, ERRORS, MALFORMED, LATENCY, OFFSETS_COMMITTED),
     *(FLUSH_RECORDS, FLUSH_SECONDS, FLUSH_FAILED, LOG_BYTES),
     *(COMPACTIONS, COMPACTION_SECONDS, COMPACTION_RECORDS, COMPACTION_BYTES),
-    *(PARTITIONS, STANDBYS, TAKEOVERS, TAKEOVER_RECORDS, OFFSETS, GROUPS, MEMBERS, GROUP_BYTES, REBALANCES),
+    *(
+        PARTITIONS,
+        STANDBYS,
+        TAKEOVERS,
+        TAKEOVER_RECORDS,
+        TOPIC_COMPLAINTS,
+        OFFSETS,
+        GROUPS,
+        MEMBERS,
+        GROUP_BYTES,
+        REBALANCES,
+    ),
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),
     *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ZOOKEEPER_SESSION),

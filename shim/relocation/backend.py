@@ -97,6 +97,10 @@ class TwoLogs:
     def standbys(self) -> StandbyCounts:
         return self._kafka.standbys
 
+    @property
+    def complaints(self) -> Sequence[str]:
+        return self._kafka.complaints
+
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """What is decided fits into either log."""
         return self._kafka.coordinator_settings(settings)

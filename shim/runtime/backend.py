@@ -109,6 +109,10 @@ class Backend(Protocol):
     def standbys(self) -> StandbyCounts: ...
 
     @property
+    def complaints(self) -> Sequence[str]:
+        """What is set so, where the log is, that it may lose what is written; it is served all the same."""
+
+    @property
     def writes(self) -> Writes: ...
 
     def attach(self, reports: Reports) -> None:

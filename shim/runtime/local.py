@@ -88,6 +88,11 @@ class LocalBackend:
         """There are none."""
         return StandbyCounts()
 
+    @property
+    def complaints(self) -> Sequence[str]:
+        """A disk is as it is."""
+        return ()
+
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         return CoordinatorSettings.of(settings)
 

@@ -93,6 +93,11 @@ class Runtime:
         return self._log.standbys
 
     @property
+    def complaints(self) -> Sequence[str]:
+        """What is set so, where the log is, that it may lose what is written."""
+        return self._log.complaints
+
+    @property
     def rebalances(self) -> int:
         """Since the process began."""
         return sum(partition.rebalances for partition in self._partitions)

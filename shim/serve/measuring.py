@@ -158,6 +158,7 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.COMPACTION_BYTES, _each({"read": cleaning.bytes_read, "written": cleaning.bytes_written})),
         (families.PARTITIONS, _each(states)),
         *(_of_standbys(runtime.standbys) if runtime.is_shared else ()),
+        *([(families.TOPIC_COMPLAINTS, _one(len(runtime.complaints)))] if runtime.is_shared else []),
         (families.REBALANCES, _one(runtime.rebalances)),
         (families.GROUP_BYTES, _one(runtime.group_bytes)),
     )
