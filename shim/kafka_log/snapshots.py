@@ -200,6 +200,8 @@ class TopicSnapshots:
         self._reader: TopicReader | None = None
         self._folders: dict[int, SnapshotFolder] = {}
         self._places: dict[int, Place | None] = {}
+        self._written: dict[int, tuple[int, int, int, int]] = {}
+        """Of the batches that are asked for: base offset, producer id and epoch, append time."""
         self._last: Mapping[int, list[End]] | None = None
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
@@ -255,8 +257,9 @@ class TopicSnapshots:
         if self._last is not None:
             return self._last.get(number, [])
         written = self._owned.last_written(number) if self._owned is not None else None
-        if written is None or self._topic_id == ZERO_UUID:
+        if self._owned is None or written is None or self._topic_id == ZERO_UUID:
             return []
+        self._written[number] = (written.base_offset, *self._owned.producer(number), written.append_time_ms)
         # What is not known yet is 0.
         batch = LastBatch(0, 0, 0, 0, written.base_offset, 0)
         return [End(f"{self._topic}-{number}", self._folders[number], batch, is_offsets=True)]
@@ -272,10 +275,11 @@ class TopicSnapshots:
             topic_id, header = await self._reader.batch_at(number, end.batch.base_offset)
         except (BatchError, UpstreamError) as error:
             raise NotNow(str(error)) from error
-        if topic_id != self._topic_id or header is None or header.base_offset != end.batch.base_offset:
+        if topic_id != self._topic_id or header is None:
             raise NotNow("the batch that was written last is not there")
-        if not header.is_log_append_time:
-            raise NotNow("message.timestamp.type is not LogAppendTime")
+        there = header.base_offset, header.producer_id, header.producer_epoch, header.max_timestamp
+        if there != self._written[number] or not header.is_log_append_time:
+            raise NotNow(f"offset {end.batch.base_offset} has another batch than was written there")
         batch = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
         head = head_of(Anchor.of(topic_id, number, header), self._owned.owner, self._places.get(number))
         return end._replace(batch=batch, head=head)

@@ -22,6 +22,7 @@ from protocol.records.batches import BatchHeader, Record, encode_records
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owned_topic import OwnedTopic, _Owned
+from shim.kafka_log.producer_ids import ProducerEpoch
 from shim.kafka_log.producing import Produced
 from shim.kafka_log.sequence import ProducerSequence, Verdict
 from shim.kafka_log.snapshots import (
@@ -39,6 +40,8 @@ from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import Snapshot, snapshot_name
 from shim.runtime.replaying import Home
+from shim.runtime.snapshots import NotNow
+from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader
 from tests.coordinator.driving import new_coordinator
 from tests.kafka_log.deciding import Deciding, known
@@ -358,3 +361,57 @@ def test_behind_what_somebody_else_has_written_there_is_none() -> None:
     assert writes(6) is not None
     assert writes(8) is None
     assert writes(9) is None, "until it is read again"
+
+
+class Wrote:
+    """The owner and the leader, of whom the test says what they tell."""
+
+    def __init__(self, header: BatchHeader) -> None:
+        self.owner = OWNER
+        self.written = Produced(Verdict.WRITTEN, 0.0, header.base_offset, header.max_timestamp)
+        self.epoch = ProducerEpoch(header.producer_id, header.producer_epoch)
+        self.there: tuple[bytes, BatchHeader | None] | UpstreamError = (TOPIC_ID, header)
+
+    def last_written(self, _number: int) -> Produced:
+        return self.written
+
+    def producer(self, _number: int) -> ProducerEpoch:
+        return self.epoch
+
+    async def batch_at(self, _number: int, offset: int) -> tuple[bytes, BatchHeader | None]:
+        assert offset == self.written.base_offset
+        if isinstance(self.there, UpstreamError):
+            raise self.there
+        return self.there
+
+
+HEADER = BatchHeader(5, 61, 3, 2, 0, 8, 1, 0, 1_000, 7, 2, 9, 2)
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ((TOPIC_ID, None), "is not there"),
+        ((OTHER_ID, HEADER), "is not there"),
+        ((TOPIC_ID, HEADER._replace(base_offset=6)), "another batch"),
+        ((TOPIC_ID, HEADER._replace(producer_epoch=3)), "another batch"),
+        ((TOPIC_ID, HEADER._replace(max_timestamp=1_001)), "another batch"),
+        ((TOPIC_ID, HEADER._replace(attributes=0)), "another batch"),
+        (UpstreamError("no answer"), "no answer"),
+    ],
+)
+async def test_it_is_anchored_to_what_was_written(
+    tmp_path: Path, there: tuple[bytes, BatchHeader | None] | UpstreamError, why: str
+) -> None:
+    its, wrote = TopicSnapshots(Files(), tmp_path, 1), Wrote(HEADER)
+    its.open(NAME, TOPIC_ID, cast(OwnedTopic, wrote), cast(TopicReader, wrote))
+    (end,) = await its.complete(0, its.ends_of(0))
+    d = decided()
+    payload = payload_of(d.topic, d.coordinator)
+    head = len(head_of(anchor_in(d.topic), OWNER, None))
+    snapshot = Snapshot(tmp_path, end.batch, memoryview(end.head + payload[head:]))
+    assert read_kept(NAME, snapshot).anchor == Anchor(TOPIC_ID, 0, 7, 3, 5, 7, 2, 9, 1_000)
+    wrote.there = there
+    with pytest.raises(NotNow, match=why):
+        await its.complete(0, its.ends_of(0))
+    assert await its.completed(0, its.ends_of(0)) == []
