@@ -159,8 +159,13 @@ def _another_batch(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
     return "is not used: it is not what stands there any more"
 
 
-def _a_lost_end(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
-    """It was written under a leader of whom nobody knows any more."""
+def _a_lost_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """It was written under a leader of whom nobody knows any more. That tells, where compaction has left nothing."""
+
+    async def gone(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(snapshots_of_topics.TopicSnapshots, "has", gone)
     _anchor_elsewhere(data_dir, lambda anchor: anchor._replace(leader_epoch=anchor.leader_epoch + 1))
     return "is not used: it is not what stands there any more"
 
