@@ -92,7 +92,7 @@ class KafkaBackend:
         snapshots: TopicSnapshots | None = None,
     ) -> None:
         """``claimed`` is set when the cluster is known to be the right one. ``snapshots``: where there are to be some;
-        what is read from one does not tell where groups stood before.
+        what is read from one tells neither where groups stood before nor which place counts.
         """
         self._cluster = cluster
         self._settings = settings
@@ -307,7 +307,6 @@ class KafkaBackend:
             log.warning("%s: its snapshot is not used: delete.retention.ms is not known: %s", where, error)
             return None
         copy = self._copy(number, kept.part)
-        copy.say(kept.place)
         doubt: object = None
         if not anchor.is_fresh(fence.append_time_ms, retention_ms):
             doubt = f"it is older than half of the {retention_ms} ms that are delete.retention.ms of the topic"
@@ -333,8 +332,6 @@ class KafkaBackend:
         assert self._offsets is not None
         if self._history is not None:
             self._history.begin(number, self._offsets.producer(number))
-        if self._kept is not None:
-            self._kept.loaded(number, found.place)
         return Loaded(found.coordinator, found.replayed, found.snapshot_offset)
 
     async def write_apart(self, number: int, record_sets: Sequence[RecordSet]) -> None:

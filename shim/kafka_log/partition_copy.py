@@ -40,10 +40,6 @@ class PartitionCopy:
         """Where groups stood before, which no coordinator knows."""
         return self._replay.changes
 
-    def say(self, place: Place | None) -> None:
-        """It has said that of which place counts, in what was not read here."""
-        self._replay.place = place
-
     def apply(self, records: Sequence[LoggedRecord]) -> None:
         """Records that ``part`` has taken. Raises LogError."""
         self._replay.apply(records)

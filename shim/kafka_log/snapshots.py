@@ -6,8 +6,8 @@
 
     its payload: magic "OSTP", version uint16; the anchor: topic id, partition int32, next offset int64, leader epoch
     int32, and of the batch that ends there base offset int64, producer id int64, producer epoch int16, base sequence
-    int32, append time int64; the records of owner and place, of each length uint32 and key, length uint32 and value (0:
-    there is none); length uint64, the shim's own state (own_dump.py); what else the coordinator has (dump.py)
+    int32, append time int64; the owner's record: length uint32 and key, length uint32 and value; length uint64, the
+    shim's own state (own_dump.py); what else the coordinator has (dump.py)
 
 All big-endian, but for the last two. It is what whoever follows the partition has in memory (partition_copy.py), and is
 put to the same questions; two more come with being kept in a file:
@@ -19,7 +19,8 @@ put to the same questions; two more come with being kept in a file:
   time has the same id, its topics have theirs, and leaders count their epochs on from there.
 
 Of owners it has who has written it, and under which producer. That is all there is to know: it was taken by one that
-was serving, so the leases of those before had ended, and their producers were fenced.
+was serving, so the leases of those before had ended, and their producers were fenced. Nor is it said which place counts
+(`Place`): the topic did, or nobody would have served from it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.position import Position
-from protocol.own.topic_log import Owner, OwnerKey, Place, PlaceKey, decode_own, encode_own, is_own
+from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_own
 from protocol.records.batches import BatchError, BatchHeader
 from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator
@@ -120,7 +121,6 @@ class Kept(NamedTuple):
     snapshot: Snapshot
     anchor: Anchor
     part: ReadPart
-    place: Place | None
     own: memoryview
     rest: memoryview
 
@@ -134,10 +134,9 @@ class Kept(NamedTuple):
             home.check(group)
 
 
-def head_of(anchor: Anchor, owner: Owner, place: Place | None) -> bytes:
+def head_of(anchor: Anchor, owner: Owner) -> bytes:
     """What a payload begins with."""
-    said = [*encode_own((OwnerKey(), owner)), *((b"", b"") if place is None else encode_own((PlaceKey(), place)))]
-    parts = (_LENGTH.pack(len(each or b"")) + (each or b"") for each in said)
+    parts = (_LENGTH.pack(len(each or b"")) + (each or b"") for each in encode_own((OwnerKey(), owner)))
     return b"".join((_HEAD.pack(_MAGIC, _VERSION), _ANCHOR.pack(*anchor), *parts))
 
 
@@ -148,17 +147,13 @@ def read_kept(topic: str, snapshot: Snapshot) -> Kept:
     if (magic, version) != (_MAGIC, _VERSION):
         dump.fail(f"no snapshot of version {_VERSION} of a partition on a topic: {magic!r}, version {version}")
     anchor = Anchor(*dump.unpack(_ANCHOR))
-    owner, place = _said(dump), _said(dump)
-    if not isinstance(owner, Owner) or not isinstance(place, Place | None) or anchor.next_offset != snapshot.offset:
-        dump.fail("no owner, or place, or of another offset")
+    key, value = (bytes(dump.take(dump.unpack(_LENGTH)[0])) for _ in range(2))
+    owner = decode_own(key, value)[1] if is_own(key) else None
+    if not isinstance(owner, Owner) or anchor.next_offset != snapshot.offset:
+        dump.fail("no owner, or another offset")
     own = dump.take(dump.unpack(_LONG_LENGTH)[0])
     part = ReadPart.behind(topic, anchor.position, owner, {anchor.producer_id: anchor.producer_epoch})
-    return Kept(snapshot, anchor, part, place, own, dump.rest())
-
-
-def _said(dump: DumpReader) -> object:
-    key, value = (bytes(dump.take(dump.unpack(_LENGTH)[0])) for _ in range(2))
-    return decode_own(key, value)[1] if is_own(key) else None
+    return Kept(snapshot, anchor, part, own, dump.rest())
 
 
 class TopicDump:
@@ -199,7 +194,6 @@ class TopicSnapshots:
         self._owned: OwnedTopic | None = None
         self._reader: TopicReader | None = None
         self._folders: dict[int, SnapshotFolder] = {}
-        self._places: dict[int, Place | None] = {}
         self._written: dict[int, tuple[int, int, int, int]] = {}
         """Of the batches that are asked for: base offset, producer id and epoch, append time."""
         self._last: Mapping[int, list[End]] | None = None
@@ -239,10 +233,6 @@ class TopicSnapshots:
     def begin_dump(self, coordinator: GroupCoordinator) -> Dump:
         return TopicDump(coordinator)
 
-    def loaded(self, number: int, place: Place | None) -> None:
-        """It is served from now on, and the topic says that of its place."""
-        self._places[number] = place
-
     def end_offset(self, number: int) -> int:
         if self._last is not None:
             return max((end.batch.next_offset for end in self.ends_of(number)), default=0)
@@ -281,7 +271,7 @@ class TopicSnapshots:
         if there != self._written[number] or not header.is_log_append_time:
             raise NotNow(f"offset {end.batch.base_offset} has another batch than was written there")
         batch = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
-        head = head_of(Anchor.of(topic_id, number, header), self._owned.owner, self._places.get(number))
+        head = head_of(Anchor.of(topic_id, number, header), self._owned.owner)
         return end._replace(batch=batch, head=head)
 
     async def completed(self, number: int, ends: list[End]) -> list[End]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from protocol.errors import DecodeError
-from protocol.own.topic_log import Owner, Place
+from protocol.own.topic_log import Owner
 from protocol.records.batches import BatchHeader, Record, encode_records
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.lease import Lease
@@ -51,7 +51,6 @@ from tests.log.faulty_files import FaultyFiles
 
 TOPIC_ID, OTHER_ID = bytes([1] * 16), bytes([2] * 16)
 OWNER = Owner(bytes([7] * 16), "whoever took it", 1_000)
-PLACE = Place("a directory", here=True)
 HOUR_MS = 3_600_000
 
 
@@ -59,11 +58,11 @@ def anchor_in(topic: TopicPartition) -> Anchor:
     return Anchor.of(TOPIC_ID, 0, topic.headers[-1])
 
 
-def payload_of(topic: TopicPartition, coordinator: GroupCoordinator, place: Place | None = None) -> bytes:
+def payload_of(topic: TopicPartition, coordinator: GroupCoordinator) -> bytes:
     dump = TopicDump(coordinator)
     while dump.step():
         pass
-    return head_of(anchor_in(topic), OWNER, place) + b"".join(dump.pieces())
+    return head_of(anchor_in(topic), OWNER) + b"".join(dump.pieces())
 
 
 def kept_of(topic: TopicPartition, payload: bytes) -> Kept:
@@ -139,16 +138,14 @@ TestAnySnapshots = AnySnapshots.TestCase
 
 def test_what_it_says_is_what_was_there() -> None:
     d = decided()
-    for place in (None, PLACE):
-        kept = kept_of(d.topic, payload_of(d.topic, d.coordinator, place))
-        assert kept.place == place
-        assert kept.anchor == anchor_in(d.topic)
-        header = d.topic.headers[-1]
-        assert kept.part.position[:4] == (0, header.next_offset, header.partition_leader_epoch, header.base_offset)
-        assert kept.part.position.topic_id == TOPIC_ID
-        assert kept.part.last_owner == OWNER
-        assert kept.part.epochs == {header.producer_id: header.producer_epoch}
-        assert [each.lease_seconds for each in kept.part.claims(b"")] == [1.0], "whoever comes next waits for it"
+    kept = kept_of(d.topic, payload_of(d.topic, d.coordinator))
+    assert kept.anchor == anchor_in(d.topic)
+    header = d.topic.headers[-1]
+    assert kept.part.position[:4] == (0, header.next_offset, header.partition_leader_epoch, header.base_offset)
+    assert kept.part.position.topic_id == TOPIC_ID
+    assert kept.part.last_owner == OWNER
+    assert kept.part.epochs == {header.producer_id: header.producer_epoch}
+    assert [each.lease_seconds for each in kept.part.claims(b"")] == [1.0], "whoever comes next waits for it"
 
 
 @given(st.data())
@@ -156,7 +153,7 @@ def test_what_it_says_is_what_was_there() -> None:
 def test_whatever_the_bytes_are_it_is_read_or_refused(data: st.DataObject) -> None:
     """Beyond what a checksum tells: what a later release has written, or a mistake."""
     d = decided()
-    raw = bytearray(payload_of(d.topic, d.coordinator, PLACE))
+    raw = bytearray(payload_of(d.topic, d.coordinator))
     at = data.draw(st.integers(0, len(raw) - 1))
     if data.draw(st.booleans()):
         del raw[at:]
@@ -408,7 +405,7 @@ async def test_it_is_anchored_to_what_was_written(
     (end,) = await its.complete(0, its.ends_of(0))
     d = decided()
     payload = payload_of(d.topic, d.coordinator)
-    head = len(head_of(anchor_in(d.topic), OWNER, None))
+    head = len(head_of(anchor_in(d.topic), OWNER))
     snapshot = Snapshot(tmp_path, end.batch, memoryview(end.head + payload[head:]))
     assert read_kept(NAME, snapshot).anchor == Anchor(TOPIC_ID, 0, 7, 3, 5, 7, 2, 9, 1_000)
     wrote.there = there
