@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from shim.kafka_log import snapshots as snapshots_of_topics
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
 from shim.kafka_log.topics import Looked, TopicsUnfit
+from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
+from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
 from tests.log.faulty_files import FaultyFiles
@@ -135,6 +137,25 @@ async def test_what_somebody_else_has_written_since_is_read(broker: Broker, tmp_
     async with running(broker.bootstrap_servers, tmp_path / "one", settings) as rig:
         assert list(read_of(rig)) == ["snapshot"]
         assert [rig.state(number) for number in range(PARTITIONS)] == before
+
+
+async def test_those_of_a_stop_are_taken_when_others_have_the_partitions(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    close, take = Runtime.close, SnapshotFolder.take
+
+    async def given_up() -> None:
+        order.append("given up")
+
+    def noted(folder: SnapshotFolder, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        order.append("taken")
+        return take(folder, anchor, payload)
+
+    monkeypatch.setattr(Runtime, "close", lambda its, seconds: close(its, seconds, given_up))
+    monkeypatch.setattr(SnapshotFolder, "take", noted)
+    await filled(broker, tmp_path, settings)
+    assert order == ["given up", *["taken"] * PARTITIONS]
 
 
 # -- where there is doubt
