@@ -11,6 +11,7 @@ import asyncio
 import json
 import random
 import re
+import shutil
 import statistics
 import tempfile
 import time
@@ -34,6 +35,7 @@ from protocol.own.topic_log import Owner
 from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Broker, free_port_range
 from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.snapshots import SNAPSHOTS_NAME
 from shim.kafka_log.topics import TopicsWanted, make_ready
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -110,6 +112,9 @@ class Pair:
         while self._follows and not self.followed_by():
             assert time.monotonic() < until, "nobody follows"
             time.sleep(0.2)  # nobody tells when it has come that far
+        if not self._follows:  # all is to be read, and not what is behind a snapshot of an earlier round
+            for shim in self.shims:
+                shutil.rmtree(shim.data_dir / SNAPSHOTS_NAME, ignore_errors=True)
         before = {shim.port: (resident_mib(shim.pid), len(shim.log())) for shim in self.shims}
         seconds = asyncio.run(self.side.gap(rng))
         for shim in self.shims:

@@ -47,6 +47,7 @@ from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump, restore_state
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
+from shim.coordinator.state.own_dump import OwnDump, restore_own
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -215,6 +216,14 @@ class GroupCoordinator:
         object is of no more use then.
         """
         restore_state(self._state, dump, check)
+
+    def begin_own_dump(self) -> OwnDump:
+        """Likewise, of the shim's own state, which is not in the other one."""
+        return OwnDump(self._state)
+
+    def restore_own(self, dump: bytes | bytearray | memoryview, check: Callable[[], None] = lambda: None) -> None:
+        """In place of :meth:`replay_state` of those records. Raises as :meth:`restore`."""
+        restore_own(dump, self.replay_state, check)
 
     @property
     def contents(self) -> Contents:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from os import getpid
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from protocol.errors import DecodeError
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Owner, Place
 from shim.config import Settings
@@ -20,19 +23,23 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.history_reading import TopicHistoryLog
+from shim.kafka_log.lease import boottime
 from shim.kafka_log.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.partition_copy import PartitionCopy
 from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.snapshots import SHARE_OF_RETENTION, TopicSnapshots
 from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, look, make_ready
+from shim.kafka_log.topics_watch import TopicsWatch
 from shim.log import LogError, LoggedRecord
 from shim.metrics import CleaningCounts, StandbyCounts
-from shim.runtime.backend import Loaded, Reports
+from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home
+from shim.runtime.snapshots import End, Snapshots
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
 
@@ -41,17 +48,30 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
 
+LAST_SNAPSHOTS_SECONDS = 4.0
+"""How long snapshots are still taken at the end."""
+
 _TAKEN_OVER_AT_ONCE: Final = 64
+
+_Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
 
 
 class Found(NamedTuple):
     """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
-    is said of that), and how many records were replayed."""
+    is said of that), and how many records were replayed; from which offset on, where a snapshot had what is before."""
 
     coordinator: GroupCoordinator
     changes: Mapping[GroupChangeKey, GroupHandsValue]
     place: Place | None
     replayed: int
+    snapshot_offset: int = 0
+
+
+class _Restored(NamedTuple):
+    """What is gone on with, and until when that may be, of CLOCK_BOOTTIME."""
+
+    copy: PartitionCopy
+    until: float
 
 
 class KafkaBackend:
@@ -63,8 +83,17 @@ class KafkaBackend:
 
     writes: TopicFlights
 
-    def __init__(self, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> None:
-        """``claimed`` is set when the cluster is known to be the right one."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        clock: Clock,
+        claimed: asyncio.Event,
+        snapshots: TopicSnapshots | None = None,
+    ) -> None:
+        """``claimed`` is set when the cluster is known to be the right one. ``snapshots``: where there are to be some;
+        what is read from one tells neither where groups stood before nor which place counts.
+        """
         self._cluster = cluster
         self._settings = settings
         self._max_message_bytes = LEAST_MESSAGE_BYTES
@@ -80,10 +109,14 @@ class KafkaBackend:
             settings.offsets_topic_segment_bytes,
             settings.offsets_history_retention_minutes,
         )
+        self._watch = TopicsWatch(cluster, settings, self._wanted, self._looked)
+        self._watching: asyncio.Task[None] | None = None
         self._offsets: OwnedTopic | None = None
+        self._kept = snapshots
+        self._snapshots: Snapshots | None = None
         self._standbys: Standbys | None = None
         self._followed: Collection[int] = ()
-        self._all_loaded = False
+        self._all_loaded = self._stopping = False
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -102,6 +135,8 @@ class KafkaBackend:
 
     def attach(self, reports: Reports) -> None:
         self.writes = TopicFlights(self._clock, self._settings.offsets_commit_timeout_ms / 1000, reports)
+        if self._kept is not None:
+            self._snapshots = self.writes.snapshots = Snapshots(self._kept, reports.coordinator, self.writes.wake)
 
     @property
     def num_partitions(self) -> int:
@@ -136,8 +171,12 @@ class KafkaBackend:
             silent_seconds=2 * topics.owner_again_seconds,
             max_message_bytes=topics.max_message_bytes,
         )
+        reader = TopicReader(self._cluster, settings, topics.offsets)
+        if self._kept is not None and self._snapshots is not None:
+            self._kept.open(topics.offsets, topics.offsets_id, self._offsets, reader)
+            await self._snapshots.in_thread(self._kept.tidy)
         self._standbys = Standbys(
-            TopicReader(self._cluster, settings, topics.offsets),
+            reader,
             topics.offsets,
             self._copy,
             self._replayer,
@@ -147,6 +186,11 @@ class KafkaBackend:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
         self.is_open = True
+        self._watching = asyncio.create_task(self._watch.run())
+
+    def _looked(self, found: Looked) -> None:
+        if self._standbys is not None:
+            self._standbys.tombstones_stay(found.delete_retention_ms / 1000)
 
     def expect(self, numbers: Collection[int]) -> None:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
@@ -167,6 +211,10 @@ class KafkaBackend:
     @property
     def standbys(self) -> StandbyCounts:
         return StandbyCounts() if self._standbys is None else self._standbys.counts
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        return self._watch.complaints
 
     async def _take_over(self, number: int) -> None:
         assert self._offsets is not None
@@ -203,26 +251,32 @@ class KafkaBackend:
                 self._standbys.drop(number)
                 raise
             followed = await self._followed_copy(number, self._offsets, self._standbys)
-            copy, before = followed or self._copy(number), followed.replayed if followed is not None else 0
+            restored = None if followed is not None else await self._restored_copy(number, self._offsets)
+            copy, until = restored or _Restored(followed or self._copy(number), float("inf"))
+            before, snapshot = copy.replayed, copy.part.position.next_offset if restored is not None else 0
             loop = asyncio.get_running_loop()
             async with aclosing(self._offsets.read(number, copy.part)) as reading:
                 async for records in reading:
                     await loop.run_in_executor(self._replayer, copy.apply, records)
                     self.progress.replayed(len(records))
-        replayed = copy.replayed - before
-        self._standbys.took_over(number, replayed, before if followed is not None else None)
-        return Found(copy.coordinator, copy.changes, copy.place, replayed)
+                    if boottime() > until:
+                        raise UpstreamError(f"{self._where(number)}: a snapshot got too old while it was gone on with")
+        self._standbys.took_over(number, copy.replayed - before, before if followed is not None else None, snapshot)
+        return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
 
-    def _copy(self, number: int) -> PartitionCopy:
-        """Of nothing yet."""
-        place = f"{self._wanted.offsets}-{number}"
+    def _where(self, number: int) -> str:
+        return f"{self._wanted.offsets}-{number}"
+
+    def _copy(self, number: int, part: ReadPart | None = None) -> PartitionCopy:
+        """Of nothing yet, or of what ``part`` says was read, once that is restored."""
+        place = self._where(number)
 
         def skipped(offset: int, type_: int) -> None:
             log.warning("%s offset %d: key type %d skipped", place, offset, type_)
 
         coordinator = GroupCoordinator(self._coordinator_settings)
         replay = TopicReplay(coordinator, Home(number, self.num_partitions, place), _ignored, skipped)
-        return PartitionCopy(coordinator, replay, ReadPart(self._wanted.offsets, number))
+        return PartitionCopy(coordinator, replay, part or ReadPart(self._wanted.offsets, number))
 
     async def _followed_copy(self, number: int, offsets: OwnedTopic, standbys: Standbys) -> PartitionCopy | None:
         """What was followed of a partition that is taken over now, if that is still what stands there."""
@@ -238,12 +292,47 @@ class KafkaBackend:
         log.warning("%s-%d: what was followed is not what stands there any more", self._wanted.offsets, number)
         return None
 
+    async def _restored_copy(self, number: int, offsets: OwnedTopic) -> _Restored | None:
+        """What a snapshot says of a partition that is taken over now, if that is still what stands there."""
+        if self._kept is None:
+            return None
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._replayer)
+        kept = await in_thread(self._kept.newest, number, self._check_goes_on)
+        if kept is None:
+            return None
+        where, anchor, fence = self._where(number), kept.anchor, offsets.fence(number)
+        try:
+            retention_ms = (await look(self._cluster, self._settings, self._wanted)).delete_retention_ms
+        except (TopicsUnfit, UpstreamError) as error:
+            log.warning("%s: its snapshot is not used: delete.retention.ms is not known: %s", where, error)
+            return None
+        copy = self._copy(number, kept.part)
+        doubt: object = None
+        if not anchor.is_fresh(fence.append_time_ms, retention_ms):
+            doubt = f"it is older than half of the {retention_ms} ms that are delete.retention.ms of the topic"
+        elif not await offsets.goes_on(number, copy.part) or not await self._kept.has(anchor):
+            doubt = "it is not what stands there any more"
+        else:
+            try:
+                home = Home(number, self.num_partitions, where)
+                await in_thread(kept.restore, copy.coordinator, home, self._check_goes_on)
+            except (DecodeError, LogError) as error:
+                doubt = error
+        if doubt is not None:
+            await in_thread(self._kept.refuse, kept, doubt)
+            return None
+        return _Restored(copy, fence.sent_at + retention_ms / 1000 * SHARE_OF_RETENTION)
+
+    def _check_goes_on(self) -> None:
+        if self._stopping:
+            raise UpstreamError("the shim stops")
+
     def served(self, number: int, found: Found) -> Loaded:
         """What was read back last, and only the place was written since. Raises UpstreamError."""
         assert self._offsets is not None
         if self._history is not None:
             self._history.begin(number, self._offsets.producer(number))
-        return Loaded(found.coordinator, found.replayed, 0)
+        return Loaded(found.coordinator, found.replayed, found.snapshot_offset)
 
     async def write_apart(self, number: int, record_sets: Sequence[RecordSet]) -> None:
         """Of a partition that was read back and is not served. Raises Fenced, UpstreamError: nobody knows what is
@@ -270,7 +359,8 @@ class KafkaBackend:
             self.writes.apart.discard(number)
 
     def loaded(self, number: int, loaded: Loaded) -> None:
-        pass
+        if self._snapshots is not None:
+            self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
 
     async def release(self, number: int) -> None:
         taking = self._taking.pop(number, None)
@@ -294,25 +384,72 @@ class KafkaBackend:
     # -- the end
 
     def stop(self) -> None:
+        self._stopping = True
+        if self._snapshots is not None:
+            self._snapshots.stop()
         self.writes.stop()
 
-    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+    async def close(
+        self, last: _Coordinators, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
+    ) -> None:
+        """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most, once
+        others have what they need."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         if self._standbys is not None:
             await self._standbys.close()
         for task in self._taking.values():
             task.cancel()
         await asyncio.gather(*self._taking.values(), return_exceptions=True)
+        of_use: _Coordinators = []
+        ends: dict[int, list[End]] = {}
         if self._offsets is not None:
             if self.writes.all_written:
+                if self._snapshots is not None and self._kept is not None:
+                    of_use = self._snapshots.of_use(last)
+                    ends = {number: self._kept.ends_of(number) for number, _ in of_use}
                 try:
                     async with asyncio.timeout(timeout_seconds):
                         await self._release(range(self.num_partitions))
                 except TimeoutError:
                     log.info("%s is not released: no answer in time", self._wanted.offsets)
             self._offsets.close()
+        await given_up()
+        if self._snapshots is not None and self._kept is not None:
+            await self._take_last(self._snapshots, self._kept, of_use, ends, timeout_seconds)
         if self._history is not None:
             self._history.close()
         self._replayer.shutdown()
+
+    async def _take_last(
+        self,
+        snapshots: Snapshots,
+        kept: TopicSnapshots,
+        of_use: _Coordinators,
+        ends: Mapping[int, list[End]],
+        timeout_seconds: float,
+    ) -> None:
+        """Raises TimeoutError where the disk hangs."""
+        until = time.monotonic() + LAST_SNAPSHOTS_SECONDS
+        async with asyncio.timeout(timeout_seconds):
+            await snapshots.ended()
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + until - time.monotonic()):
+                told = await asyncio.gather(*(self._completed(kept, number, its) for number, its in ends.items()))
+        except TimeoutError:
+            log.info("%s: no snapshot is taken: no answer in time", self._wanted.offsets)
+            told = []
+        kept.hold({number: its for number, its in zip(ends, told, strict=False) if its})
+        anchored = [each for each in of_use if kept.ends_of(each[0])]
+        left = max(0.0, until - time.monotonic())
+        async with asyncio.timeout(left + timeout_seconds):
+            await snapshots.in_thread(snapshots.take_last, anchored, left)
+        snapshots.shutdown()
+
+    async def _completed(self, kept: TopicSnapshots, number: int, ends: list[End]) -> list[End]:
+        async with self._places:
+            return await kept.completed(number, ends)
 
 
 def _ignored(_record: LoggedRecord, _owner: Owner) -> None:

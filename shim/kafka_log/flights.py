@@ -21,6 +21,7 @@ from shim.metrics import FlushCounts
 from shim.runtime.backend import Reports
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
+from shim.runtime.snapshots import Snapshots, Taking
 from shim.upstream import UpstreamError
 
 
@@ -52,6 +53,9 @@ class TopicFlights:
         self._writing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Future[None] | None = None
         self.flushes = FlushCounts()
+        self._taking: Taking | None = None
+        self.snapshots: Snapshots | None = None
+        """Taken of what is written, if any are."""
         self.apart: set[int] = set()
         """Partitions that somebody else writes to for now, none of which is served."""
         self.all_written = False
@@ -79,7 +83,7 @@ class TopicFlights:
         if flight is None:
             flight = self._next[number] = Flight()
             if number not in self._flying:
-                self._wake()
+                self.wake()
         return flight
 
     def flight_of(self, number: int) -> Flight | None:
@@ -127,7 +131,7 @@ class TopicFlights:
         loop = asyncio.get_running_loop()
         self._running = loop.create_future()
         claiming = loop.create_task(self._claim_again())
-        self._wake()
+        self.wake()
         try:
             await self._running
             self.all_written = True
@@ -141,11 +145,11 @@ class TopicFlights:
 
     def stop(self) -> None:
         self._stopping = True
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
-        """What is asked for until the loop has come round, by all requests that have arrived together, takes off
-        together."""
+    def wake(self) -> None:
+        """There may be something to do. What is asked for until the loop has come round, by all requests that have
+        arrived together, takes off together."""
         if not self._woken and self._running is not None:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -155,16 +159,30 @@ class TopicFlights:
         running = self._running
         if running is None or running.done():
             return
+        self._claim_for_a_snapshot()
         ready = {number: flight for number, flight in self._next.items() if number not in self._flying}
         if ready:
             for number in ready:
                 del self._next[number]
             self._flying.update(ready)
+            # All that was decided of these by now is in them, or was written before.
+            if self.snapshots is not None and (taking := self.snapshots.begin(ready)) is not None:
+                self._taking = taking
             writing = asyncio.get_running_loop().create_task(self._write(_TakenOff(ready)))
             self._writing.add(writing)
             writing.add_done_callback(self._wrote)
         elif self._stopping and not self._flying:
             running.set_result(None)
+
+    def _claim_for_a_snapshot(self) -> None:
+        """Of what is written no more one is taken, too."""
+        if self.snapshots is None or self._stopping:
+            return
+        for number in self.snapshots.due:
+            if self._reports.coordinator(number) is not None:
+                if self.flight_of(number) is None:
+                    self._next_of(number).begin(number, self._commit_timeout)
+                return
 
     async def _write(self, taken_off: _TakenOff) -> None:
         assert self._offsets is not None
@@ -205,16 +223,31 @@ class TopicFlights:
             return
         self._count(taken_off, over)
         if not self._next.keys().isdisjoint(over) or self._stopping:
-            self._wake()
+            self.wake()
         for number in over:
             flight = taken_off.flights[number]
             flight.close()
             failed = taken_off.trouble.get(number)
+            self._end_snapshot(number, taken_off, landed=failed is None)
             if failed is None:
                 flight.landed(number)
                 continue
             self._reports.failed({number: failed}, flight)
         self._reports.answered()
+        if self.snapshots is not None and self.snapshots.due:
+            self.wake()
+
+    def _end_snapshot(self, number: int, taken_off: _TakenOff, *, landed: bool) -> None:
+        """Before anything else of the partition takes off."""
+        if self.snapshots is None:
+            return
+        taking = self._taking
+        if taking is not None and taking.number == number:
+            self._taking = None
+            if not taking.landed.done():
+                taking.landed.set_result(self.snapshots.ends_of(number) if landed else None)
+        if landed:
+            self.snapshots.written(number, taken_off.flights[number].records[number].count)
 
     def _count(self, taken_off: _TakenOff, over: list[int]) -> None:
         self.flushes.seconds.observe(time.monotonic() - taken_off.at)

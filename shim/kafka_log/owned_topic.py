@@ -46,8 +46,9 @@ class RecordSetTooLarge(UpstreamError):
 class _Owned:
     """A partition from one :meth:`OwnedTopic.take_over` on. ``resumes``: this process has served it under the claim
     before. ``is_read``: what it has is known, and it may be written. ``is_served``: that may be told, too, within the
-    lease. Of CLOCK_BOOTTIME: ``heard_at``: when a write was last known to be acknowledged; ``sent_at``: no later than
-    the batch under way was sent."""
+    lease. ``end``: behind all that is known to be there; ``last``: what was written last, None where something stands
+    before it that is not. Of CLOCK_BOOTTIME: ``heard_at``: when a write was last known to be acknowledged; ``sent_at``:
+    no later than the batch under way was sent."""
 
     def __init__(self, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool) -> None:
         self.sequence = sequence
@@ -55,12 +56,21 @@ class _Owned:
         self.fence = fence
         self.resumes = resumes
         self.is_read = self.is_served = False
+        self.end = 0
+        self.is_all_known = True
+        self.last: Produced | None = None
         self.fenced_at = self.heard_at = self.sent_at = boottime()
 
     def stamp(self, batch: bytes) -> bytes:
         """To be sent at once. Raises RuntimeError while there is another."""
         self.sent_at = boottime()
         return self.sequence.stamp(batch)
+
+    def wrote(self, produced: Produced) -> None:
+        """The batch that was stamped last is in the log."""
+        self.is_all_known = self.is_all_known and produced.base_offset == self.end
+        self.last = produced if self.is_all_known else None
+        self.end = self.sequence.end
 
 
 class OwnedTopic:
@@ -130,6 +140,10 @@ class OwnedTopic:
             return False
         return await self._reader.stands(part.position)
 
+    def fence(self, number: int) -> Produced:
+        """With which a partition was taken over. Raises UpstreamError for one that is not owned."""
+        return self._owned_now(number).fence
+
     async def read(self, number: int, part: ReadPart | None = None) -> AsyncGenerator[list[LoggedRecord], None]:
         """What the partition has, which is all of it once this has come to its end; then, and not before, what it has
         may be told. ``part``: what was read of it before, if it :meth:`goes_on`; only what is behind it comes.
@@ -173,6 +187,9 @@ class OwnedTopic:
                     header, records = await anext(batches)
                     yield part.take(header, records, fence)
                     reached = header.next_offset
+        owned.end = reached
+        if reached == own.end and not others:
+            owned.last = owned.fence
         seconds = waiting_seconds(part.claims(self._owner.incarnation), resumes=resumes)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
@@ -299,6 +316,7 @@ class OwnedTopic:
             if trouble is None:
                 its.lease.acknowledged(produced.sent_at)
                 its.heard_at = boottime()
+                its.wrote(produced)
             else:
                 self._give_up(number, its)
             return trouble
@@ -340,6 +358,22 @@ class OwnedTopic:
         if owned is None:
             raise UpstreamError(f"{self._topic}-{number} is not owned")
         return ProducerEpoch(owned.sequence.producer_id, owned.sequence.epoch)
+
+    def last_written(self, number: int) -> Produced | None:
+        """The last batch of a partition that is served, up to which the log is what was read of it and written since.
+        None where nothing was written, or somebody else has."""
+        owned = self._owned.get(number)
+        return owned.last if owned is not None and owned.is_served else None
+
+    def end(self, number: int) -> int:
+        """Behind all of it that is known; 0 where it is not owned."""
+        owned = self._owned.get(number)
+        return owned.end if owned is not None else 0
+
+    @property
+    def owner(self) -> Owner:
+        """What this process says of itself."""
+        return self._owner
 
     async def release(self, numbers: Collection[int]) -> dict[int, UpstreamError]:
         """Whoever takes them over next need not wait, and whoever comes is expected. Gives those of which it is not

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Self
 
 from protocol.errors import DecodeError
 from protocol.own.position import Position
@@ -34,6 +34,15 @@ class ReadPart:
         self.epochs: dict[int, int] = {}
         self._name = f"{topic}-{number}"
         self._claims: list[_Said] = []
+
+    @classmethod
+    def behind(cls, topic: str, position: Position, owner: Owner, epochs: Mapping[int, int]) -> Self:
+        """Of which that was read by somebody before, as far as it matters from there on."""
+        part = cls(topic, position.partition)
+        part.position = position
+        part.epochs |= epochs
+        part._claim(owner)
+        return part
 
     def take(self, header: BatchHeader, records: Sequence[Record], fence: int | None = None) -> list[LoggedRecord]:
         """The next batch, as records to replay. ``fence``: the offset of this process's own, which is none of a former

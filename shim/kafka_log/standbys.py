@@ -21,7 +21,7 @@ from shim.counted import counted
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.partition_copy import PartitionCopy
 from shim.log import LogError
-from shim.metrics import StandbyCounts
+from shim.metrics import Before, StandbyCounts
 from shim.upstream.topic_reader import Fetched, TopicReader
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Standbys:
         self._topic = topic
         self._new_copy = new_copy
         self._replayer = replayer
-        self._longest = min(delete_retention_seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
+        self.tombstones_stay(delete_retention_seconds)
         self._standbys: dict[int, _Standby] = {}
         self._loading = 0
         self._nothing_loads = asyncio.Event()
@@ -66,6 +66,10 @@ class Standbys:
         # What is far from its end takes all the time there is, so one after the other is.
         self._far_behind = asyncio.Semaphore(1)
         self._counts = StandbyCounts()
+
+    def tombstones_stay(self, seconds: float) -> None:
+        """So long at least, from now on."""
+        self._longest = min(seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
 
     @property
     def counts(self) -> StandbyCounts:
@@ -132,12 +136,18 @@ class Standbys:
             if not self._loading:
                 self._nothing_loads.set()
 
-    def took_over(self, number: int, records: int, followed: int | None) -> None:
+    def took_over(self, number: int, records: int, followed: int | None, snapshot: int = 0) -> None:
         """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
-        had been before; None: it was read from the beginning."""
-        self._counts.took_over(records, followed=followed is not None)
-        before = "from the beginning" if followed is None else f"behind {counted(followed, 'record')} that it had"
-        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), before)
+        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset."""
+        before: Before = "standby"
+        if followed is not None:
+            where = f"behind {counted(followed, 'record')} that it had"
+        elif snapshot:
+            before, where = "snapshot", f"behind a snapshot of offset {snapshot:,}"
+        else:
+            before, where = "beginning", "from the beginning"
+        self._counts.took_over(records, before)
+        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
 
     def _end(self, number: int) -> None:
         self.hold(number)

@@ -288,6 +288,25 @@ async def make_ready(
     )
 
 
+class Looked(NamedTuple):
+    """What the topics are like while they are in use. ``complaints``: what may lose data, as :func:`complaints`."""
+
+    complaints: tuple[str, ...]
+    delete_retention_ms: int
+    """Of the offsets."""
+
+
+async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Looked:
+    """As one broker tells. Raises :class:`TopicsUnfit` where it may not, or a topic is not there;
+    :class:`UpstreamError`."""
+    with closing(_Brokers(cluster, settings)) as brokers:
+        found = await brokers.there(wanted)
+    missing = [name for name in wanted.names if name not in found]
+    if missing:
+        raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
+    return Looked(tuple(complaints(wanted, found)), int(found[wanted.offsets].configs["delete.retention.ms"]))
+
+
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:
     deadline = time.monotonic() + patience_seconds
     while True:
@@ -330,11 +349,7 @@ class _Brokers:
 
     async def topics(self, wanted: TopicsWanted) -> dict[str, Found]:
         """What is not there is made, and then it is not ready yet."""
-        asked, view = await self._view(wanted.names)
-        there = [topic for topic in view.topics if topic.error_code != _NOT_THERE]
-        _raise_for(metadata.API, [_Told(f"topic {topic.name}", topic.error_code) for topic in there])
-        configs = await self._configs(asked, _TOPIC, [topic.name or "" for topic in there], _SETTINGS)
-        found = {topic.name or "": _found(topic, configs[topic.name or ""]) for topic in there}
+        asked, view, found = await self._found(wanted)
         unfit = "; ".join(complaints(wanted, found))
         if unfit:
             raise TopicsUnfit(unfit)
@@ -347,6 +362,18 @@ class _Brokers:
             if each.leaderless:
                 raise _NotYet(f"topic {name}: no broker leads partition {each.leaderless[0]}")
         return found
+
+    async def there(self, wanted: TopicsWanted) -> dict[str, Found]:
+        """Those of them that are there, by name."""
+        _, _, found = await self._found(wanted)
+        return found
+
+    async def _found(self, wanted: TopicsWanted) -> tuple[KeptConnection, metadata.MetadataResponse, dict[str, Found]]:
+        asked, view = await self._view(wanted.names)
+        there = [topic for topic in view.topics if topic.error_code != _NOT_THERE]
+        _raise_for(metadata.API, [_Told(f"topic {topic.name}", topic.error_code) for topic in there])
+        configs = await self._configs(asked, _TOPIC, [topic.name or "" for topic in there], _SETTINGS)
+        return asked, view, {topic.name or "": _found(topic, configs[topic.name or ""]) for topic in there}
 
     async def _view(self, names: Collection[str]) -> tuple[KeptConnection, metadata.MetadataResponse]:
         """The first broker that answers, and what it says."""

@@ -17,6 +17,9 @@ takes the place of what was there, every snapshot goes, durably, whose anchor is
 and none of these may come any more, even one in the making. That is more than has to go where a round of compaction
 ends inside a segment: what is behind that end stays as it was, but not where it was.
 
+Of a log that is elsewhere, on a topic, only the file is as above: of the anchor what is said of a segment is 0, and
+whether the log is still the one that it is of others find out, by what they have put into the payload.
+
 Whatever is wrong with a snapshot is no error, as the log holds all that it does.
 """
 
@@ -76,14 +79,15 @@ class _Outdated(Exception):
     """The log was compacted beyond the offset of a snapshot in the making."""
 
 
-class PartitionSnapshots:
-    """Of one partition. The cleaner calls :meth:`outdate`, whatever others do meanwhile."""
+class SnapshotFolder:
+    """Of one partition."""
 
     def __init__(self, files: Files, folder: Path) -> None:
         self._files = files
         self._folder = folder
-        self._outdated = 0
-        self._naming = Lock()
+
+    def __str__(self) -> str:
+        return str(self._folder)
 
     def take(self, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
         """A snapshot of the log up to this batch; durable when this returns, and the other ones are gone then.
@@ -160,6 +164,39 @@ class PartitionSnapshots:
         finally:
             self._files.close(fd)
 
+    def stands(self, snapshot: Snapshot) -> bool:  # whoever has the log knows
+        """Whether it goes with the log as it is, as far as that is known here. Raises OSError."""
+        return True
+
+    def refuse(self, path: Path, reason: object) -> None:
+        """It is of no use: that is logged, and it is removed."""
+        _logger.warning("%s is not used: %s", path, reason)
+        self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed."""
+        try:
+            self._files.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _logger.warning("%s: not removed: %s", path, error)
+
+    @contextmanager
+    def _admitting(self, offset: int) -> Iterator[None]:
+        """While a snapshot of this offset is given its name. Raises _Outdated."""
+        yield
+
+
+class PartitionSnapshots(SnapshotFolder):
+    """Of one partition of a log on the disk, whose segments are in the same folder. The cleaner calls :meth:`outdate`,
+    whatever others do meanwhile."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        super().__init__(files, folder)
+        self._outdated = 0
+        self._naming = Lock()
+
     def stands(self, snapshot: Snapshot) -> bool:
         """Whether it goes with the log as it is: no compaction has reached its anchor, which is there. Raises OSError.
 
@@ -183,22 +220,6 @@ class PartitionSnapshots:
         except CorruptBatch:
             return False
         return LastBatch.of(anchor.segment, anchor.position, header) == anchor
-
-    def refuse(self, path: Path, reason: object) -> None:
-        """It is of no use: that is logged, and it is removed."""
-        _logger.warning("%s is not used: %s", path, reason)
-        self._remove(path)
-
-    def _remove(self, path: Path) -> None:
-        """Not durably, and never fails: one that comes back, or stays, is looked at again before it is believed."""
-        try:
-            self._files.unlink(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            _logger.warning("%s: not removed: %s", path, error)
-
-    # --- compaction --------------------------------------------------------------------------------------------------
 
     def is_outdated(self, offset: int) -> bool:
         """Whether this process has compacted the log up to there; what others have compacted, they have removed."""

@@ -6,13 +6,14 @@ every other may count.
 """
 
 from shim.metrics.clients import ClientKind, ClientsSeen, Said
-from shim.metrics.counts import AnswerCounts, CleaningCounts, FlushCounts, SoftwareSeen, StandbyCounts, Traffic
+from shim.metrics.counts import AnswerCounts, Before, CleaningCounts, FlushCounts, SoftwareSeen, StandbyCounts, Traffic
 from shim.metrics.histogram import LATENCY_SECONDS, Histogram
 from shim.metrics.model import Distribution, Kind, Metric, Sample, Series
 
 __all__ = [
     "LATENCY_SECONDS",
     "AnswerCounts",
+    "Before",
     "CleaningCounts",
     "ClientKind",
     "ClientsSeen",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from shim.metrics.clients import OTHER, ClientsSeen, software_of
 from shim.metrics.histogram import LATENCY_SECONDS, RECORDS, Histogram
@@ -67,21 +67,26 @@ class Traffic:
         return found
 
 
+Before: TypeAlias = Literal["standby", "snapshot", "beginning"]
+"""What there was of a partition that is taken over: what was followed of it, a snapshot, or nothing."""
+BEFORE: Final[tuple[Before, ...]] = get_args(Before)
+
+
 class StandbyCounts:
     """Of partitions of a log that several shims share. ``behind``, ``at_end``: those that others own and this one
     follows, by whether it has come to their end. ``taken_over``, ``records``: those that it has taken over, and what
-    had to be read of them then, by whether it had followed them."""
+    had to be read of them then, by what it had of them before."""
 
     __slots__ = ("at_end", "behind", "records", "taken_over")
 
     def __init__(self) -> None:
         self.at_end = self.behind = 0
-        self.taken_over = dict.fromkeys((True, False), 0)
-        self.records = dict.fromkeys((True, False), 0)
+        self.taken_over = dict.fromkeys(BEFORE, 0)
+        self.records = dict.fromkeys(BEFORE, 0)
 
-    def took_over(self, records: int, *, followed: bool) -> None:
-        self.taken_over[followed] += 1
-        self.records[followed] += records
+    def took_over(self, records: int, before: Before) -> None:
+        self.taken_over[before] += 1
+        self.records[before] += records
 
 
 class FlushCounts:

@@ -65,12 +65,17 @@ STANDBYS: Final = Metric(
 TAKEOVERS: Final = Metric(
     "takeovers",
     _COUNTER,
-    "Partitions that were taken over, with the log on topics: which this one had followed (`standby`), or read from "
-    "the `beginning`.",
+    "Partitions that were taken over, with the log on topics: which this one had followed (`standby`), had a "
+    "`snapshot` of, or read from the `beginning`.",
     ("from",),
 )
 TAKEOVER_RECORDS: Final = Metric(
     "takeover_records", _COUNTER, "Records that were read then, before these could be served.", ("from",)
+)
+TOPIC_COMPLAINTS: Final = Metric(
+    "log_topic_complaints",
+    _GAUGE,
+    "Settings of the topics that the log is on which may lose what is committed, as they were found last.",
 )
 OFFSETS: Final = Metric("offsets", _GAUGE, "Committed offsets in the log, of all groups.")
 GROUPS: Final = Metric("groups", _GAUGE, "Groups that the shim coordinates, by their state.", ("state",))
@@ -162,7 +167,18 @@ ALL: Final = (
     *(REQUESTS, ERRORS, MALFORMED, LATENCY, OFFSETS_COMMITTED),
     *(FLUSH_RECORDS, FLUSH_SECONDS, FLUSH_FAILED, LOG_BYTES),
     *(COMPACTIONS, COMPACTION_SECONDS, COMPACTION_RECORDS, COMPACTION_BYTES),
-    *(PARTITIONS, STANDBYS, TAKEOVERS, TAKEOVER_RECORDS, OFFSETS, GROUPS, MEMBERS, GROUP_BYTES, REBALANCES),
+    *(
+        PARTITIONS,
+        STANDBYS,
+        TAKEOVERS,
+        TAKEOVER_RECORDS,
+        TOPIC_COMPLAINTS,
+        OFFSETS,
+        GROUPS,
+        MEMBERS,
+        GROUP_BYTES,
+        REBALANCES,
+    ),
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),
     *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ZOOKEEPER_SESSION),

@@ -99,9 +99,10 @@ class Sharing:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self) -> None:
-        """When everything is given up, so that the others need not wait until this one is missed."""
-        if self._member is not None:
-            await self._member.leave()
+        """When everything is given up, so that the others need not wait until this one is missed. Once."""
+        member, self._member = self._member, None
+        if member is not None:
+            await member.leave()
 
     # -- what members tell each other
 

@@ -18,7 +18,7 @@ from shim.relocation.mover import Mover
 from shim.relocation.words import NotMoved
 from shim.relocation.writes import TwoWrites
 from shim.runtime import LocalBackend
-from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports
+from shim.runtime.backend import Backend, Loaded, OwnedElsewhere, Reports, nothing
 from shim.runtime.progress import Progress
 from shim.upstream import UpstreamError
 
@@ -96,6 +96,10 @@ class TwoLogs:
     @property
     def standbys(self) -> StandbyCounts:
         return self._kafka.standbys
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        return self._kafka.complaints
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """What is decided fits into either log."""
@@ -226,7 +230,12 @@ class TwoLogs:
             wish.end("the shim stops")
         self._wishes.clear()
 
-    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+    async def close(
+        self,
+        last: Sequence[tuple[int, GroupCoordinator]],
+        timeout_seconds: float,
+        _given_up: Callable[[], Awaitable[None]] = nothing,
+    ) -> None:
         in_directory = [its for its in last if self._is_in_directory(its[0])]
         try:
             await self._kafka.close([its for its in last if its not in in_directory], timeout_seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shim.config import Settings
@@ -14,6 +14,10 @@ from shim.runtime.progress import Progress
 
 class OwnedElsewhere(Exception):
     """Another process has taken the partition over: nothing of it is to be told or written here any more."""
+
+
+async def nothing() -> None:
+    pass
 
 
 class Loaded(NamedTuple):
@@ -105,6 +109,10 @@ class Backend(Protocol):
     def standbys(self) -> StandbyCounts: ...
 
     @property
+    def complaints(self) -> Sequence[str]:
+        """What is set so, where the log is, that it may lose what is written; it is served all the same."""
+
+    @property
     def writes(self) -> Writes: ...
 
     def attach(self, reports: Reports) -> None:
@@ -149,9 +157,15 @@ class Backend(Protocol):
     def stop(self) -> None:
         """Whatever was decided by now is still written, and nothing more is begun."""
 
-    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+    async def close(
+        self,
+        last: Sequence[tuple[int, GroupCoordinator]],
+        timeout_seconds: float,
+        given_up: Callable[[], Awaitable[None]] = nothing,
+    ) -> None:
         """After :meth:`stop`, and when ``writes.run`` has returned or been given up. ``last``: the coordinators that
-        decide nothing any more, of which all is in the log where it has returned.
+        decide nothing any more, of which all is in the log where it has returned. ``given_up`` is called when others
+        may have the partitions, if it comes to that: what is done from then on holds up nobody but who stops.
 
         Raises TimeoutError when that takes too long. Python waits for its threads at exit, so only ``os._exit`` ends
         the process after that.

@@ -7,7 +7,7 @@ up no other's writes; snapshots and compaction have threads, too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -18,11 +18,12 @@ from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.metrics import CleaningCounts, StandbyCounts
-from shim.runtime.backend import Loaded, Reports
+from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.loading import Loader
+from shim.runtime.local_ends import LocalEnds
 from shim.runtime.progress import Progress
 from shim.runtime.snapshots import Snapshots
 from shim.runtime.writer import Writer
@@ -56,7 +57,7 @@ class LocalBackend:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, reports: Reports) -> None:
-        self._snapshots = Snapshots(self._log, reports.coordinator, lambda: self.writes.wake())
+        self._snapshots = Snapshots(LocalEnds(self._log), reports.coordinator, lambda: self.writes.wake())
         self.writes = Writer(
             self._log, self._snapshots, self._clock, self._commit_timeout, reports.failed, reports.answered
         )
@@ -86,6 +87,11 @@ class LocalBackend:
     def standbys(self) -> StandbyCounts:
         """There are none."""
         return StandbyCounts()
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        """A disk is as it is."""
+        return ()
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         return CoordinatorSettings.of(settings)
@@ -159,7 +165,12 @@ class LocalBackend:
         self._snapshots.stop()
         self.writes.stop()
 
-    async def close(self, last: Sequence[tuple[int, GroupCoordinator]], timeout_seconds: float) -> None:
+    async def close(
+        self,
+        last: Sequence[tuple[int, GroupCoordinator]],
+        timeout_seconds: float,
+        _given_up: Callable[[], Awaitable[None]] = nothing,
+    ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most."""
         writes, snapshots = self.writes, self._snapshots
         writes.close()

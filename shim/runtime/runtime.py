@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +24,7 @@ from protocol.partition import partition_for
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
 from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
-from shim.runtime.backend import Backend, OwnedElsewhere, Reports
+from shim.runtime.backend import Backend, OwnedElsewhere, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
 from shim.runtime.keeping import Keeper
@@ -91,6 +91,11 @@ class Runtime:
     @property
     def standbys(self) -> StandbyCounts:
         return self._log.standbys
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        """What is set so, where the log is, that it may lose what is written."""
+        return self._log.complaints
 
     @property
     def rebalances(self) -> int:
@@ -401,14 +406,14 @@ class Runtime:
         for ticket in parked:
             ticket.fail(ErrorCode.NOT_COORDINATOR)
 
-    async def close(self, timeout_seconds: float) -> None:
+    async def close(self, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing) -> None:
         """Close the log, after :meth:`stop`, and when :meth:`run` has returned or been given up.
 
-        Raises as :meth:`Backend.close`.
+        ``given_up``, and what it raises: as :meth:`Backend.close`.
         """
         await self._keeper.end(timeout_seconds)
         last = [(each.number, each.last) for each in self._partitions if each.last is not None]
-        await self._log.close(last, timeout_seconds)
+        await self._log.close(last, timeout_seconds, given_up)
 
 
 def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:

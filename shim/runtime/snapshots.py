@@ -2,7 +2,7 @@
 
 A snapshot is taken at the moment when a flight is handed to the log: what the coordinator has applied by then is what
 is in the log once that flight has landed. The dump is made in steps, between which requests go on; where the log ends
-is found out by the thread that writes, right after the flight; and what comes of both is written by a thread of its
+is told right after the flight, by whoever writes it; and what comes of both is written by a thread of its
 own. When the flight fails, the snapshot is thrown away. A stop waits for none: it is given up, and those that are of
 use are taken at the end, when nothing is decided any more.
 """
@@ -12,15 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
-from shim.coordinator import GroupCoordinator, StateDump
+from shim.coordinator import GroupCoordinator
 from shim.counted import counted
-from shim.log import OFFSETS_TOPIC, OffsetsLog, RecoveryNeeded
 from shim.log.active import LastBatch
-from shim.log.partition import PartitionLog
+from shim.log.snapshot import SnapshotFolder
+from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +34,67 @@ LEAST_RECORDS_AT_STOP = 1_000
 RETRY_S = 60.0
 """After so many seconds one that could not be written is taken again."""
 
+_WITHOUT: Final = "partition {} has no new snapshot"
 _STEP_S: Final = 0.004
 _LOOK_EVERY: Final = 1 << 20  # bytes
+
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class _GivenUp(Exception):
     """There is no more time for a snapshot in the making."""
 
 
-class End(NamedTuple):
-    """Where a partition's log of one topic ends."""
+class NotNow(Exception):
+    """There is no snapshot to be had at the moment, and the message says why."""
 
-    partition: PartitionLog
+
+class End(NamedTuple):
+    """Where a partition's log of one topic ends, the last batch in it being ``batch``. ``name``: of both, for people.
+
+    ``is_offsets``: what the coordinator has goes into the snapshot, behind ``head``. Of the other topics nothing has to
+    be known but where the log goes on.
+    """
+
+    name: str
+    folder: SnapshotFolder
     batch: LastBatch
+    is_offsets: bool
+    head: bytes = b""
+
+
+class Dump(Protocol):
+    """See :class:`shim.coordinator.StateDump`."""
+
+    def step(self) -> bool: ...
+
+    def give_up(self) -> None: ...
+
+    def pieces(self) -> list[bytes]: ...
+
+
+class SnapshotLog(Protocol):
+    """The log of which snapshots are taken."""
+
+    @property
+    def num_partitions(self) -> int: ...
+
+    def begin_dump(self, coordinator: GroupCoordinator) -> Dump:
+        """Of all that the partition's records have made."""
+
+    def end_offset(self, number: int) -> int:
+        """More or less."""
+
+    def is_outdated(self, number: int, offset: int) -> bool:
+        """Whether a snapshot of that offset is of no use any more, as the log has changed before it."""
+
+    def ends_of(self, number: int) -> list[End]:
+        """Where the partition's logs end now; called by the thread that writes, of partitions that have landed."""
+
+    async def complete(self, number: int, ends: list[End]) -> list[End]:
+        """With what is still to be found out of them. Raises NotNow."""
 
 
 class Taken(NamedTuple):
@@ -60,18 +109,18 @@ class Taken(NamedTuple):
 class Taking:
     """A snapshot in the making. ``landed`` is told where the logs end, or None where the flight failed."""
 
-    def __init__(self, number: int, dump: StateDump) -> None:
+    def __init__(self, number: int, dump: Dump) -> None:
         self.number = number
         self.dump = dump
         self.landed: asyncio.Future[list[End] | None] = asyncio.get_running_loop().create_future()
 
 
 class Snapshots:
-    """Of all partitions of a data directory; one is taken at a time. For the event loop, where nothing else is said."""
+    """Of all partitions of a log; one is taken at a time. For the event loop, where nothing else is said."""
 
     def __init__(
         self,
-        offsets_log: OffsetsLog,
+        offsets_log: SnapshotLog,
         coordinator_of: Callable[[int], GroupCoordinator | None],
         wake: Callable[[], None],
     ) -> None:
@@ -79,7 +128,6 @@ class Snapshots:
         self._log = offsets_log
         self._coordinator_of = coordinator_of
         self._wake = wake
-        self._topics = sorted({partition.topic_partition.topic for partition in offsets_log.partition_logs()})
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-snapshot")
         self._since = [0] * offsets_log.num_partitions
         self._offset = [0] * offsets_log.num_partitions
@@ -87,6 +135,7 @@ class Snapshots:
         self._retries: dict[int, asyncio.TimerHandle] = {}
         self._taking: asyncio.Task[None] | None = None
         self._stopped = False
+        self._trouble = LoggedOnce(log)
 
     # -- when
 
@@ -112,27 +161,26 @@ class Snapshots:
     def _is_outdated(self, number: int) -> bool:
         """Whether the partition had a snapshot that compaction has taken."""
         offset = self._offset[number]
-        return offset > 0 and self._log.partition_log(number).snapshots.is_outdated(offset)
+        return offset > 0 and self._log.is_outdated(number, offset)
 
     @property
-    def due(self) -> bool:
-        """Whether there is one to take now."""
-        return bool(self._due) and self._taking is None and not self._stopped
+    def due(self) -> Collection[int]:
+        """The partitions of which there is one to take now."""
+        return self._due if self._taking is None and not self._stopped else ()
 
     # -- how
 
-    def begin(self) -> Taking | None:
-        """To be called when a flight is handed over, with all records that were decided by then; then its ``landed``
-        has to be told."""
-        while self.due:
-            number = next(iter(self._due))
+    def begin(self, among: Container[int] | None = None) -> Taking | None:
+        """To be called when a flight is handed over, with all records that were decided by then of all partitions, or
+        of those that are ``among`` these; then its ``landed`` has to be told."""
+        for number in [each for each in self.due if among is None or each in among]:
             del self._due[number]
             if (retry := self._retries.pop(number, None)) is not None:
                 retry.cancel()
             coordinator = self._coordinator_of(number)
             if coordinator is not None:  # otherwise it is being read back
                 self._since[number] = 0
-                taking = Taking(number, coordinator.begin_dump())
+                taking = Taking(number, self._log.begin_dump(coordinator))
                 self._taking = asyncio.get_running_loop().create_task(self._take(taking))
                 return taking
         return None
@@ -146,10 +194,14 @@ class Snapshots:
                     until = time.monotonic() + _STEP_S
             ends = await taking.landed
             if ends is not None:
+                ends = await self._log.complete(taking.number, ends)
                 pieces = _looking_up(self._check_stopped, taking.dump.pieces())
                 loop = asyncio.get_running_loop()
                 written = await loop.run_in_executor(self._thread, self._write, ends, pieces)
                 self._wrote(taking.number, written)
+        except NotNow as error:
+            self._trouble.failed(_WITHOUT.format(taking.number), error)
+            self._take_later(taking.number, RETRY_S)
         except Exception:
             log.exception("no snapshot of partition %d was taken", taking.number)
             self._take_later(taking.number, RETRY_S)
@@ -159,18 +211,8 @@ class Snapshots:
             self._wake()
 
     def ends_of(self, number: int) -> list[End]:
-        """Where the partition's logs end now; to be called by the thread that writes."""
-        ends = []
-        for topic in self._topics:
-            partition = self._log.partition_log(number, topic=topic)
-            try:
-                batch = partition.last_batch
-            except RecoveryNeeded as error:
-                log.warning("%s: no snapshot was taken: %s", partition.topic_partition, error)
-                continue
-            if batch is not None:
-                ends.append(End(partition, batch))
-        return ends
+        """See :class:`SnapshotLog`."""
+        return self._log.ends_of(number)
 
     def _check_stopped(self) -> None:
         if self._stopped:
@@ -180,24 +222,25 @@ class Snapshots:
         """Raises what ``pieces`` raises, and nothing is left of the snapshot then."""
         offset = 0
         again_s = None
-        for partition, batch in ends:
-            is_offsets = partition.topic_partition.topic == OFFSETS_TOPIC
-            # Of the other topics nothing has to be known but where the log goes on.
-            payload = pieces if is_offsets else ()
+        for end in ends:
+            what = f"{end.name}: a snapshot could not be written"
             try:
-                path = partition.snapshots.take(batch, payload)
+                path = end.folder.take(end.batch, chain((end.head,), pieces) if end.is_offsets else ())
             except OSError as error:
-                log.warning("%s: a snapshot could not be written: %s", partition.topic_partition, error)
+                # Without the file's name, which is another one each time.
+                self._trouble.failed(what, OSError(error.errno, error.strerror, str(end.folder)))
                 again_s = RETRY_S
                 continue
+            self._trouble.went_well(what)
             if path is None:  # compacted meanwhile; it will be beyond that
                 again_s = again_s or 0.0
-            elif is_offsets:
-                offset = batch.next_offset
+            elif end.is_offsets:
+                offset = end.batch.next_offset
         return Taken(offset, again_s)
 
     def _wrote(self, number: int, outcome: Taken) -> None:
         if outcome.offset:
+            self._trouble.went_well(_WITHOUT.format(number))
             self._offset[number] = outcome.offset
             self.compacted(number)  # it may have been between the snapshot's end and now
         if outcome.again_s is not None:
@@ -220,7 +263,11 @@ class Snapshots:
 
     async def ended(self) -> None:
         """Wait, after :meth:`stop`, until the thread has let go of the one in the making."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, _nothing)
+        await self.in_thread(_nothing)
+
+    async def in_thread(self, call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result:
+        """Have this called by the thread that writes snapshots, behind what it is at."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
     def shutdown(self) -> None:
         """The last thing."""
@@ -229,8 +276,8 @@ class Snapshots:
     def take_last(self, coordinators: Sequence[tuple[int, GroupCoordinator]], seconds: float) -> None:
         """Snapshots of these, which decide nothing any more, as far as they are of use; those first that are of most.
 
-        For the thread that writes, after :meth:`ended`. It takes no longer than so many seconds, whatever is not done
-        by then: it is only for the next start to be quick.
+        For the thread that may ask where logs end, after :meth:`ended`. It takes no longer than so many seconds,
+        whatever is not done by then: it is only for the next start to be quick.
         """
         until = time.monotonic() + seconds
 
@@ -238,12 +285,11 @@ class Snapshots:
             if time.monotonic() >= until:
                 raise _GivenUp
 
-        of_use = [each for each in coordinators if self._is_of_use(each[0])]
-        of_use.sort(key=lambda each: self._unsaved(each[0]), reverse=True)
+        of_use = self.of_use(coordinators)
         for taken, (number, coordinator) in enumerate(of_use):
             try:
                 check_time()
-                dump = coordinator.begin_dump()
+                dump = self._log.begin_dump(coordinator)
                 while dump.step():
                     check_time()
                 self._write(self.ends_of(number), _looking_up(check_time, dump.pieces()))
@@ -253,13 +299,18 @@ class Snapshots:
             except Exception:
                 log.exception("no snapshot of partition %d was taken", number)
 
+    def of_use(self, coordinators: Iterable[tuple[int, GroupCoordinator]]) -> list[tuple[int, GroupCoordinator]]:
+        """Those of which a snapshot is worth its writing, in the order in which it is."""
+        of_use = [each for each in coordinators if self._is_of_use(each[0])]
+        return sorted(of_use, key=lambda each: self._unsaved(each[0]), reverse=True)
+
     def _is_of_use(self, number: int) -> bool:
         return number in self._retries or self._is_outdated(number) or self._unsaved(number) >= LEAST_RECORDS_AT_STOP
 
     def _unsaved(self, number: int) -> int:
         """How many records a start would replay, more or less, without a new snapshot."""
         saved = 0 if self._is_outdated(number) else self._offset[number]
-        return self._log.log_end_offset(number) - saved
+        return self._log.end_offset(number) - saved
 
 
 def _looking_up(check: Callable[[], None], pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from shim.config import Settings
 from shim.kafka_log.backend import KafkaBackend
+from shim.kafka_log.snapshots import TopicSnapshots
 from shim.log import OFFSETS_TOPIC
+from shim.log.files import Files
 from shim.log.places import Places
 from shim.relocation.backend import TwoLogs
 from shim.relocation.history import TwoHistories
@@ -45,7 +47,8 @@ class Logs(NamedTuple):
 def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> Logs:
     """``claimed`` is set when the offsets are known to be the cluster's."""
     if opened.offsets_log is None:
-        kafka = KafkaBackend(cluster, settings, clock, claimed)
+        snapshots = TopicSnapshots(Files(), opened.data_dir.path, settings.offsets_topic_num_partitions)
+        kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
     local = LocalBackend(opened.offsets_log, settings, clock)
     local_history = LocalHistoryLog(opened.offsets_log)

@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from shim.api import ROUTES, treatment
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
-from shim.metrics import ClientsSeen, Histogram, Metric, Sample, Series, StandbyCounts, families
+from shim.metrics import Before, ClientsSeen, Histogram, Metric, Sample, Series, StandbyCounts, families
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.words import PASSED_THROUGH, STORAGES
@@ -158,19 +158,17 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.COMPACTION_BYTES, _each({"read": cleaning.bytes_read, "written": cleaning.bytes_written})),
         (families.PARTITIONS, _each(states)),
         *(_of_standbys(runtime.standbys) if runtime.is_shared else ()),
+        *([(families.TOPIC_COMPLAINTS, _one(len(runtime.complaints)))] if runtime.is_shared else []),
         (families.REBALANCES, _one(runtime.rebalances)),
         (families.GROUP_BYTES, _one(runtime.group_bytes)),
     )
 
 
 def _of_standbys(counts: StandbyCounts) -> Iterable[tuple[Metric, Sequence[Sample]]]:
-    def by_origin(of: Mapping[bool, int]) -> list[Sample]:
-        return _each({"standby": of[True], "beginning": of[False]})
-
     return (
         (families.STANDBYS, _each({"current": counts.at_end, "behind": counts.behind})),
-        (families.TAKEOVERS, by_origin(counts.taken_over)),
-        (families.TAKEOVER_RECORDS, by_origin(counts.records)),
+        (families.TAKEOVERS, _each(counts.taken_over)),
+        (families.TAKEOVER_RECORDS, _each(counts.records)),
     )
 
 
@@ -221,7 +219,7 @@ def _size(histogram: Histogram) -> list[Sample]:
     return [Sample((), histogram.read())]
 
 
-def _each(by_label: Mapping[str, float]) -> list[Sample]:
+def _each(by_label: Mapping[str, float] | Mapping[Before, float]) -> list[Sample]:
     return [Sample((label,), float(value)) for label, value in by_label.items()]
 
 

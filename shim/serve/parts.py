@@ -205,10 +205,14 @@ class Parts:
         if self.relocation is not None:
             await self.relocation.close()
         try:
-            await self.runtime.close(LAST_WRITE_SECONDS)
+            await self.runtime.close(LAST_WRITE_SECONDS, self._leave)
         finally:
-            if self.sharing is not None:
-                await self.sharing.leave()  # when others may have what was served here
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Others may have what was served here."""
+        if self.sharing is not None:
+            await self.sharing.leave()
 
     def _ports(self, listener: Listener) -> ClientPorts:
         ports = PortMap(listener.advertised.host, listener.advertised.port, listener.listen.port)

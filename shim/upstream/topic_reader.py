@@ -126,6 +126,19 @@ class TopicReader:
         finally:
             connection.close()
 
+    async def batch_at(self, partition: int, offset: int) -> tuple[bytes, BatchHeader | None]:
+        """The batch with that offset, or the next one that is left, with the topic's id; None where none is there yet.
+        CRCs checked. Raises BatchError, UpstreamError."""
+        topic = await self._leaders.look_up(_PATIENCE_S)
+        connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
+        try:
+            found, _ = await leading.fetch(offset, 0, _undecoded)
+        except _OutOfRange:
+            found = []
+        finally:
+            connection.close()
+        return topic.topic_id, found[0][0] if found else None
+
     async def _offsets(
         self, partition: int, *timestamps: int
     ) -> tuple[bytes, list[list_offsets.ListOffsetsPartitionResponse]]:

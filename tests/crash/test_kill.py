@@ -119,6 +119,10 @@ async def test_killed_with_the_log_on_topics(
     groups = committers(committed_topic, group, seed)
     async with asyncio.timeout(TIME_LIMIT_SECONDS):
         await killed_again_and_again(shim, committed_topic, consuming, groups, seed, kills)
+    told = shim.log()
+    snapshots, whole = (told.count(f"read {how}") for how in ("behind a snapshot of", "from the beginning"))
+    print(f"{kills} kills, {snapshots} partitions read behind a snapshot, {whole} from the beginning")
+    assert snapshots > kills
 
 
 def half_of_the_last_batch(log: bytes) -> bytes:

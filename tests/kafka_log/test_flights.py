@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from shim.coordinator import GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.lease import boottime
@@ -17,9 +19,12 @@ from shim.kafka_log.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.producing import Settled
 from shim.log.batching import RecordSet
 from shim.runtime import Clock
+from shim.runtime import snapshots as snapshots_module
 from shim.runtime.backend import Reports
 from shim.runtime.flight import Flight
+from shim.runtime.snapshots import Dump, End, Snapshots
 from shim.upstream import UpstreamError
+from tests.coordinator.driving import new_coordinator
 
 RECORDS: list[tuple[bytes, bytes | None]] = [(b"k", b"v")]
 
@@ -198,3 +203,113 @@ async def test_who_is_fenced_in_one_partition_goes_on_with_the_others() -> None:
         assert its.failed == {0: fenced}
         its.offsets.settle(1, None)
         assert of_other.said == "told"
+
+
+# -- snapshots
+
+
+class Ends:
+    """What snapshots are of, where the test says what is in the log."""
+
+    num_partitions = 2
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.asked: list[int] = []
+
+    def begin_dump(self, coordinator: GroupCoordinator) -> Dump:
+        self.begun.append(coordinator.offset_count)
+        return coordinator.begin_dump()
+
+    def end_offset(self, _number: int) -> int:
+        return 0
+
+    def is_outdated(self, _number: int, _offset: int) -> bool:
+        return False
+
+    def ends_of(self, number: int) -> list[End]:
+        self.asked.append(number)
+        return []
+
+    async def complete(self, _number: int, ends: list[End]) -> list[End]:
+        return ends
+
+
+class Snapped(Flying):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 3)
+        self.coordinators = {number: new_coordinator() for number in range(2)}
+        self.ends = Ends()
+        self.flights._reports = self.flights._reports._replace(coordinator=self.coordinators.get)
+        self.snapshots = Snapshots(self.ends, self.coordinators.get, self.flights.wake)
+        self.flights.snapshots = self.snapshots
+
+
+@asynccontextmanager
+async def snapped(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Snapped]:
+    its = Snapped(monkeypatch)
+    running = asyncio.create_task(its.flights.run())
+    await round_the_loop()
+    try:
+        yield its
+    finally:
+        its.snapshots.stop()
+        its.flights.stop()
+        await round_the_loop()
+        for number in list(its.offsets.under_way):
+            its.offsets.settle(number)
+        await running
+        await its.snapshots.ended()
+        its.snapshots.shutdown()
+
+
+async def test_a_snapshot_is_of_what_took_off_and_not_of_what_was_decided_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with snapped(monkeypatch) as its:
+        its.flights.append(0, RECORDS, [])
+        await round_the_loop()
+        its.snapshots.written(0, 3)  # it is due now, and with what is under way it would be too late
+        its.flights.append(1, RECORDS, [])
+        await round_the_loop()
+        its.offsets.settle(1)
+        assert its.ends.begun == [], "nor is it begun as another one takes off"
+        its.flights.append(0, RECORDS, [])
+        its.coordinators[0].replay(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))
+        await round_the_loop()
+        its.offsets.settle(0)
+        assert its.ends.begun == []
+        await round_the_loop()
+        assert its.ends.begun == [1], "begun as the next one takes off"
+        assert its.ends.asked == [], "and told where that ends, once it is there"
+        its.offsets.settle(0)
+        assert its.ends.asked == [0]
+
+
+async def test_there_is_none_of_a_flight_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with snapped(monkeypatch) as its:
+        its.snapshots.written(0, 3)
+        its.flights.append(0, RECORDS, [])
+        await round_the_loop()
+        assert its.ends.begun == [0]
+        its.offsets.settle(0, UpstreamError("no answer"))
+        await round_the_loop()
+        assert its.ends.asked == []
+        its.flights.append(1, RECORDS, [])
+        its.snapshots.written(1, 3)
+        await round_the_loop()
+        assert its.ends.begun == [0, 0], "and another one is not kept waiting"
+        its.offsets.settle(1)
+        assert its.ends.asked == [1]
+
+
+async def test_one_of_a_partition_that_nobody_writes_to_is_anchored_to_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with snapped(monkeypatch) as its:
+        its.snapshots.loaded(1, 3, 0)
+        await round_the_loop()
+        assert its.offsets.under_way == {1: []}
+        its.offsets.settle(1)
+        assert its.ends.asked == [1]
+        await round_the_loop()
+        assert its.offsets.under_way == {}, "one is enough"

@@ -322,10 +322,12 @@ async def test_what_was_taken_over_is_counted(caplog: pytest.LogCaptureFixture) 
     async with following() as its:
         its.its.took_over(3, 1, 70_000)
         its.its.took_over(4, 12, None)
+        its.its.took_over(5, 2, None, 1_000)
         counts = its.its.counts
-        assert counts.taken_over == {True: 1, False: 1}
-        assert counts.records == {True: 1, False: 12}
+        assert counts.taken_over == {"standby": 1, "snapshot": 1, "beginning": 1}
+        assert counts.records == {"standby": 1, "snapshot": 2, "beginning": 12}
     assert [each.getMessage() for each in caplog.records] == [
         f"{TOPIC}-3: taken over, 1 record read behind 70,000 records that it had",
         f"{TOPIC}-4: taken over, 12 records read from the beginning",
+        f"{TOPIC}-5: taken over, 2 records read behind a snapshot of offset 1,000",
     ]

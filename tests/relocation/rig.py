@@ -21,6 +21,7 @@ from protocol.own.position import Position
 from protocol.own.state_log import Hands
 from shim.config import Settings, parse_servers
 from shim.coordinator import Caller, FollowedBatch, GroupCoordinator, TransactionEnd
+from shim.kafka_log.backend import KafkaBackend
 from shim.log import LogError
 from shim.log.places import Places
 from shim.relocation.backend import TwoLogs
@@ -263,8 +264,13 @@ def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     for task in rig.runtime._keeper._seen_to.values():
         task.cancel()
     writing.cancel()
-    if isinstance(rig.backend, TwoLogs) and rig.backend._kafka._offsets is not None:
-        rig.backend._kafka._offsets.close()
+    kafka = rig.backend._kafka if isinstance(rig.backend, TwoLogs) else rig.backend
+    if isinstance(kafka, KafkaBackend):
+        if kafka._snapshots is not None:
+            kafka._snapshots.stop()
+        for topic in (kafka._offsets, kafka._history):
+            if topic is not None:
+                topic.close()
 
 
 async def _until_loaded(runtime: Runtime) -> None:

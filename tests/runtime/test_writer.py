@@ -8,6 +8,7 @@ from pathlib import Path
 from protocol.own.history_log import HISTORY_TOPIC
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import Clock
+from shim.runtime.local_ends import LocalEnds
 from shim.runtime.snapshots import Snapshots
 from shim.runtime.writer import Writer
 from tests.runtime.held_log import HeldLog, Teller
@@ -19,7 +20,7 @@ async def test_only_what_was_written_is_answered(tmp_path: Path) -> None:
     for partition in (0, 1):
         for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
             list(log.recover(partition, topic=topic))
-    snapshots = Snapshots(log, lambda _: None, lambda: None)
+    snapshots = Snapshots(LocalEnds(log), lambda _: None, lambda: None)
     told: list[int] = []
     answered: list[list[bool]] = []
 

@@ -46,6 +46,11 @@ class DumpReader:
         """All that is left, in place."""
         return self.take(len(self._dump) - self._at)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing follows."""
+        return self._at == len(self._dump)
+
     def end(self) -> None:
         """Nothing may follow."""
         if self._at != len(self._dump):

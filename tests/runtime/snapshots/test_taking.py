@@ -209,11 +209,20 @@ async def test_one_that_could_not_be_written_is_taken_again_though_nobody_commit
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(snapshots_module, "RETRY_S", 0.01)
+    tries: list[int] = []
+    take = PartitionSnapshots.take
+
+    def counted(snapshots: PartitionSnapshots, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        tries.append(anchor.next_offset)
+        return take(snapshots, anchor, payload)
+
+    monkeypatch.setattr(PartitionSnapshots, "take", counted)
     async with running(tmp_path, ONE) as shim:
         shim.log.release(1_000)
         shim.log.files.fail("pwrite", errno.ENOSPC, "snapshot")
         await commits(shim, range(10))
-        await until(lambda: caplog.text.count("a snapshot could not be written") > 3)
+        await until(lambda: len(tries) > 6)
+        assert caplog.text.count("__consumer_offsets-0: a snapshot could not be written") == 1
         assert not unfinished(tmp_path)
         shim.log.files.heal()
         await until(lambda: snapshot_offsets(tmp_path) == [10])

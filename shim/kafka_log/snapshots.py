@@ -1,0 +1,325 @@
+"""Snapshots of partitions on a topic, kept in the data directory: a start reads what is behind them, and no more.
+
+::
+
+    DIR/snapshots/<topic id, 32 hexadecimal digits>-<p>/<offset, 20 digits>.snapshot     as of a log in the directory
+
+    its payload: magic "OSTP", version uint16; the anchor: topic id, partition int32, next offset int64, leader epoch
+    int32, and of the batch that ends there base offset int64, producer id int64, producer epoch int16, base sequence
+    int32, append time int64; the owner's record: length uint32 and key, length uint32 and value; length uint64, the
+    shim's own state (own_dump.py); what else the coordinator has (dump.py)
+
+All big-endian, but for the last two. It is what whoever follows the partition has in memory (partition_copy.py), and is
+put to the same questions; two more come with being kept in a file:
+
+- How old it is. Its time is that of its last batch, and that of the fence, with which the partition was taken over, is
+  now, both as the brokers' clocks said when these were appended. Up to half of what the topic's `delete.retention.ms`
+  is when that is asked, no tombstone behind it can be gone.
+- Whether the batch is there of which it was taken, if compaction has left it. A cluster that was put back to an earlier
+  time has the same id, its topics have theirs, and leaders count their epochs on from there.
+
+Of owners it has who has written it, and under which producer. That is all there is to know: it was taken by one that
+was serving, so the leases of those before had ended, and their producers were fenced. Nor is it said which place counts
+(`Place`): the topic did, or nobody would have served from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from protocol.errors import DecodeError
+from protocol.own.position import Position
+from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_own
+from protocol.records.batches import BatchError, BatchHeader
+from protocol.wire import ZERO_UUID
+from shim.coordinator import GroupCoordinator
+from shim.coordinator.state.dump_reader import DumpReader
+from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.read_part import ReadPart
+from shim.log import LogError
+from shim.log.active import LastBatch
+from shim.log.data_dir import make_data_dir
+from shim.log.files import Files
+from shim.log.snapshot import Snapshot, SnapshotFolder
+from shim.runtime.replaying import Home
+from shim.runtime.snapshots import Dump, End, NotNow
+from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_reader import TopicReader
+
+log = logging.getLogger(__name__)
+
+SNAPSHOTS_NAME: Final = "snapshots"
+"""The folder in a data directory."""
+
+SHARE_OF_RETENTION: Final = 0.5
+
+_MAGIC: Final = b"OSTP"
+_VERSION: Final = 1
+_HEAD: Final = Struct(">4sH")
+_ANCHOR: Final = Struct(">16siqiqqhiq")
+_LENGTH: Final = Struct(">I")
+_LONG_LENGTH: Final = Struct(">Q")
+_FOLDER: Final = re.compile(r"([0-9a-f]{32})-(0|[1-9]\d{0,8})")
+_GROUPS_LOOKED_AT: Final = 100
+
+
+class Anchor(NamedTuple):
+    """The batch that a snapshot ends with, and where that stands. ``append_time_ms``: by its leader's clock."""
+
+    topic_id: bytes
+    partition: int
+    next_offset: int
+    leader_epoch: int
+    base_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    append_time_ms: int
+
+    @classmethod
+    def of(cls, topic_id: bytes, partition: int, header: BatchHeader) -> Anchor:
+        return cls(
+            topic_id,
+            partition,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.base_offset,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.max_timestamp,
+        )
+
+    @property
+    def position(self) -> Position:
+        """Its leader's epoch has begun with it, at the latest."""
+        return Position(self.partition, self.next_offset, self.leader_epoch, self.base_offset, self.topic_id)
+
+    def goes_with(self, there: BatchHeader | None) -> bool:
+        """Whether the log has it, where ``there`` is the batch with its base offset, or the next one that is left.
+        Compaction may have emptied it, or taken it away; nothing else stands in its place then."""
+        if there is None:
+            return False
+        return there.base_offset > self.base_offset or self == Anchor.of(self.topic_id, self.partition, there)
+
+    def is_fresh(self, now_ms: int, delete_retention_ms: int) -> bool:
+        """Whether no tombstone behind it is gone by ``now_ms``, when a batch behind it was appended. Not where that was
+        before: clocks that differ by so much tell nothing."""
+        return 0 <= now_ms - self.append_time_ms < delete_retention_ms * SHARE_OF_RETENTION
+
+
+class Kept(NamedTuple):
+    """A snapshot that was read, and is sound. ``part``: as if all before it had been read. ``own``, ``rest``: two parts
+    of what the coordinator has."""
+
+    snapshot: Snapshot
+    anchor: Anchor
+    part: ReadPart
+    own: memoryview
+    rest: memoryview
+
+    def restore(self, coordinator: GroupCoordinator, home: Home, check: Callable[[], None] = lambda: None) -> None:
+        """Into a new one, which is of no more use where this fails. Raises DecodeError, LogError, and what ``check``
+        raises, which is called now and then."""
+        coordinator.restore(self.rest, check)
+        coordinator.restore_own(self.own, check)
+        # Some stand for all: files change their place together.
+        for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
+            home.check(group)
+
+
+def head_of(anchor: Anchor, owner: Owner) -> bytes:
+    """What a payload begins with."""
+    parts = (_LENGTH.pack(len(each or b"")) + (each or b"") for each in encode_own((OwnerKey(), owner)))
+    return b"".join((_HEAD.pack(_MAGIC, _VERSION), _ANCHOR.pack(*anchor), *parts))
+
+
+def read_kept(topic: str, snapshot: Snapshot) -> Kept:
+    """Raises DecodeError, LogError."""
+    dump = DumpReader(snapshot.payload)
+    magic, version = dump.unpack(_HEAD)
+    if (magic, version) != (_MAGIC, _VERSION):
+        dump.fail(f"no snapshot of version {_VERSION} of a partition on a topic: {magic!r}, version {version}")
+    anchor = Anchor(*dump.unpack(_ANCHOR))
+    key, value = (bytes(dump.take(dump.unpack(_LENGTH)[0])) for _ in range(2))
+    owner = decode_own(key, value)[1] if is_own(key) else None
+    if not isinstance(owner, Owner) or anchor.next_offset != snapshot.offset:
+        dump.fail("no owner, or another offset")
+    own = dump.take(dump.unpack(_LONG_LENGTH)[0])
+    part = ReadPart.behind(topic, anchor.position, owner, {anchor.producer_id: anchor.producer_epoch})
+    return Kept(snapshot, anchor, part, own, dump.rest())
+
+
+class TopicDump:
+    """Of all that the records of a partition on a topic make; its pieces begin behind :func:`head_of`."""
+
+    def __init__(self, coordinator: GroupCoordinator) -> None:
+        self._own = coordinator.begin_own_dump()
+        self._rest = coordinator.begin_dump()
+
+    def step(self) -> bool:
+        return self._own.step() or self._rest.step()
+
+    def give_up(self) -> None:
+        self._own.give_up()
+        self._rest.give_up()
+
+    def pieces(self) -> list[bytes]:
+        own = self._own.pieces()
+        return [_LONG_LENGTH.pack(sum(map(len, own))), *own, *self._rest.pieces()]
+
+
+class _Folder(SnapshotFolder):
+    """It is made when the first snapshot is."""
+
+    def take(self, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        make_data_dir(self._files, self._folder)
+        return super().take(anchor, payload)
+
+
+class TopicSnapshots:
+    """See :class:`shim.runtime.snapshots.SnapshotLog`. Of a topic that brokers give no id there are none."""
+
+    def __init__(self, files: Files, data_dir: Path, num_partitions: int) -> None:
+        self._files = files
+        self._path = data_dir / SNAPSHOTS_NAME
+        self._num_partitions = num_partitions
+        self._topic, self._topic_id = "", ZERO_UUID
+        self._owned: OwnedTopic | None = None
+        self._reader: TopicReader | None = None
+        self._folders: dict[int, SnapshotFolder] = {}
+        self._written: dict[int, tuple[int, int, int, int]] = {}
+        """Of the batches that are asked for: base offset, producer id and epoch, append time."""
+        self._last: Mapping[int, list[End]] | None = None
+
+    def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
+        self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
+        for number in range(self._num_partitions):
+            self._folders[number] = _Folder(self._files, self._path / f"{topic_id.hex()}-{number}")
+
+    def tidy(self) -> None:
+        """Blocking. Those of topics and partitions that are no more are removed. It never fails."""
+        try:
+            if not self._files.exists(self._path):
+                return
+            for name in self._files.names(self._path):
+                found = _FOLDER.fullmatch(name)
+                if found and (bytes.fromhex(found[1]) != self._topic_id or int(found[2]) >= self._num_partitions):
+                    self._remove(self._path / name)
+        except OSError as error:
+            log.warning("%s is not tidied up: %s", self._path, error)
+
+    def _remove(self, folder: Path) -> None:
+        """Raises OSError, also where there is something else in it."""
+        names = self._files.names(folder)
+        for name in names:
+            if name.endswith((".snapshot", ".snapshot.tmp")):
+                self._files.unlink(folder / name)
+        self._files.rmdir(folder)
+        log.info("%s is of a partition that is no more, and removed", folder)
+
+    # -- taking them
+
+    @property
+    def num_partitions(self) -> int:
+        return self._num_partitions
+
+    def begin_dump(self, coordinator: GroupCoordinator) -> Dump:
+        return TopicDump(coordinator)
+
+    def end_offset(self, number: int) -> int:
+        if self._last is not None:
+            return max((end.batch.next_offset for end in self.ends_of(number)), default=0)
+        return self._owned.end(number) if self._owned is not None else 0
+
+    def is_outdated(self, _number: int, _offset: int) -> bool:
+        """Brokers tell nobody what they compact."""
+        return False
+
+    def ends_of(self, number: int) -> list[End]:
+        """Of what is written to topics everybody may ask; what comes of it is to be completed, until :meth:`hold`."""
+        if self._last is not None:
+            return self._last.get(number, [])
+        written = self._owned.last_written(number) if self._owned is not None else None
+        if self._owned is None or written is None or self._topic_id == ZERO_UUID:
+            return []
+        self._written[number] = (written.base_offset, *self._owned.producer(number), written.append_time_ms)
+        # What is not known yet is 0.
+        batch = LastBatch(0, 0, 0, 0, written.base_offset, 0)
+        return [End(f"{self._topic}-{number}", self._folders[number], batch, is_offsets=True)]
+
+    async def complete(self, number: int, ends: list[End]) -> list[End]:
+        """Its leader is asked for the batch."""
+        return [await self._completed(number, each) for each in ends]
+
+    async def _completed(self, number: int, end: End) -> End:
+        assert self._reader is not None
+        assert self._owned is not None
+        try:
+            topic_id, header = await self._reader.batch_at(number, end.batch.base_offset)
+        except (BatchError, UpstreamError) as error:
+            raise NotNow(str(error)) from error
+        if topic_id != self._topic_id or header is None:
+            raise NotNow("the batch that was written last is not there")
+        there = header.base_offset, header.producer_id, header.producer_epoch, header.max_timestamp
+        if there != self._written[number] or not header.is_log_append_time:
+            raise NotNow(f"offset {end.batch.base_offset} has another batch than was written there")
+        batch = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
+        head = head_of(Anchor.of(topic_id, number, header), self._owned.owner)
+        return end._replace(batch=batch, head=head)
+
+    async def completed(self, number: int, ends: list[End]) -> list[End]:
+        """Likewise; none where that is not to be had."""
+        try:
+            return await self.complete(number, ends)
+        except NotNow as error:
+            log.info("%s-%d: no snapshot is taken: %s", self._topic, number, error)
+            return []
+
+    def hold(self, ends: Mapping[int, list[End]]) -> None:
+        """From now on these are where partitions end."""
+        self._last = ends
+
+    # -- believing them
+
+    def newest(self, number: int, check: Callable[[], None] = lambda: None) -> Kept | None:
+        """Blocking. The newest one that is sound; those that are not are removed. ``check`` is called now and then;
+        what it raises ends that."""
+        folder = self._folders[number]
+        try:
+            snapshot = folder.newest(check)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            log.warning("%s-%d: no snapshot is used: %s", self._topic, number, error)
+            return None
+        if snapshot is None:
+            return None
+        try:
+            kept = read_kept(self._topic, snapshot)
+        except (DecodeError, LogError) as error:
+            folder.refuse(snapshot.path, error)
+            return None
+        if (kept.anchor.topic_id, kept.anchor.partition) != (self._topic_id, number) or self._topic_id == ZERO_UUID:
+            folder.refuse(snapshot.path, "it is of another partition, or topic")
+            return None
+        return kept
+
+    def refuse(self, kept: Kept, reason: object) -> None:
+        """Blocking."""
+        self._folders[kept.anchor.partition].refuse(kept.snapshot.path, reason)
+
+    async def has(self, anchor: Anchor) -> bool:
+        """Whether the topic does; see :meth:`Anchor.goes_with`. Raises UpstreamError."""
+        assert self._reader is not None
+        try:
+            topic_id, header = await self._reader.batch_at(anchor.partition, anchor.base_offset)
+        except BatchError as error:
+            raise UpstreamError(str(error)) from error
+        return topic_id == anchor.topic_id and anchor.goes_with(header)

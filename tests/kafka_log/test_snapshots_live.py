@@ -1,0 +1,291 @@
+"""A shim with its log on topics of a real broker is stopped and started again: with a snapshot it reads the tail alone,
+and where there is any doubt about it, everything."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from shim.config import Settings
+from shim.demo.parts import Broker
+from shim.kafka_log import backend as backend_module
+from shim.kafka_log import snapshots as snapshots_of_topics
+from shim.kafka_log.backend import KafkaBackend
+from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
+from shim.kafka_log.topics import Looked, TopicsUnfit
+from shim.log.active import LastBatch
+from shim.log.files import Files
+from shim.log.snapshot import SnapshotFolder
+from shim.runtime import Runtime
+from shim.runtime import snapshots as snapshots_module
+from shim.serve import logs as logs_module
+from tests.log.faulty_files import FaultyFiles
+from tests.relocation.rig import PARTITIONS, Rig, running, settings_of
+
+WAIT_S = 30.0
+COMMITS = 30
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS_AT_STOP", 5)
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return settings_of(f"__snapshots_{uuid.uuid4().hex[:12]}", "kafka")
+
+
+def files_of(data_dir: Path) -> list[Path]:
+    return sorted((data_dir / SNAPSHOTS_NAME).glob("*/*"))
+
+
+def read_of(rig: Rig) -> dict[str, int]:
+    """How many records the start has read, by what there was before."""
+    assert isinstance(rig.backend, KafkaBackend)
+    counts = rig.backend.standbys
+    assert sum(counts.taken_over.values()) == PARTITIONS
+    return {before: counts.records[before] for before, count in counts.taken_over.items() if count}
+
+
+async def fill(rig: Rig) -> list[dict[str, Any]]:
+    for number in range(PARTITIONS):
+        await rig.fill(number)
+        for offset in range(COMMITS):
+            await rig.commit(rig.group_in(number), offset, 5)
+    return [rig.state(number) for number in range(PARTITIONS)]
+
+
+async def filled(broker: Broker, data_dir: Path, settings: Settings) -> list[dict[str, Any]]:
+    """A shim's life. What each partition has then."""
+    async with running(broker.bootstrap_servers, data_dir, settings) as rig:
+        return await fill(rig)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110  # other threads make it true
+            await asyncio.sleep(0.01)
+
+
+async def test_a_start_reads_the_tail_alone(broker: Broker, tmp_path: Path, settings: Settings) -> None:
+    before = await filled(broker, tmp_path, settings)
+    assert len(files_of(tmp_path)) == PARTITIONS
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        # That the first one let go, and its own fence.
+        assert read_of(rig) == {"snapshot": 2 * PARTITIONS}
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+        await rig.commit(rig.group_in(0), 77, 5)
+        before = [rig.state(number) for number in range(PARTITIONS)]
+    # There was too little for new ones: the older ones are gone on with.
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert read_of(rig) == {"snapshot": 4 * PARTITIONS + 1}
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+        assert rig.offset(rig.group_in(0), 5) == 77
+
+
+async def test_one_is_taken_while_it_serves_and_counts_when_it_is_killed(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        await fill(rig)
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS)
+        await rig.commit(rig.group_in(1), 78, 5)
+        before = [rig.state(number) for number in range(PARTITIONS)]
+        rig.was_killed = True
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10_000)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        read = read_of(rig)
+        assert list(read) == ["snapshot"]
+        assert read["snapshot"] < COMMITS
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+
+
+async def test_of_a_partition_that_nobody_writes_to_one_is_taken_too(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read from the beginning, since the files were lost, and a claim is what it is anchored to."""
+    before = await filled(broker, tmp_path, settings)
+    for each in files_of(tmp_path):
+        each.unlink()
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["beginning"]
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS)
+        rig.was_killed = True
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+
+
+async def test_what_somebody_else_has_written_since_is_read(broker: Broker, tmp_path: Path, settings: Settings) -> None:
+    """And its fence stands there, behind which the first one goes on."""
+    await filled(broker, tmp_path / "one", settings)
+    async with running(broker.bootstrap_servers, tmp_path / "another", settings) as rig:
+        assert list(read_of(rig)) == ["beginning"]
+        await rig.commit(rig.group_in(0), 79, 5)
+        before = [rig.state(number) for number in range(PARTITIONS)]
+        rig.was_killed = True
+    async with running(broker.bootstrap_servers, tmp_path / "one", settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+
+
+async def test_those_of_a_stop_are_taken_when_others_have_the_partitions(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    close, take = Runtime.close, SnapshotFolder.take
+
+    async def given_up() -> None:
+        order.append("given up")
+
+    def noted(folder: SnapshotFolder, anchor: LastBatch, payload: Iterable[bytes]) -> Path | None:
+        order.append("taken")
+        return take(folder, anchor, payload)
+
+    monkeypatch.setattr(Runtime, "close", lambda its, seconds: close(its, seconds, given_up))
+    monkeypatch.setattr(SnapshotFolder, "take", noted)
+    await filled(broker, tmp_path, settings)
+    assert order == ["given up", *["taken"] * PARTITIONS]
+
+
+# -- where there is doubt
+
+
+def _damage(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+    for each in files_of(data_dir):
+        raw = bytearray(each.read_bytes())
+        raw[-1] ^= 1
+        each.write_bytes(raw)
+    return "is not used: its checksum is wrong"
+
+
+def _age(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(snapshots_of_topics, "SHARE_OF_RETENTION", 1e-12)
+    return "is not used: it is older than half of the 604800000 ms that are delete.retention.ms of the topic"
+
+
+def _another_batch(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+    """It is another one that stands there, under the same epoch: a cluster was put back to an earlier time."""
+    _anchor_elsewhere(data_dir, lambda anchor: anchor._replace(append_time_ms=anchor.append_time_ms - 1))
+    return "is not used: it is not what stands there any more"
+
+
+def _a_lost_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """It was written under a leader of whom nobody knows any more. That tells, where compaction has left nothing."""
+
+    async def gone(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(snapshots_of_topics.TopicSnapshots, "has", gone)
+    _anchor_elsewhere(data_dir, lambda anchor: anchor._replace(leader_epoch=anchor.leader_epoch + 1))
+    return "is not used: it is not what stands there any more"
+
+
+def _unknown_retention(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    async def refused(*_: object) -> Looked:
+        raise TopicsUnfit("the shim's principal needs DescribeConfigs on topic t")
+
+    monkeypatch.setattr(backend_module, "look", refused)
+    return "is not used: delete.retention.ms is not known: the shim's principal needs DescribeConfigs on topic t"
+
+
+def _anchor_elsewhere(data_dir: Path, change: Callable[[Anchor], Anchor]) -> None:
+    for each in files_of(data_dir):
+        folder = SnapshotFolder(Files(), each.parent)
+        found = folder.newest()
+        assert found is not None
+        payload = bytearray(found.payload)
+        anchor = Anchor(*_ANCHOR.unpack_from(payload, _HEAD.size))
+        _ANCHOR.pack_into(payload, _HEAD.size, *change(anchor))
+        assert folder.take(found.anchor, [bytes(payload)]) == each
+
+
+@pytest.mark.parametrize("doubt", [_damage, _age, _another_batch, _a_lost_end, _unknown_retention])
+async def test_everything_is_read_in_doubt(
+    broker: Broker,
+    tmp_path: Path,
+    settings: Settings,
+    doubt: Callable[[Path, pytest.MonkeyPatch], str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = await filled(broker, tmp_path, settings)
+    why = doubt(tmp_path, monkeypatch)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        read = read_of(rig)
+        assert list(read) == ["beginning"]
+        assert read["beginning"] > COMMITS * PARTITIONS
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [why in line for line in told] == [True] * PARTITIONS, told
+    monkeypatch.undo()
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"], "a new one was taken, or it was not that one's fault"
+
+
+async def test_a_topic_that_was_made_anew_is_another_one(broker: Broker, tmp_path: Path, settings: Settings) -> None:
+    await filled(broker, tmp_path, settings)
+    before = files_of(tmp_path)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    prefix = settings.offsets_log_topics_prefix
+    for gone in admin.delete_topics([f"{prefix}_offsets", f"{prefix}_history"]).values():
+        await asyncio.to_thread(gone.result, WAIT_S)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert read_of(rig) == {"beginning": PARTITIONS}
+        assert not any(rig.state(number)["offsets"] for number in range(PARTITIONS))
+        assert files_of(tmp_path) == [], "those of the old one are removed"
+        await fill(rig)
+    assert len(files_of(tmp_path)) == PARTITIONS
+    assert not set(before) & set(files_of(tmp_path))
+
+
+async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
+    broker: Broker,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A machine that was suspended: its own clock says so, and with the next fence the brokers' do."""
+    before = await filled(broker, tmp_path, settings)
+    late = [float("inf")]
+    monkeypatch.setattr(backend_module, "boottime", lambda: late.pop() if late else 0.0)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+    assert caplog.text.count("a snapshot got too old while it was gone on with") == 1
+    assert not late
+
+
+async def test_a_disk_that_is_full_is_told_of_once_and_nothing_else_happens(
+    broker: Broker,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(snapshots_module, "LEAST_RECORDS", 10)
+    monkeypatch.setattr(snapshots_module, "RETRY_S", 0.01)
+    files = FaultyFiles()
+    monkeypatch.setattr(logs_module, "Files", lambda: files)
+    files.fail("pwrite", errno.ENOSPC, SNAPSHOTS_NAME)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        await fill(rig)
+        tries = [path for method, path in files.calls if method == "create"]
+        await until(lambda: [method for method, _ in files.calls].count("create") > len(tries) + 5)
+        assert caplog.text.count("-0: a snapshot could not be written for now") == 1
+        assert files_of(tmp_path) == []
+        files.heal()
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS)
+        rig.was_killed = True
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
