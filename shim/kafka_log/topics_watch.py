@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from shim.config import Settings
 from shim.kafka_log.topics import Looked, TopicsUnfit, TopicsWanted, look
@@ -16,6 +17,8 @@ from shim.upstream import Cluster, UpstreamError
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 300.0
+
+_NOT_LOOKED_AT: Final = "the topics of the log are not looked at"
 
 
 class TopicsWatch:
@@ -33,7 +36,7 @@ class TopicsWatch:
         self.complaints: Sequence[str] = ()
 
     async def run(self) -> None:
-        """For ever."""
+        """For ever, but for a mistake of ours."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -41,9 +44,12 @@ class TopicsWatch:
             except TopicsUnfit as error:
                 self._found([str(error)])
             except UpstreamError as error:  # whether they are fit still, nobody knows
-                self._trouble.failed("the topics of the log are not looked at", error)
+                self._trouble.failed(_NOT_LOOKED_AT, error)
+            except Exception:
+                log.exception("%s any more", _NOT_LOOKED_AT)
+                return
             else:
-                self._trouble.went_well("the topics of the log are not looked at")
+                self._trouble.went_well(_NOT_LOOKED_AT)
                 self._looked(found)
                 self._found(found.complaints)
 

@@ -7,14 +7,18 @@ import logging
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.kafka_log import topics_watch
 from shim.kafka_log.standbys import Standbys
+from shim.kafka_log.topics import Looked, TopicsWanted
+from shim.upstream import Cluster, UpstreamError
 from tests.relocation.rig import running, settings_of
 
 WAIT_S = 30.0
@@ -91,3 +95,32 @@ async def test_a_topic_that_is_gone_is_told_of(
         await until(lambda: rig.runtime.complaints)
         assert rig.runtime.complaints == (f"{history} is not there",)
     assert caplog.text.count("what is committed may be lost") == 1
+
+
+async def test_brokers_that_do_not_answer_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.0)
+    unfit = Looked(("topic t: min.insync.replicas is 1, needed is at least 2",), 5_000)
+    answers: list[Looked | Exception] = [unfit, UpstreamError("no answer"), UpstreamError("no answer"), unfit]
+    found: list[Looked] = []
+
+    async def look(*_: object) -> Looked:
+        if not answers:
+            raise ZeroDivisionError
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(topics_watch, "look", look)
+    its = topics_watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), found.append)
+    async with asyncio.timeout(WAIT_S):
+        await its.run()
+    assert its.complaints == unfit.complaints
+    assert found == [unfit, unfit]
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("ERROR", f"what is committed may be lost: {unfit.complaints[0]}"),
+        ("WARNING", "the topics of the log are not looked at for now: no answer"),
+        ("ERROR", "the topics of the log are not looked at any more"),
+    ]
