@@ -263,7 +263,9 @@ def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     for task in rig.runtime._keeper._seen_to.values():
         task.cancel()
     writing.cancel()
-    if isinstance(rig.backend, TwoLogs) and rig.backend._kafka._offsets is not None:
+    assert isinstance(rig.backend, TwoLogs)
+    rig.backend._local._cleaning.stop()  # or its thread keeps the tests' own process from ending
+    if rig.backend._kafka._offsets is not None:
         rig.backend._kafka._offsets.close()
 
 
