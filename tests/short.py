@@ -45,6 +45,7 @@ GROUPS: Final = (
 _LANES: Final = 2
 _LEAST_PRIORITY: Final = ("nice", "-n", "10")
 _TEST_SECONDS: Final = 600  # a test that takes longer is stuck: its process ends and says where it was
+_GROUP_SECONDS: Final = 2400  # all of them: one that does not end when its tests have is ended
 _NO_TESTS: Final = 5  # pytest's exit status where arguments leave none
 
 
@@ -61,7 +62,11 @@ class Group:
         begun = time.monotonic()
         with tempfile.TemporaryFile("w+") as said:
             self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
-            status = self._running.wait()
+            try:
+                status = self._running.wait(_GROUP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._running.kill()
+                status = self._running.wait()
             said.seek(0)
             with printing:
                 print(

@@ -265,6 +265,8 @@ def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
         task.cancel()
     writing.cancel()
     kafka = rig.backend._kafka if isinstance(rig.backend, TwoLogs) else rig.backend
+    if isinstance(rig.backend, TwoLogs):
+        rig.backend._local._cleaning.stop()  # or its thread keeps the tests' own process from ending
     if isinstance(kafka, KafkaBackend):
         if kafka._snapshots is not None:
             kafka._snapshots.stop()
