@@ -20,8 +20,8 @@ SEEDS_FOR_A_PROOF = 6_000
 ELSEWHERE = frozenset({"cleaner", "cleaning", "compaction", "retention", "shares", "snapshot", "swap"})
 """Modules with tests of their own."""
 NOT_PROVED = frozenset({"open_share", "open_to_move"})
-"""Functions of which these lives have none: a share of a directory (test_shares.py has the power fail, but leaves no
-sync out), and a directory whose partitions are moved (tests/relocation is killed, and no power fails there)."""
+"""Functions of which these lives have none: a share of a directory (test_shares.py proves it), and a directory whose
+partitions are moved (tests/relocation is killed, and no power fails there)."""
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -26,9 +27,11 @@ from shim.log.journal import JOURNAL_NAME
 from shim.log.shares import end_in_good_order
 from shim.workers_folder import SHARES_NAME
 from tests.log.lost_files import LostFiles, PowerFailure
+from tests.log.sync_sites import CallPath, Site, sites, watching
 from tests.log.test_log import NOW, one, recovered, segment, write
 
 PARTITIONS = 6
+_SEEDS: Final = 120  # one in some dozens of these lives ends just where a sync is missed
 
 
 def dealt_out(data_dir: Path, count: int, files: Files | None = None) -> tuple[OffsetsLog, list[OffsetsLog]]:
@@ -144,10 +147,11 @@ def test_one_share_that_was_not_closed_makes_the_next_start_one_after_a_crash(tm
     closed(again, theirs)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_power_failures_and_kills_while_the_number_of_processes_changes_lose_nothing(seed: int) -> None:
+def lives_of_a_directory(seed: int, kind: type[LostFiles] = LostFiles) -> None:
+    """One process has it, or several, another number each time; what ends them is a power failure, a kill or nothing.
+    Whatever was acknowledged is there."""
     rng = random.Random(seed)
-    files = LostFiles(rng=rng)
+    files = kind(rng=rng)
     files.mkdir(Path("/disk"))
     files.sync_directory(Path("/"))
     data_dir = Path("/disk/data")
@@ -176,11 +180,44 @@ def test_power_failures_and_kills_while_the_number_of_processes_changes_lose_not
                 logs[partition % count] = share_of(data_dir, Share(partition % count, count), files_after)
         if count > 1 and rng.random() < 0.3:
             closed(whole, logs, files)
-            files = files.after_kill()
+            files = files.after_power_failure() if rng.random() < 0.5 else files.after_kill()
         else:
             files = files.after_power_failure() if rng.random() < 0.8 else files.after_kill()
     log = OffsetsLog.open(data_dir, PARTITIONS, files=files)
     assert keys([log]) == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_power_failures_and_kills_while_the_number_of_processes_changes_lose_nothing(seed: int) -> None:
+    lives_of_a_directory(seed)
+
+
+OF_SHARES: Final = [
+    each
+    for each in sites(frozenset())
+    if (each.module == "shares" and each.function != "remove_shares")
+    or (each.module, each.function) == ("offsets_log", "open_share")
+]
+"""That of `remove_shares` is not missed: whoever finds again what was removed knows more by then than it tells."""
+
+
+@pytest.mark.parametrize("site", OF_SHARES, ids=str)
+def test_no_sync_can_be_left_out(site: Site) -> None:
+    seen = watching()
+    for seed in range(_SEEDS):
+        lives_of_a_directory(seed, seen)
+    through = sorted(path for path in seen.seen if (path.module, path.line) == (site.module, site.line))
+    assert through, "nothing that is tested here comes by this sync"
+    for path in through:
+        assert any(loses(path, seed) for seed in range(_SEEDS)), f"not missed: {path}"
+
+
+def loses(path: CallPath, seed: int) -> bool:
+    try:
+        lives_of_a_directory(seed, watching(path))
+    except (AssertionError, LogError, OSError):
+        return True
+    return False
 
 
 @pytest.mark.parametrize("seed", range(12))
