@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from os import getpid
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar, TypeVarTuple
 
 from protocol.errors import DecodeError
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Owner, Place
+from shim.apart import apart
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
@@ -39,7 +39,7 @@ from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home
-from shim.runtime.snapshots import End, Snapshots
+from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, End, Snapshots
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
 
@@ -48,11 +48,13 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
 
-LAST_SNAPSHOTS_SECONDS = 4.0
-"""How long snapshots are still taken at the end."""
+DISK_SECONDS = 30.0
+"""How long a snapshot is waited for; without it all is read."""
 
 _TAKEN_OVER_AT_ONCE: Final = 64
 
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 _Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
 
 
@@ -172,9 +174,9 @@ class KafkaBackend:
             max_message_bytes=topics.max_message_bytes,
         )
         reader = TopicReader(self._cluster, settings, topics.offsets)
-        if self._kept is not None and self._snapshots is not None:
+        if self._kept is not None:
             self._kept.open(topics.offsets, topics.offsets_id, self._offsets, reader)
-            await self._snapshots.in_thread(self._kept.tidy)
+            await self._on_disk(self._kept.tidy)
         self._standbys = Standbys(
             reader,
             topics.offsets,
@@ -296,8 +298,7 @@ class KafkaBackend:
         """What a snapshot says of a partition that is taken over now, if that is still what stands there."""
         if self._kept is None:
             return None
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._replayer)
-        kept = await in_thread(self._kept.newest, number, self._check_goes_on)
+        kept = await self._on_disk(self._kept.newest, number, self._check_goes_on)
         if kept is None:
             return None
         where, anchor, fence = self._where(number), kept.anchor, offsets.fence(number)
@@ -313,15 +314,30 @@ class KafkaBackend:
         elif not await offsets.goes_on(number, copy.part) or not await self._kept.has(anchor):
             doubt = "it is not what stands there any more"
         else:
+            home = Home(number, self.num_partitions, where)
+            loop = asyncio.get_running_loop()
             try:
-                home = Home(number, self.num_partitions, where)
-                await in_thread(kept.restore, copy.coordinator, home, self._check_goes_on)
+                await loop.run_in_executor(self._replayer, kept.restore, copy.coordinator, home, self._check_goes_on)
             except (DecodeError, LogError) as error:
                 doubt = error
+            except UpstreamError:  # the shim stops
+                raise
+            except Exception as error:
+                log.exception("%s: its snapshot cannot be restored", where)
+                doubt = repr(error)
         if doubt is not None:
-            await in_thread(self._kept.refuse, kept, doubt)
+            await self._on_disk(self._kept.refuse, kept, doubt)
             return None
         return _Restored(copy, fence.sent_at + retention_ms / 1000 * SHARE_OF_RETENTION)
+
+    async def _on_disk(self, call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result | None:
+        """What it gives; None where the disk hangs, of which no partition is to wait for that long."""
+        try:
+            async with asyncio.timeout(DISK_SECONDS):
+                return await apart(call, *args)
+        except TimeoutError:
+            log.warning("the disk with the snapshots has not answered within %g s: none is used", DISK_SECONDS)
+            return None
 
     def _check_goes_on(self) -> None:
         if self._stopping:
@@ -393,7 +409,7 @@ class KafkaBackend:
         self, last: _Coordinators, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most, once
-        others have what they need."""
+        others have what they need. Raises TimeoutError where the disk hangs."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -420,6 +436,8 @@ class KafkaBackend:
             await self._take_last(self._snapshots, self._kept, of_use, ends, timeout_seconds)
         if self._history is not None:
             self._history.close()
+        async with asyncio.timeout(timeout_seconds):
+            await asyncio.get_running_loop().run_in_executor(self._replayer, _done)
         self._replayer.shutdown()
 
     async def _take_last(
@@ -450,6 +468,10 @@ class KafkaBackend:
     async def _completed(self, kept: TopicSnapshots, number: int, ends: list[End]) -> list[End]:
         async with self._places:
             return await kept.completed(number, ends)
+
+
+def _done() -> None:
+    """Behind all that a thread has had to do."""
 
 
 def _ignored(_record: LoggedRecord, _owner: Owner) -> None:

@@ -304,7 +304,10 @@ async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Lo
     missing = [name for name in wanted.names if name not in found]
     if missing:
         raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
-    return Looked(tuple(complaints(wanted, found)), int(found[wanted.offsets].configs["delete.retention.ms"]))
+    retention = found[wanted.offsets].configs.get("delete.retention.ms", "")
+    if not retention.isdecimal():
+        raise TopicsUnfit(f"topic {wanted.offsets}: delete.retention.ms is {retention or 'not told'}")
+    return Looked(tuple(complaints(wanted, found)), int(retention))
 
 
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:

@@ -36,7 +36,7 @@ class TopicsWatch:
         self.complaints: Sequence[str] = ()
 
     async def run(self) -> None:
-        """For ever, but for a mistake of ours."""
+        """For ever."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -46,8 +46,7 @@ class TopicsWatch:
             except UpstreamError as error:  # whether they are fit still, nobody knows
                 self._trouble.failed(_NOT_LOOKED_AT, error)
             except Exception:
-                log.exception("%s any more", _NOT_LOOKED_AT)
-                return
+                log.exception(_NOT_LOOKED_AT)
             else:
                 self._trouble.went_well(_NOT_LOOKED_AT)
                 self._looked(found)

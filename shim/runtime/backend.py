@@ -106,11 +106,13 @@ class Backend(Protocol):
     def cleaning(self) -> CleaningCounts: ...
 
     @property
-    def standbys(self) -> StandbyCounts: ...
+    def standbys(self) -> StandbyCounts | None:
+        """None where nothing is on topics."""
 
     @property
-    def complaints(self) -> Sequence[str]:
-        """What is set so, where the log is, that it may lose what is written; it is served all the same."""
+    def complaints(self) -> Sequence[str] | None:
+        """What is set so for the topics that it is on that it may lose what is written; it is served all the same. None
+        where nothing is on topics."""
 
     @property
     def writes(self) -> Writes: ...

@@ -17,7 +17,7 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
-from shim.metrics import CleaningCounts, StandbyCounts
+from shim.metrics import CleaningCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.cleaning_thread import CleaningThread
 from shim.runtime.clock import Clock
@@ -25,11 +25,8 @@ from shim.runtime.flight import RecordSet
 from shim.runtime.loading import Loader
 from shim.runtime.local_ends import LocalEnds
 from shim.runtime.progress import Progress
-from shim.runtime.snapshots import Snapshots
+from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Snapshots
 from shim.runtime.writer import Writer
-
-LAST_SNAPSHOTS_SECONDS = 4.0
-"""How long snapshots are still taken at the end."""
 
 
 class LocalBackend:
@@ -84,14 +81,12 @@ class LocalBackend:
         return self._cleaning.counts
 
     @property
-    def standbys(self) -> StandbyCounts:
-        """There are none."""
-        return StandbyCounts()
+    def standbys(self) -> None:
+        return None
 
     @property
-    def complaints(self) -> Sequence[str]:
-        """A disk is as it is."""
-        return ()
+    def complaints(self) -> None:
+        return None
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         return CoordinatorSettings.of(settings)

@@ -89,12 +89,13 @@ class Runtime:
         return self._log.cleaning
 
     @property
-    def standbys(self) -> StandbyCounts:
+    def standbys(self) -> StandbyCounts | None:
+        """None where nothing is on topics."""
         return self._log.standbys
 
     @property
-    def complaints(self) -> Sequence[str]:
-        """What is set so, where the log is, that it may lose what is written."""
+    def complaints(self) -> Sequence[str] | None:
+        """What is set so for the log's topics that it may lose what is written; None where it is on none."""
         return self._log.complaints
 
     @property

@@ -31,6 +31,9 @@ LEAST_RECORDS = 100_000
 LEAST_RECORDS_AT_STOP = 1_000
 """To replay fewer than these takes no longer than to write a snapshot does."""
 
+LAST_SNAPSHOTS_SECONDS: Final = 4.0
+"""How long they are still taken at the end."""
+
 RETRY_S = 60.0
 """After so many seconds one that could not be written is taken again."""
 

@@ -157,8 +157,8 @@ def _of_log(runtime: Runtime) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.COMPACTION_RECORDS, _each({"read": cleaning.records_read, "written": cleaning.records_written})),
         (families.COMPACTION_BYTES, _each({"read": cleaning.bytes_read, "written": cleaning.bytes_written})),
         (families.PARTITIONS, _each(states)),
-        *(_of_standbys(runtime.standbys) if runtime.is_shared else ()),
-        *([(families.TOPIC_COMPLAINTS, _one(len(runtime.complaints)))] if runtime.is_shared else []),
+        *(_of_standbys(standbys) if (standbys := runtime.standbys) is not None else ()),
+        *([(families.TOPIC_COMPLAINTS, _one(len(told)))] if (told := runtime.complaints) is not None else ()),
         (families.REBALANCES, _one(runtime.rebalances)),
         (families.GROUP_BYTES, _one(runtime.group_bytes)),
     )

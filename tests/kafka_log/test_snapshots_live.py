@@ -8,6 +8,7 @@ import errno
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -199,6 +200,20 @@ def _unknown_retention(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "is not used: delete.retention.ms is not known: the shim's principal needs DescribeConfigs on topic t"
 
 
+def _hanging_disk(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(backend_module, "DISK_SECONDS", 0.05)
+    monkeypatch.setattr(snapshots_of_topics.TopicSnapshots, "newest", lambda *_: Event().wait())
+    return "the disk with the snapshots has not answered within 0.05 s: none is used"
+
+
+def _mistake_of_ours(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def mistaken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(snapshots_of_topics.Kept, "restore", mistaken)
+    return "is not used: ZeroDivisionError()"
+
+
 def _anchor_elsewhere(data_dir: Path, change: Callable[[Anchor], Anchor]) -> None:
     for each in files_of(data_dir):
         folder = SnapshotFolder(Files(), each.parent)
@@ -210,7 +225,9 @@ def _anchor_elsewhere(data_dir: Path, change: Callable[[Anchor], Anchor]) -> Non
         assert folder.take(found.anchor, [bytes(payload)]) == each
 
 
-@pytest.mark.parametrize("doubt", [_damage, _age, _another_batch, _a_lost_end, _unknown_retention])
+@pytest.mark.parametrize(
+    "doubt", [_damage, _age, _another_batch, _a_lost_end, _unknown_retention, _hanging_disk, _mistake_of_ours]
+)
 async def test_everything_is_read_in_doubt(
     broker: Broker,
     tmp_path: Path,

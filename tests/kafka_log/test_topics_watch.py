@@ -66,12 +66,12 @@ async def test_what_may_lose_data_is_said_once_and_served_on(
         assert rig.runtime.complaints == ()
         assert set(stays) == {7 * 86_400.0}
         await alter(broker, topic, cleanup_policy="delete", delete_retention_ms="5000")
-        await until(lambda: len(rig.runtime.complaints) == 2)
+        await until(lambda: len(rig.runtime.complaints or ()) == 2)
         await until(lambda: stays.count(5.0) > 3)
         await rig.commit(rig.group_in(0), 7)
         assert rig.offset(rig.group_in(0)) == 7
         await alter(broker, topic, delete_retention_ms="3600000")
-        await until(lambda: len(rig.runtime.complaints) == 1)
+        await until(lambda: len(rig.runtime.complaints or ()) == 1)
         await alter(broker, topic, cleanup_policy="compact")
         await until(lambda: not rig.runtime.complaints)
     policy = f"topic {topic}: cleanup.policy is delete, needed is compact"
@@ -102,12 +102,14 @@ async def test_brokers_that_do_not_answer_change_nothing(
 ) -> None:
     monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.0)
     unfit = Looked(("topic t: min.insync.replicas is 1, needed is at least 2",), 5_000)
-    answers: list[Looked | Exception] = [unfit, UpstreamError("no answer"), UpstreamError("no answer"), unfit]
+    mistake = ZeroDivisionError()
+    answers: list[Looked | Exception]
+    answers = [unfit, UpstreamError("no answer"), UpstreamError("no answer"), unfit, mistake, unfit]
     found: list[Looked] = []
 
     async def look(*_: object) -> Looked:
         if not answers:
-            raise ZeroDivisionError
+            raise asyncio.CancelledError
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -115,12 +117,12 @@ async def test_brokers_that_do_not_answer_change_nothing(
 
     monkeypatch.setattr(topics_watch, "look", look)
     its = topics_watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), found.append)
-    async with asyncio.timeout(WAIT_S):
+    with pytest.raises(asyncio.CancelledError):
         await its.run()
     assert its.complaints == unfit.complaints
-    assert found == [unfit, unfit]
+    assert found == [unfit, unfit, unfit]
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("ERROR", f"what is committed may be lost: {unfit.complaints[0]}"),
         ("WARNING", "the topics of the log are not looked at for now: no answer"),
-        ("ERROR", "the topics of the log are not looked at any more"),
+        ("ERROR", "the topics of the log are not looked at"),
     ]
