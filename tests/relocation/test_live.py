@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from shim.demo.parts import Broker, free_port_range
 from tests.conftest import TopicFactory
+from tests.serve.scraped import AdminPort
 from tests.shim_process import Shim
 
 GROUPS: Final = 6
@@ -164,6 +165,7 @@ def test_clients_commit_all_the_while(
                 assert moved["to"] is None
                 assert [each["log"] for each in moved["partitions"]] == [to] * 4
                 assert f"all 4 partitions are at {to}" in shim.log()
+                assert AdminPort(admin).scrape().value("log_topic_complaints") == 0
                 assert ("the cluster's __consumer_offsets 5: " in moved["warning"]) == (to == "kafka")
                 _wait_for_more(clients, before)
             producer.commit_transaction(TIMEOUT_S)

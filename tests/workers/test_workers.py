@@ -328,6 +328,7 @@ async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_na
     scraped = port.scrape()
     assert scraped.value("partitions", state="loaded") == OFFSETS_PARTITIONS
     assert scraped.value("groups", state="Empty") == GROUPS
+    assert not scraped.labels("log_topic_complaints"), "nothing is on topics"
     assert scraped.value("offsets_committed_total") >= sum(each.acknowledged for each in groups)
     (overview,) = [json.loads(port.get("/v1/overview")[1])]
     assert overview["loaded"] == overview["partitions"] == OFFSETS_PARTITIONS
