@@ -56,12 +56,17 @@ class Group:
         self._name = name
         self._command = command
         self._running: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+        self._starting = Lock()
 
     def run(self, printing: Lock) -> int:
         """pytest's exit status; negative where a signal has ended it."""
         begun = time.monotonic()
         with tempfile.TemporaryFile("w+") as said:
-            self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
+            with self._starting:
+                if self._is_ended:
+                    return 1
+                self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
             try:
                 status = self._running.wait(_GROUP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -76,8 +81,10 @@ class Group:
         return status
 
     def end(self) -> None:
-        if self._running is not None:
-            self._running.kill()
+        with self._starting:
+            self._is_ended = True
+            if self._running is not None:
+                self._running.kill()
 
 
 def main(arguments: list[str]) -> int:
@@ -104,7 +111,7 @@ def main(arguments: list[str]) -> int:
                 each.cancel()
             for group in (*groups, *beside):
                 group.end()
-    return 0 if statuses <= {0, _NO_TESTS} else 1
+    return 0 if statuses <= ({0, _NO_TESTS} if arguments else {0}) else 1
 
 
 def _paths(names: Iterable[str]) -> list[str]:

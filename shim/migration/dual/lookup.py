@@ -18,11 +18,6 @@ class Lookup:
     def __init__(self, store: OffsetStore | None) -> None:
         self._store = store
 
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a ZooKeeper."""
-        return self._store is not None
-
     async def groups(self) -> Collection[str]:
         """All that have offsets or consumers."""
         return () if self._store is None else await self._store.groups()
