@@ -114,6 +114,11 @@ class Connection(Protocol):
     def give_up(self, reason: str) -> None:
         """Close the connection: one of its requests cannot be answered."""
 
+    def misled(self) -> None:
+        """The client was told that its group is not here. Where the broker behind this connection stands at another
+        shim, it was led here by who did not know that yet, and would stay: most keep a connection for as long as it
+        lasts, and know it by the broker's node id."""
+
     def refuse(self, reason: str) -> None:
         """Take no more requests, and close when those before are answered: the client is at fault."""
 
@@ -245,6 +250,8 @@ class Call(Generic[Request, Response]):
 
     def fail(self, error: ErrorCode) -> None:
         self.answer(self._failure(self, error))
+        if error is ErrorCode.NOT_COORDINATOR:
+            self.connection.misled()
 
 
 class Part:

@@ -238,6 +238,9 @@ class _Connection:
         self._has_begun = True
         self._entrusted.answer(frame)
 
+    def misled(self) -> None:
+        """The other shim says so to its client."""
+
     def give_up(self, reason: str) -> None:
         log.error("a request that another shim has forwarded: %s", reason)
         self._entrusted.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)

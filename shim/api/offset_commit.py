@@ -21,13 +21,12 @@ from protocol.messages.offset_commit import (
 )
 from protocol.own.conditional_commit import NOT_ATTEMPTED, is_conditional
 from shim.api.authorization import commit_needs, may_at_once
-from shim.api.call import Call, OrderedConnection, Part, Services
+from shim.api.call import Call, Connection, OrderedConnection, Part, Services
 from shim.api.counting import count_answer
 from shim.api.known_topics import are_known, merged, split
 from shim.api.owners import forwarded_in_a_row
 from shim.api.waiting import while_requests_are_paused
 from shim.coordinator import Caller, GroupCoordinator
-from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Whose
 
 VERSIONS = (0, 9)
@@ -56,7 +55,7 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
         return position
     if peer is not None:
         connection.pause_requests()
-        ticket = _InARow(commits, connection.place(count), connection.counts)
+        ticket = _InARow(commits, connection, connection.place(count))
         connection.follow(forwarded_in_a_row(services, connection, peer, data[position : commits.end], ticket))
         return commits.end
     if services.placements.of(request.group_id) is not Whose.SERVED or not are_known(services.topics, request.topics):
@@ -65,7 +64,7 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
     services.runtime.submit(
         services.runtime.partition_of(request.group_id),
         lambda coordinator, now, asker: coordinator.offset_commit(now, caller, version, request, asker),
-        _InARow(commits, connection.place(count), connection.counts),
+        _InARow(commits, connection, connection.place(count)),
     )
     return commits.end
 
@@ -73,11 +72,11 @@ def several(services: Services, connection: OrderedConnection, data: bytes, posi
 class _InARow:
     """The ticket of commits that are decided as one."""
 
-    __slots__ = ("_commits", "_counts", "_respond")
+    __slots__ = ("_commits", "_connection", "_respond")
 
-    def __init__(self, commits: CommitsInARow, respond: Callable[[bytes], None], counts: AnswerCounts) -> None:
+    def __init__(self, commits: CommitsInARow, connection: Connection, respond: Callable[[bytes], None]) -> None:
         self._commits = commits
-        self._counts = counts
+        self._connection = connection
         self._respond = respond
 
     def answer_frames(self, frames: bytes) -> None:
@@ -85,7 +84,7 @@ class _InARow:
         self._respond(frames)
 
     def answer(self, response: OffsetCommitResponse | AllCommitted) -> None:
-        count_answer(self._counts, API.key, response, len(self._commits.correlation_ids))
+        count_answer(self._connection.counts, API.key, response, len(self._commits.correlation_ids))
         if isinstance(response, AllCommitted):
             self._respond(self._commits.all_committed())
         else:
@@ -93,6 +92,8 @@ class _InARow:
 
     def fail(self, error: ErrorCode) -> None:
         self.answer(OffsetCommitResponse(topics=all_refused(self._commits.request.topics, error)))
+        if error is ErrorCode.NOT_COORDINATOR:
+            self._connection.misled()
 
 
 @while_requests_are_paused

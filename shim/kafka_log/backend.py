@@ -8,37 +8,29 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from os import getpid
-from typing import Final, NamedTuple, TypeAlias, TypeVar, TypeVarTuple
+from typing import Final, TypeAlias
 
-from protocol.errors import DecodeError
-from protocol.own.state_log import GroupChangeKey, GroupHandsValue
-from protocol.own.topic_log import Owner, Place
-from shim.apart import apart
+from protocol.own.topic_log import Owner
+from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.flights import TopicFlights
 from shim.kafka_log.history import HistoryTopic
 from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
-from shim.kafka_log.partition_copy import PartitionCopy
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.replaying import TopicReplay
-from shim.kafka_log.snapshots import SHARE_OF_RETENTION, TopicSnapshots
-from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, look, make_ready
+from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.snapshots import TopicSnapshots
+from shim.kafka_log.taking_over import Found, TakingOver, on_disk
+from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, make_ready
 from shim.kafka_log.topics_watch import TopicsWatch
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
-from shim.runtime.replaying import Home
 from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, End, Snapshots
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
@@ -48,32 +40,7 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
 
-DISK_SECONDS = 30.0
-"""How long a snapshot is waited for; without it all is read."""
-
-_TAKEN_OVER_AT_ONCE: Final = 64
-
-_Arguments = TypeVarTuple("_Arguments")
-_Result = TypeVar("_Result")
 _Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
-
-
-class Found(NamedTuple):
-    """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
-    is said of that), and how many records were replayed; from which offset on, where a snapshot had what is before."""
-
-    coordinator: GroupCoordinator
-    changes: Mapping[GroupChangeKey, GroupHandsValue]
-    place: Place | None
-    replayed: int
-    snapshot_offset: int = 0
-
-
-class _Restored(NamedTuple):
-    """What is gone on with, and until when that may be, of CLOCK_BOOTTIME."""
-
-    copy: PartitionCopy
-    until: float
 
 
 class KafkaBackend:
@@ -116,9 +83,9 @@ class KafkaBackend:
         self._offsets: OwnedTopic | None = None
         self._kept = snapshots
         self._snapshots: Snapshots | None = None
-        self._standbys: Standbys | None = None
+        self._taking_over: TakingOver | None = None
         self._followed: Collection[int] = ()
-        self._all_loaded = self._stopping = False
+        self._all_loaded = False
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -131,9 +98,6 @@ class KafkaBackend:
         self.history_log = TopicHistoryLog(cluster, settings, self._wanted.history, self.num_partitions, self._history)
         self.is_open = False
         """Whether there are topics to be written to."""
-        self._taking: dict[int, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(_TAKEN_OVER_AT_ONCE)
-        self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
 
     def attach(self, reports: Reports) -> None:
         self.writes = TopicFlights(self._clock, self._settings.offsets_commit_timeout_ms / 1000, reports)
@@ -176,13 +140,19 @@ class KafkaBackend:
         reader = TopicReader(self._cluster, settings, topics.offsets)
         if self._kept is not None:
             self._kept.open(topics.offsets, topics.offsets_id, self._offsets, reader)
-            await self._on_disk(self._kept.tidy)
-        self._standbys = Standbys(
+            await on_disk(self._kept.tidy)
+            if topics.offsets_id == ZERO_UUID:  # of a topic without an id there are none
+                self.writes.snapshots = None
+        self._taking_over = TakingOver(
+            self._cluster,
+            settings,
+            self._wanted,
+            self._offsets,
             reader,
-            topics.offsets,
-            self._copy,
-            self._replayer,
             topics.delete_retention_ms / 1000,
+            self._kept,
+            lambda: self._coordinator_settings,
+            self.progress,
         )
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
@@ -191,37 +161,26 @@ class KafkaBackend:
         self._watching = asyncio.create_task(self._watch.run())
 
     def _looked(self, found: Looked) -> None:
-        if self._standbys is not None:
-            self._standbys.tombstones_stay(found.delete_retention_ms / 1000)
+        if self._taking_over is not None:
+            self._taking_over.standbys.tombstones_stay(found.delete_retention_ms / 1000)
 
     def expect(self, numbers: Collection[int]) -> None:
-        """They are taken over at once, as each of the former owners' leases has to have ended."""
-        for number in numbers:
-            if number not in self._taking:
-                self._hold(number)
-                self._taking[number] = asyncio.create_task(self._take_over(number))
-
-    def _hold(self, number: int) -> None:
-        if self._standbys is not None:
-            self._standbys.hold(number)
+        if numbers:
+            assert self._taking_over is not None
+            self._taking_over.expect(numbers)
 
     def stand_by(self, numbers: Collection[int]) -> None:
         self._followed = numbers
-        if self._standbys is not None and self._all_loaded:
-            self._standbys.follow(numbers)
+        if self._taking_over is not None and self._all_loaded:
+            self._taking_over.standbys.follow(numbers)
 
     @property
     def standbys(self) -> StandbyCounts:
-        return StandbyCounts() if self._standbys is None else self._standbys.counts
+        return StandbyCounts() if self._taking_over is None else self._taking_over.standbys.counts
 
     @property
     def complaints(self) -> Sequence[str]:
         return self._watch.complaints
-
-    async def _take_over(self, number: int) -> None:
-        assert self._offsets is not None
-        async with self._places:
-            await self._offsets.take_over(number)
 
     async def size(self) -> int | None:
         return None
@@ -240,108 +199,9 @@ class KafkaBackend:
         return self.served(number, found)
 
     async def read_back(self, number: int) -> Found:
-        """What the partition has, which nobody else writes any more; this process may. Raises as :meth:`load`."""
-        assert self._offsets is not None
-        assert self._standbys is not None
-        with self._standbys.waiting():
-            taking = self._taking.pop(number, None)
-            if taking is None:
-                self._hold(number)
-            try:
-                await (taking or self._take_over(number))
-            except Fenced:
-                self._standbys.drop(number)
-                raise
-            followed = await self._followed_copy(number, self._offsets, self._standbys)
-            restored = None if followed is not None else await self._restored_copy(number, self._offsets)
-            copy, until = restored or _Restored(followed or self._copy(number), float("inf"))
-            before, snapshot = copy.replayed, copy.part.position.next_offset if restored is not None else 0
-            loop = asyncio.get_running_loop()
-            async with aclosing(self._offsets.read(number, copy.part)) as reading:
-                async for records in reading:
-                    await loop.run_in_executor(self._replayer, copy.apply, records)
-                    self.progress.replayed(len(records))
-                    if boottime() > until:
-                        raise UpstreamError(f"{self._where(number)}: a snapshot got too old while it was gone on with")
-        self._standbys.took_over(number, copy.replayed - before, before if followed is not None else None, snapshot)
-        return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
-
-    def _where(self, number: int) -> str:
-        return f"{self._wanted.offsets}-{number}"
-
-    def _copy(self, number: int, part: ReadPart | None = None) -> PartitionCopy:
-        """Of nothing yet, or of what ``part`` says was read, once that is restored."""
-        place = self._where(number)
-
-        def skipped(offset: int, type_: int) -> None:
-            log.warning("%s offset %d: key type %d skipped", place, offset, type_)
-
-        coordinator = GroupCoordinator(self._coordinator_settings)
-        replay = TopicReplay(coordinator, Home(number, self.num_partitions, place), _ignored, skipped)
-        return PartitionCopy(coordinator, replay, part or ReadPart(self._wanted.offsets, number))
-
-    async def _followed_copy(self, number: int, offsets: OwnedTopic, standbys: Standbys) -> PartitionCopy | None:
-        """What was followed of a partition that is taken over now, if that is still what stands there."""
-        copy = await standbys.taken(number)
-        if copy is None:
-            return None
-        try:
-            if await offsets.goes_on(number, copy.part):
-                return copy
-        except UpstreamError:
-            standbys.give_back(number, copy)
-            raise
-        log.warning("%s-%d: what was followed is not what stands there any more", self._wanted.offsets, number)
-        return None
-
-    async def _restored_copy(self, number: int, offsets: OwnedTopic) -> _Restored | None:
-        """What a snapshot says of a partition that is taken over now, if that is still what stands there."""
-        if self._kept is None:
-            return None
-        kept = await self._on_disk(self._kept.newest, number, self._check_goes_on)
-        if kept is None:
-            return None
-        where, anchor, fence = self._where(number), kept.anchor, offsets.fence(number)
-        try:
-            retention_ms = (await look(self._cluster, self._settings, self._wanted)).delete_retention_ms
-        except (TopicsUnfit, UpstreamError) as error:
-            log.warning("%s: its snapshot is not used: delete.retention.ms is not known: %s", where, error)
-            return None
-        copy = self._copy(number, kept.part)
-        doubt: object = None
-        if not anchor.is_fresh(fence.append_time_ms, retention_ms):
-            doubt = f"it is older than half of the {retention_ms} ms that are delete.retention.ms of the topic"
-        elif not await offsets.goes_on(number, copy.part) or not await self._kept.has(anchor):
-            doubt = "it is not what stands there any more"
-        else:
-            home = Home(number, self.num_partitions, where)
-            loop = asyncio.get_running_loop()
-            try:
-                await loop.run_in_executor(self._replayer, kept.restore, copy.coordinator, home, self._check_goes_on)
-            except (DecodeError, LogError) as error:
-                doubt = error
-            except UpstreamError:  # the shim stops
-                raise
-            except Exception as error:
-                log.exception("%s: its snapshot cannot be restored", where)
-                doubt = repr(error)
-        if doubt is not None:
-            await self._on_disk(self._kept.refuse, kept, doubt)
-            return None
-        return _Restored(copy, fence.sent_at + retention_ms / 1000 * SHARE_OF_RETENTION)
-
-    async def _on_disk(self, call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result | None:
-        """What it gives; None where the disk hangs, of which no partition is to wait for that long."""
-        try:
-            async with asyncio.timeout(DISK_SECONDS):
-                return await apart(call, *args)
-        except TimeoutError:
-            log.warning("the disk with the snapshots has not answered within %g s: none is used", DISK_SECONDS)
-            return None
-
-    def _check_goes_on(self) -> None:
-        if self._stopping:
-            raise UpstreamError("the shim stops")
+        """As :meth:`TakingOver.read_back`."""
+        assert self._taking_over is not None
+        return await self._taking_over.read_back(number)
 
     def served(self, number: int, found: Found) -> Loaded:
         """What was read back last, and only the place was written since. Raises UpstreamError."""
@@ -379,11 +239,8 @@ class KafkaBackend:
             self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
 
     async def release(self, number: int) -> None:
-        taking = self._taking.pop(number, None)
-        if taking is not None:
-            await asyncio.gather(taking, return_exceptions=True)
-        if self._standbys is not None:
-            self._standbys.drop(number)
+        assert self._taking_over is not None
+        await self._taking_over.give_up(number)
         await self._release([number])
 
     async def _release(self, numbers: Collection[int]) -> None:
@@ -400,7 +257,8 @@ class KafkaBackend:
     # -- the end
 
     def stop(self) -> None:
-        self._stopping = True
+        if self._taking_over is not None:
+            self._taking_over.stop()
         if self._snapshots is not None:
             self._snapshots.stop()
         self.writes.stop()
@@ -413,11 +271,8 @@ class KafkaBackend:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        if self._standbys is not None:
-            await self._standbys.close()
-        for task in self._taking.values():
-            task.cancel()
-        await asyncio.gather(*self._taking.values(), return_exceptions=True)
+        if self._taking_over is not None:
+            await self._taking_over.end()
         of_use: _Coordinators = []
         ends: dict[int, list[End]] = {}
         if self._offsets is not None:
@@ -436,9 +291,8 @@ class KafkaBackend:
             await self._take_last(self._snapshots, self._kept, of_use, ends, timeout_seconds)
         if self._history is not None:
             self._history.close()
-        async with asyncio.timeout(timeout_seconds):
-            await asyncio.get_running_loop().run_in_executor(self._replayer, _done)
-        self._replayer.shutdown()
+        if self._taking_over is not None:
+            await self._taking_over.close(timeout_seconds)
 
     async def _take_last(
         self,
@@ -452,27 +306,10 @@ class KafkaBackend:
         until = time.monotonic() + LAST_SNAPSHOTS_SECONDS
         async with asyncio.timeout(timeout_seconds):
             await snapshots.ended()
-        try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + until - time.monotonic()):
-                told = await asyncio.gather(*(self._completed(kept, number, its) for number, its in ends.items()))
-        except TimeoutError:
-            log.info("%s: no snapshot is taken: no answer in time", self._wanted.offsets)
-            told = []
-        kept.hold({number: its for number, its in zip(ends, told, strict=False) if its})
-        anchored = [each for each in of_use if kept.ends_of(each[0])]
+        anchored = await kept.completed(ends, until - time.monotonic())
         left = max(0.0, until - time.monotonic())
         async with asyncio.timeout(left + timeout_seconds):
-            await snapshots.in_thread(snapshots.take_last, anchored, left)
+            await snapshots.in_thread(
+                snapshots.take_last, [each for each in of_use if each[0] in anchored], anchored.__getitem__, left
+            )
         snapshots.shutdown()
-
-    async def _completed(self, kept: TopicSnapshots, number: int, ends: list[End]) -> list[End]:
-        async with self._places:
-            return await kept.completed(number, ends)
-
-
-def _done() -> None:
-    """Behind all that a thread has had to do."""
-
-
-def _ignored(_record: LoggedRecord, _owner: Owner) -> None:
-    """Who has written before is looked at where the partition is taken over."""

@@ -162,12 +162,12 @@ class TopicFlights:
         self._claim_for_a_snapshot()
         ready = {number: flight for number, flight in self._next.items() if number not in self._flying}
         if ready:
-            for number in ready:
-                del self._next[number]
-            self._flying.update(ready)
             # All that was decided of these by now is in them, or was written before.
             if self.snapshots is not None and (taking := self.snapshots.begin(ready)) is not None:
                 self._taking = taking
+            for number in ready:
+                del self._next[number]
+            self._flying.update(ready)
             writing = asyncio.get_running_loop().create_task(self._write(_TakenOff(ready)))
             self._writing.add(writing)
             writing.add_done_callback(self._wrote)

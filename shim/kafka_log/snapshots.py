@@ -15,8 +15,8 @@ put to the same questions; two more come with being kept in a file:
 - How old it is. Its time is that of its last batch, and that of the fence, with which the partition was taken over, is
   now, both as the brokers' clocks said when these were appended. Up to half of what the topic's `delete.retention.ms`
   is when that is asked, no tombstone behind it can be gone.
-- Whether the batch is there of which it was taken, if compaction has left it. A cluster that was put back to an earlier
-  time has the same id, its topics have theirs, and leaders count their epochs on from there.
+- Whether the batch is there of which it was taken. A cluster that was put back to an earlier time has the same id, its
+  topics have theirs, and leaders count their epochs on from there.
 
 Of owners it has who has written it, and under which producer. That is all there is to know: it was taken by one that
 was serving, so the leases of those before had ended, and their producers were fenced. Nor is it said which place counts
@@ -25,6 +25,7 @@ was serving, so the leases of those before had ended, and their producers were f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -40,6 +41,7 @@ from protocol.records.batches import BatchError, BatchHeader
 from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump_reader import DumpReader
+from shim.counted import counted
 from shim.kafka_log.owned_topic import OwnedTopic
 from shim.kafka_log.read_part import ReadPart
 from shim.log import LogError
@@ -67,6 +69,7 @@ _LENGTH: Final = Struct(">I")
 _LONG_LENGTH: Final = Struct(">Q")
 _FOLDER: Final = re.compile(r"([0-9a-f]{32})-(0|[1-9]\d{0,8})")
 _GROUPS_LOOKED_AT: Final = 100
+_ASKED_AT_ONCE: Final = 64
 
 
 class Anchor(NamedTuple):
@@ -103,10 +106,9 @@ class Anchor(NamedTuple):
 
     def goes_with(self, there: BatchHeader | None) -> bool:
         """Whether the log has it, where ``there`` is the batch with its base offset, or the next one that is left.
-        Compaction may have emptied it, or taken it away; nothing else stands in its place then."""
-        if there is None:
-            return False
-        return there.base_offset > self.base_offset or self == Anchor.of(self.topic_id, self.partition, there)
+        Compaction may have emptied it. Where it is gone, nobody knows what stood in its place: in a cluster that was
+        put back to an earlier time another batch may have, and may have been compacted since."""
+        return there is not None and self == Anchor.of(self.topic_id, self.partition, there)
 
     def is_fresh(self, now_ms: int, delete_retention_ms: int) -> bool:
         """Whether no tombstone behind it is gone by ``now_ms``, when a batch behind it was appended. Not where that was
@@ -196,7 +198,6 @@ class TopicSnapshots:
         self._folders: dict[int, SnapshotFolder] = {}
         self._written: dict[int, tuple[int, int, int, int]] = {}
         """Of the batches that are asked for: base offset, producer id and epoch, append time."""
-        self._last: Mapping[int, list[End]] | None = None
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
         self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
@@ -204,13 +205,18 @@ class TopicSnapshots:
             self._folders[number] = _Folder(self._files, self._path / f"{topic_id.hex()}-{number}")
 
     def tidy(self) -> None:
-        """Blocking. Those of topics and partitions that are no more are removed. It never fails."""
+        """Blocking, before any is taken. Those of topics and partitions that are no more are removed, and what was
+        begun. It never fails."""
         try:
             if not self._files.exists(self._path):
                 return
             for name in self._files.names(self._path):
                 found = _FOLDER.fullmatch(name)
-                if found and (bytes.fromhex(found[1]) != self._topic_id or int(found[2]) >= self._num_partitions):
+                if found is None:
+                    continue
+                if bytes.fromhex(found[1]) == self._topic_id and int(found[2]) < self._num_partitions:
+                    self._folders[int(found[2])].tidy()
+                else:
                     self._remove(self._path / name)
         except OSError as error:
             log.warning("%s is not tidied up: %s", self._path, error)
@@ -234,8 +240,6 @@ class TopicSnapshots:
         return TopicDump(coordinator)
 
     def end_offset(self, number: int) -> int:
-        if self._last is not None:
-            return max((end.batch.next_offset for end in self.ends_of(number)), default=0)
         return self._owned.end(number) if self._owned is not None else 0
 
     def is_outdated(self, _number: int, _offset: int) -> bool:
@@ -243,9 +247,7 @@ class TopicSnapshots:
         return False
 
     def ends_of(self, number: int) -> list[End]:
-        """Of what is written to topics everybody may ask; what comes of it is to be completed, until :meth:`hold`."""
-        if self._last is not None:
-            return self._last.get(number, [])
+        """Of what is written to topics everybody may ask; what comes of it is to be completed."""
         written = self._owned.last_written(number) if self._owned is not None else None
         if self._owned is None or written is None or self._topic_id == ZERO_UUID:
             return []
@@ -274,17 +276,25 @@ class TopicSnapshots:
         head = head_of(Anchor.of(topic_id, number, header), self._owned.owner)
         return end._replace(batch=batch, head=head)
 
-    async def completed(self, number: int, ends: list[End]) -> list[End]:
-        """Likewise; none where that is not to be had."""
-        try:
-            return await self.complete(number, ends)
-        except NotNow as error:
-            log.info("%s-%d: no snapshot is taken: %s", self._topic, number, error)
-            return []
+    async def completed(self, ends: Mapping[int, list[End]], seconds: float) -> dict[int, list[End]]:
+        """Likewise, of many partitions; of those whose leaders tell it within so many seconds."""
+        told: dict[int, list[End]] = {}
+        places = asyncio.Semaphore(_ASKED_AT_ONCE)
 
-    def hold(self, ends: Mapping[int, list[End]]) -> None:
-        """From now on these are where partitions end."""
-        self._last = ends
+        async def one(number: int, its: list[End]) -> None:
+            async with places:
+                try:
+                    told[number] = await self.complete(number, its)
+                except NotNow as error:
+                    log.info("%s-%d: no snapshot is taken: %s", self._topic, number, error)
+
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(one(number, its) for number, its in ends.items()))
+        except TimeoutError:
+            left = len(ends) - len(told)
+            log.info("%s: %s left without a snapshot: no answer in time", self._topic, counted(left, "partition"))
+        return told
 
     # -- believing them
 

@@ -98,9 +98,7 @@ class SnapshotFolder:
         Raises OSError, and what ``payload`` raises: the snapshots that there were remain, or the new one is there. It
         comes soon to its end then, and nothing is left of what was begun.
         """
-        for name in self._files.names(self._folder):
-            if _UNFINISHED.fullmatch(name):
-                self._remove(self._folder / name)
+        self.tidy()
         path = self._folder / snapshot_name(anchor.next_offset)
         head = _HEAD.pack(*anchor)
 
@@ -126,16 +124,23 @@ class SnapshotFolder:
                 self._remove(self._folder / name)
         return path
 
-    def newest(self, check: Callable[[], None] = lambda: None) -> Snapshot | None:
-        """The newest one that is sound and stands. Those that are of no use are removed.
+    def tidy(self) -> None:
+        """Remove what a process that was killed has begun, and nobody is making any more. Raises OSError."""
+        for name in self._files.names(self._folder):
+            if _UNFINISHED.fullmatch(name):
+                self._remove(self._folder / name)
 
-        Nobody else may be taking one. ``check`` is called now and then while one is read; what it raises ends that.
-        Raises OSError where the log cannot be read.
+    def newest(self, check: Callable[[], None] = lambda: None) -> Snapshot | None:
+        """The newest one that is sound and stands. Those that are of no use are removed; one in the making, whoever
+        makes it, is left alone.
+
+        ``check`` is called now and then while one is read; what it raises ends that. Raises OSError where the log
+        cannot be read.
         """
         found = None
         for name in reversed(self._files.names(self._folder)):
             path = self._folder / name
-            if _UNFINISHED.fullmatch(name) or (_NAME.fullmatch(name) and found is not None):
+            if _NAME.fullmatch(name) and found is not None:
                 self._remove(path)
             elif _NAME.fullmatch(name):
                 try:

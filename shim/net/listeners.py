@@ -168,6 +168,10 @@ class OneListener:
         """Close connections at these brokers' ports, which stay open, when what they have asked is answered."""
         self._sessions.lead_away(node_ids)
 
+    def know_others(self, stands_elsewhere: Callable[[int], bool]) -> None:
+        """Whether clients are to find a broker at another shim; see :attr:`Sessions.stands_elsewhere`."""
+        self._sessions.stands_elsewhere = stands_elsewhere
+
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""
         self._close_ports()
@@ -233,6 +237,11 @@ class Listeners:
         """Close connections at these brokers' ports, which stay open, when what they have asked is answered."""
         for ports in self._ports:
             ports.lead_away(node_ids)
+
+    def know_others(self, stands_elsewhere: Callable[[int], bool]) -> None:
+        """Whether clients are to find a broker at another shim."""
+        for ports in self._ports:
+            ports.know_others(stands_elsewhere)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Accept nobody, let requests in flight be answered, close every connection."""

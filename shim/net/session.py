@@ -312,6 +312,10 @@ class ClientSession(asyncio.BufferedProtocol):
             self.rights.forget()
         self._room.move(self._sessions.budget)
 
+    def misled(self) -> None:
+        if self.node_id is not None and self._sessions.stands_elsewhere(self.node_id):
+            self.drain()
+
     def refuse(self, reason: str) -> None:
         if not self._closed and self._address is not None:
             self._sessions.complaints.closed(self._address, reason, self._peer)

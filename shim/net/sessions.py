@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from shim.logged_once import LoggedOnce
@@ -55,6 +55,8 @@ class Sessions:
         # Not by `or`: one for which nobody waits is false.
         self.budget = RequestBudget(-1) if budget is None else budget
         self.strangers = RequestBudget(-1) if strangers is None else strangers
+        self.stands_elsewhere: Callable[[int], bool] = lambda node_id: False
+        """Whether clients are to find that broker at another shim."""
         self._open: set[Session] = set()
         self._none_left = asyncio.Event()
         self._draining = False

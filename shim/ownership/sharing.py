@@ -174,6 +174,11 @@ class Sharing:
         found = (each for each in owner.addresses if each.listener == listener)
         return next((HostPort(each.host, each.bootstrap_port) for each in found), None)
 
+    def stands_elsewhere(self, node_id: int) -> bool:
+        """Whether a broker is known to stand at another shim."""
+        shares = self.shares
+        return shares is not None and node_id not in shares.node_ids and shares.shim_of(node_id) is not None
+
     def moved_lately(self, partition: int) -> bool:
         """Whether it was at another shim a moment ago: clients that are new may be old ones."""
         return time.monotonic() - self._moved_at.get(partition, -math.inf) < _LATELY_SECONDS

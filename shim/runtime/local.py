@@ -175,7 +175,9 @@ class LocalBackend:
             await snapshots.ended()
         if writes.all_written:
             async with asyncio.timeout(LAST_SNAPSHOTS_SECONDS + timeout_seconds):
-                await writes.in_thread(snapshots.take_last, last, LAST_SNAPSHOTS_SECONDS)
+                await writes.in_thread(
+                    snapshots.take_last, snapshots.of_use(last), snapshots.ends_of, LAST_SNAPSHOTS_SECONDS
+                )
         async with asyncio.timeout(timeout_seconds):
             await writes.in_thread(self._log.close)
         snapshots.shutdown()

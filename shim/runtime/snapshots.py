@@ -276,11 +276,13 @@ class Snapshots:
         """The last thing."""
         self._thread.shutdown()
 
-    def take_last(self, coordinators: Sequence[tuple[int, GroupCoordinator]], seconds: float) -> None:
-        """Snapshots of these, which decide nothing any more, as far as they are of use; those first that are of most.
+    def take_last(
+        self, of_use: Sequence[tuple[int, GroupCoordinator]], ends_of: Callable[[int], list[End]], seconds: float
+    ) -> None:
+        """Snapshots of these, in this order, which decide nothing any more.
 
-        For the thread that may ask where logs end, after :meth:`ended`. It takes no longer than so many seconds,
-        whatever is not done by then: it is only for the next start to be quick.
+        For the thread that may ask ``ends_of``, where their logs end, after :meth:`ended`. It takes no longer than so
+        many seconds, whatever is not done by then: it is only for the next start to be quick.
         """
         until = time.monotonic() + seconds
 
@@ -288,14 +290,13 @@ class Snapshots:
             if time.monotonic() >= until:
                 raise _GivenUp
 
-        of_use = self.of_use(coordinators)
         for taken, (number, coordinator) in enumerate(of_use):
             try:
                 check_time()
                 dump = self._log.begin_dump(coordinator)
                 while dump.step():
                     check_time()
-                self._write(self.ends_of(number), _looking_up(check_time, dump.pieces()))
+                self._write(ends_of(number), _looking_up(check_time, dump.pieces()))
             except _GivenUp:
                 log.info("%s left without a new snapshot", counted(len(of_use) - taken, "partition"))
                 return

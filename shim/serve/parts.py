@@ -165,6 +165,7 @@ class Parts:
             self.between.serve(self._entrusted(given, services[0], limits, worker).accept)
         if self.sharing is not None:
             self.sharing.lead_away = self.listeners.lead_away
+            self.listeners.know_others(self.sharing.stands_elsewhere)
 
     @property
     def reloadable(self) -> Sequence[TakesSettings]:

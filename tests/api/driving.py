@@ -136,6 +136,9 @@ class Client:
     def tell(self, frame: bytes) -> None:
         self.told.append(frame)
 
+    def misled(self) -> None:
+        pass
+
     def give_up(self, reason: str) -> None:
         self.given_up.append(reason)
 

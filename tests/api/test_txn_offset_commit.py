@@ -76,6 +76,9 @@ class Client:
     def refuse(self, reason: str) -> None:
         raise AssertionError(reason)
 
+    def misled(self) -> None:
+        pass
+
     def give_up(self, reason: str) -> None:
         raise AssertionError(reason)
 

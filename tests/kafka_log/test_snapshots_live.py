@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from shim.config import Settings
+from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log import backend as backend_module
 from shim.kafka_log import snapshots as snapshots_of_topics
+from shim.kafka_log import taking_over
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
 from shim.kafka_log.topics import Looked, TopicsUnfit
@@ -27,6 +28,9 @@ from shim.log.snapshot import SnapshotFolder
 from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
+from shim.upstream import Cluster
+from shim.upstream.topic_reader import TopicReader
+from tests.kafka_log.test_topics_watch import alter
 from tests.log.faulty_files import FaultyFiles
 from tests.relocation.rig import PARTITIONS, Rig, running, settings_of
 
@@ -45,7 +49,7 @@ def settings() -> Settings:
 
 
 def files_of(data_dir: Path) -> list[Path]:
-    return sorted((data_dir / SNAPSHOTS_NAME).glob("*/*"))
+    return sorted((data_dir / SNAPSHOTS_NAME).glob("*/*.snapshot"))
 
 
 def read_of(rig: Rig) -> dict[str, int]:
@@ -196,12 +200,12 @@ def _unknown_retention(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     async def refused(*_: object) -> Looked:
         raise TopicsUnfit("the shim's principal needs DescribeConfigs on topic t")
 
-    monkeypatch.setattr(backend_module, "look", refused)
+    monkeypatch.setattr(taking_over, "look", refused)
     return "is not used: delete.retention.ms is not known: the shim's principal needs DescribeConfigs on topic t"
 
 
 def _hanging_disk(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(backend_module, "DISK_SECONDS", 0.05)
+    monkeypatch.setattr(taking_over, "DISK_SECONDS", 0.05)
     monkeypatch.setattr(snapshots_of_topics.TopicSnapshots, "newest", lambda *_: Event().wait())
     return "the disk with the snapshots has not answered within 0.05 s: none is used"
 
@@ -276,7 +280,7 @@ async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
     """A machine that was suspended: its own clock says so, and with the next fence the brokers' do."""
     before = await filled(broker, tmp_path, settings)
     late = [float("inf")]
-    monkeypatch.setattr(backend_module, "boottime", lambda: late.pop() if late else 0.0)
+    monkeypatch.setattr(taking_over, "boottime", lambda: late.pop() if late else 0.0)
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert [rig.state(number) for number in range(PARTITIONS)] == before
     assert caplog.text.count("a snapshot got too old while it was gone on with") == 1
@@ -306,3 +310,58 @@ async def test_a_disk_that_is_full_is_told_of_once_and_nothing_else_happens(
         rig.was_killed = True
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert list(read_of(rig)) == ["snapshot"]
+
+
+async def test_one_from_before_the_cluster_was_put_back_is_not_believed_when_its_batch_is_gone(
+    tmp_path: Path, settings: Settings
+) -> None:
+    """The disks are as they were, so are the topic's id and its leader's epoch; another shim has had the partition
+    since, and compaction has taken what stood where the snapshot ends."""
+    topic = f"{settings.offsets_log_topics_prefix}_offsets"
+    with Broker(tmp_path / "broker", properties={"log.cleaner.backoff.ms": 200}) as broker:
+        bootstrap = broker.bootstrap_servers
+        async with running(bootstrap, tmp_path / "a", settings) as rig:
+            group = rig.group_in(0)
+            await rig.commit(group, 1_000, 40)
+        for each in files_of(tmp_path / "a"):
+            each.unlink()
+        await asyncio.to_thread(broker.stop)
+        shutil.copytree(broker.data, tmp_path / "copy")
+        await asyncio.to_thread(broker.start)
+        async with running(bootstrap, tmp_path / "a", settings) as rig:
+            for offset in range(60):
+                await rig.commit(group, offset, 5)
+        (kept,) = [each for each in files_of(tmp_path / "a") if each.parent.name.endswith("-0")]
+        end = int(kept.stem)
+        await asyncio.to_thread(broker.stop)
+        shutil.rmtree(broker.data)
+        shutil.copytree(tmp_path / "copy", broker.data)
+        await asyncio.to_thread(broker.start)
+        async with running(bootstrap, tmp_path / "b", settings) as rig:
+            soon = {"segment_ms": "500", "min_cleanable_dirty_ratio": "0.0", "min_compaction_lag_ms": "0"}
+            await alter(broker, topic, **soon)
+            await rig.commit(group, 7_777, 40)
+            for offset in range(100):
+                await rig.commit(group, offset, 5)
+            async with asyncio.timeout(WAIT_S):
+                while await next_batch(broker, settings, end - 1) < end:
+                    await asyncio.sleep(0.3)  # for as long as compaction takes
+                    await rig.commit(group, 100, 5)  # so that a segment is closed
+        await alter(broker, topic, segment_ms="604800000", min_compaction_lag_ms="60000")
+        async with running(bootstrap, tmp_path / "a", settings) as rig:
+            assert rig.offset(group, 40) == 7_777
+            assert read_of(rig)["beginning"] > 0
+
+
+async def next_batch(broker: Broker, settings: Settings, offset: int) -> int:
+    """Where the batch begins that has it, or the next one."""
+    cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
+    following = asyncio.create_task(cluster.run())
+    try:
+        topic = f"{settings.offsets_log_topics_prefix}_offsets"
+        _, header = await TopicReader(cluster, settings, topic).batch_at(0, offset)
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    assert header is not None
+    return header.base_offset

@@ -384,11 +384,12 @@ def test_a_large_one_is_written_and_read_a_little_at_a_time(tmp_path: Path, piec
     log.close()
 
 
-def test_an_unfinished_one_is_removed(tmp_path: Path) -> None:
+def test_an_unfinished_one_is_none_and_stays_for_whoever_is_making_it(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    (folder_of(tmp_path) / f"{snapshot_name(7)}.tmp").write_bytes(b"half")
+    unfinished = f"{snapshot_name(7)}.tmp"
+    (folder_of(tmp_path) / unfinished).write_bytes(b"half")
     assert newest(tmp_path) is None
-    assert names(tmp_path) == []
+    assert names(tmp_path) == [unfinished]
     log.close()
 
 

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from protocol.errors import ErrorCode
+from protocol.messages import heartbeat
 from shim.demo.parts import Cluster
 from tests.cluster.asking import cluster_metadata
 from tests.conftest import TopicFactory
+from tests.forwarding.shims import coordinator_port
 from tests.ownership.registers import PATIENCE_S
 from tests.ownership.test_shims_together import shims_of
+from tests.wire import WireClient
 
 
 def test_connections_end_where_a_broker_moves_to_another_shim(
@@ -40,3 +44,29 @@ def test_connections_end_where_a_broker_moves_to_another_shim(
             open_[node_id].setblocking(False)
             with pytest.raises(BlockingIOError):
                 open_[node_id].recv(1)
+
+
+def test_who_comes_to_the_old_place_later_is_led_away_when_its_group_is_not_there(
+    cluster: Cluster, make_topic: TopicFactory, group: str, tmp_path: Path
+) -> None:
+    """By then nobody looks for those any more; one that was told of the old place by a shim that was held up."""
+    topic = make_topic()
+    first, second, _ = shims_of(cluster, topic, tmp_path)
+    first.patch += "import shim.ownership.sharing\nshim.ownership.sharing._LATELY_SECONDS = 0.0\n"
+    with ExitStack() as running:
+        for shim in (first, second):
+            running.callback(lambda shim=shim: shim.kill() if shim.running else None)  # type: ignore[misc]
+        first.start()
+        second.start()
+        names = [f"{group}-{number}" for number in range(64)]
+        for node_id in (1, 2, 3):
+            there = [name for name in names if coordinator_port(first, name) == second.broker_port(node_id)]
+            if there:
+                break
+        with WireClient(first.broker_port(node_id)) as client:
+            told = client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody"))
+            assert told.error_code == ErrorCode.NOT_COORDINATOR
+            assert client.socket.recv(1) == b"", "it is closed, in good order"
+        with WireClient(first.port) as client:  # no broker's port
+            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody")).error_code
+            assert client.ask(heartbeat.API, 3, heartbeat.HeartbeatRequest(there[0], 1, "nobody")).error_code
