@@ -142,7 +142,7 @@ def at_rest(desk: Desk, surroundings: Surroundings, tmp_path_factory: pytest.Tem
         **dict.fromkeys(("NEW", "/var/lib/offset-shim"), str(folder / "new")),
         "ANOTHER": str(folder / "another"),
         "N": str(_LOG_PARTITIONS),
-        "__consumer_offsets-5": f"__consumer_offsets-{partition_for(surroundings.group, _LOG_PARTITIONS)}",
+        "__consumer_offsets-17": f"__consumer_offsets-{partition_for(surroundings.group, _LOG_PARTITIONS)}",
     }
     made = Desk(folder, {**moments, **given(surroundings, folder), **own})
     made.run(RESTORED.command)
