@@ -86,7 +86,6 @@ def given(around: Surroundings, folder: Path, *, admin: str = "") -> dict[str, s
         **dict.fromkeys(("127.0.0.1:9644", "0.0.0.0:9644", "shim:9644"), admin),
         "/etc/offset-shim": str(folder / "etc"),
         "/var/lib/offset-shim": str(folder / "data"),
-        "/var/lib/offset-shim-topics": str(folder / "data-topics"),
         "billing": billing,
         "GROUP": another,
         "etl-group": etl,

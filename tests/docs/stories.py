@@ -160,13 +160,22 @@ SERVES: Final[Story] = (
         "--zookeeper zk-1:2181,zk-2:2181,zk-3:2181/old-consumers --registrar"
     ),
     Step("offset-shim serve --bootstrap-servers kafka-1:9094 …"),
-    Step(
-        "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092 --listen 10.0.0.5:19092 "
-        "--data-dir /var/lib/offset-shim-topics --set offsets.log=kafka",
-        "--set offsets.topic.replication.factor=1 --set offsets.topic.num.partitions=2",
-    ),
 )
 """Each until SIGTERM."""
+
+THREE_BROKERS: Final[Story] = (
+    Step(
+        'java -cp "$KAFKA" kafka.tools.StorageTool format --cluster-id 4L6g3nShT-eMCtK--X86sw '
+        "--config three/$i/server.properties"
+    ),
+    Step('java -cp "$KAFKA" kafka.Kafka three/$i/server.properties &'),
+)
+"""In a loop of the shell; `test_three_brokers.py` has it as it stands, and in front of them:"""
+SERVE_ON_TOPICS: Final = Step(
+    "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092,kafka-3:9092 --listen 10.0.0.5:19092 "
+    "--data-dir /var/lib/offset-shim-topics --admin 127.0.0.1:9644 --set offsets.log=kafka "
+    "--set shims.listener=10.0.0.5:19191"
+)
 
 STARTED_AGAIN: Final = Step(
     'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" kafka.Kafka FOLDER/broker/server.properties'
@@ -217,4 +226,6 @@ RUN_HERE: Final[tuple[Step, ...]] = (
     *_all(WITHOUT_A_SHIM),
     *BY_TOKEN,
     *SERVES,
+    *THREE_BROKERS,
+    SERVE_ON_TOPICS,
 )
