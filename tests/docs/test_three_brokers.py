@@ -24,7 +24,9 @@ from tests.serve.scraped import AdminPort
 
 _HOST: Final = "127.0.0.1"
 _TIMEOUT_S: Final = 120.0  # a guard against hanging, on a machine that does much else at the same time
-_BEFORE: Final = "export JAVA_TOOL_OPTIONS=-Xmx256m\ntrap 'kill -9 $(jobs -p); exit 0' TERM"
+_BEFORE: Final = """
+export JAVA_TOOL_OPTIONS='-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1'  # as all brokers of the tests have them
+trap 'kill -9 $(jobs -p); exit 0' TERM"""
 
 
 def the_loop(brokers: int, controllers: int) -> str:
