@@ -335,7 +335,10 @@ def run(*, keep: bool, json_wanted: bool) -> int:
         report = as_json(findings)
         print(json.dumps(report, indent=2))  # noqa: T201 - the command's output
         return 0 if report["holds"] else 1
-    return 0 if show(findings, console) else 1
+    holds = show(findings, console)
+    if not keep:
+        console.print("`offset-shim demo --keep` keeps all this, to look at", highlight=False)
+    return 0 if holds else 1
 
 
 def _complain(console: Console, text: str) -> int:

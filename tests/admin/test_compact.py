@@ -167,4 +167,4 @@ def test_a_dry_run_says_what_there_is_to_do_and_leaves_all_as_it_is(data_dir: Pa
         # Read once to know the newest of each key, and again to keep it.
         assert said["closed_bytes"] == said["never_compacted_bytes"] <= each["bytes_read"] <= 2 * said["closed_bytes"]
     again = log("compact", "--data-dir", data_dir, "--dry-run")
-    assert again.stdout.endswith("0 partitions to compact, 0 B to read; nothing was done\n")
+    assert again.stdout.endswith("0 partitions to compact, 0 B in closed segments; nothing was done\n")

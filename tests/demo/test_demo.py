@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from shim.demo.parts import free_port, free_port_range
 from tests.docs.desk import Desk
-from tests.docs.stories import STARTED_AGAIN
+from tests.docs.stories import BY_HAND, SERVE_BY_HAND, STARTED_AGAIN
 from tests.migration.ensemble_view import until
 
 TIMEOUT_S = 240  # seconds: a guard against hanging, on a machine that does much else at the same time
@@ -95,6 +96,16 @@ def _its_broker_is_started_again(folder: Path, desk: Desk) -> None:
             }
 
         until(has_the_groups_of_the_demo, "the broker does not have the groups of the demo")
+        _a_shim_takes_its_groups_over(desk, address)
+
+
+def _a_shim_takes_its_groups_over(desk: Desk, address: str) -> None:
+    desk.admin = f"127.0.0.1:{free_port()}"
+    listen = f"127.0.0.1:{free_port_range(3, '127.0.0.1')}"
+    desk.stands_for |= {"HOST:PORT": address, "127.0.0.1:19092": listen, "127.0.0.1:9644": desk.admin}
+    with desk.running(SERVE_BY_HAND.command, "offset-shim ready"):
+        for step in BY_HAND:
+            assert step.says in desk.run(step.command).stdout, step
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,6 +1,7 @@
 """The report: every check fails when what it looks at is wrong, and then it says so."""
 
 import io
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -136,3 +137,14 @@ def test_the_folder_goes_even_when_the_demo_fails(
     assert _run_with(fail, monkeypatch, False) == 1
     assert capsys.readouterr().err == "Error: a client ended\n"
     assert not folders[0].exists()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_last_line_says_how_to_keep_it(
+    keep: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo, "play", lambda folder, stage: FINDINGS)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(keep=keep, json_wanted=False) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert ("offset-shim demo --keep" in last) is not keep

@@ -86,7 +86,6 @@ def given(around: Surroundings, folder: Path, *, admin: str = "") -> dict[str, s
         **dict.fromkeys(("127.0.0.1:9644", "0.0.0.0:9644", "shim:9644"), admin),
         "/etc/offset-shim": str(folder / "etc"),
         "/var/lib/offset-shim": str(folder / "data"),
-        "/var/lib/offset-shim-topics": str(folder / "data-topics"),
         "billing": billing,
         "GROUP": another,
         "etl-group": etl,
@@ -142,7 +141,7 @@ def at_rest(desk: Desk, surroundings: Surroundings, tmp_path_factory: pytest.Tem
         **dict.fromkeys(("NEW", "/var/lib/offset-shim"), str(folder / "new")),
         "ANOTHER": str(folder / "another"),
         "N": str(_LOG_PARTITIONS),
-        "__consumer_offsets-5": f"__consumer_offsets-{partition_for(surroundings.group, _LOG_PARTITIONS)}",
+        "__consumer_offsets-17": f"__consumer_offsets-{partition_for(surroundings.group, _LOG_PARTITIONS)}",
     }
     made = Desk(folder, {**moments, **given(surroundings, folder), **own})
     made.run(RESTORED.command)

@@ -99,7 +99,7 @@ AT_REST: Final[Mapping[str, Story]] = {
             says="orders",
         ),
         Step(
-            """kafka-dump-log.sh --offsets-decoder --files "$(echo DIR/__consumer_offsets-5/*.log | tr ' ' ,)\"""",
+            """kafka-dump-log.sh --offsets-decoder --files "$(echo DIR/__consumer_offsets-17/*.log | tr ' ' ,)\"""",
             says="orders",
         ),
     ),
@@ -160,18 +160,36 @@ SERVES: Final[Story] = (
         "--zookeeper zk-1:2181,zk-2:2181,zk-3:2181/old-consumers --registrar"
     ),
     Step("offset-shim serve --bootstrap-servers kafka-1:9094 …"),
-    Step(
-        "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092 --listen 10.0.0.5:19092 "
-        "--data-dir /var/lib/offset-shim-topics --set offsets.log=kafka",
-        "--set offsets.topic.replication.factor=1 --set offsets.topic.num.partitions=2",
-    ),
 )
 """Each until SIGTERM."""
+
+THREE_BROKERS: Final[Story] = (
+    Step(
+        'java -cp "$KAFKA" kafka.tools.StorageTool format --cluster-id 4L6g3nShT-eMCtK--X86sw '
+        "--config three/$i/server.properties"
+    ),
+    Step('java -cp "$KAFKA" kafka.Kafka three/$i/server.properties &'),
+)
+"""In a loop of the shell; `test_three_brokers.py` has it as it stands, and in front of them:"""
+SERVE_ON_TOPICS: Final = Step(
+    "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092,kafka-3:9092 --listen 10.0.0.5:19092 "
+    "--data-dir /var/lib/offset-shim-topics --admin 127.0.0.1:9644 --set offsets.log=kafka "
+    "--set shims.listener=10.0.0.5:19191"
+)
 
 STARTED_AGAIN: Final = Step(
     'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" kafka.Kafka FOLDER/broker/server.properties'
 )
-"""The broker of a demo that was kept; tests/demo does that."""
+"""The broker of a demo that was kept; tests/demo does that, and what the README has after it:"""
+SERVE_BY_HAND: Final = Step(
+    "offset-shim serve --bootstrap-servers HOST:PORT --listen 127.0.0.1:19092 --data-dir FOLDER/new "
+    "--admin 127.0.0.1:9644"
+)
+BY_HAND: Final[Story] = (
+    Step("offset-shim migrate plan", says="demo-kafka-python"),
+    Step("offset-shim migrate start --all", says="demo-kafka-python"),
+    Step("offset-shim groups list --lag", says="demo-kafka-python"),
+)
 
 OF_AN_ADMINISTRATOR: Final[Story] = (
     Step(
@@ -202,10 +220,12 @@ def _all(stories: Mapping[str, Story]) -> Iterable[Step]:
 
 RUN_HERE: Final[tuple[Step, ...]] = (
     *(SERVE_THE_DESK, WATCHED, BACKED_UP, RESTORED, BEFORE_THE_TOKEN, WITH_A_TOKEN),
-    *(STARTED_AGAIN, *OF_AN_ADMINISTRATOR, SERVE_SECURED),
+    *(STARTED_AGAIN, SERVE_BY_HAND, *BY_HAND, *OF_AN_ADMINISTRATOR, SERVE_SECURED),
     *_all(AT_A_SHIM),
     *_all(AT_REST),
     *_all(WITHOUT_A_SHIM),
     *BY_TOKEN,
     *SERVES,
+    *THREE_BROKERS,
+    SERVE_ON_TOPICS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from confluent_kafka import Consumer
 from shim.demo.parts import free_port
 from tests.docs.collecting import commands_of_page
 from tests.docs.conftest import PARTITIONS, READY, Surroundings, given
-from tests.docs.desk import Desk
+from tests.docs.desk import KAFKAS_TOOLS, Desk
 from tests.docs.pages import ROOT
 from tests.offsets.conftest import kazoo, put
 from tests.serve.scraped import AdminPort
 
 README = commands_of_page((ROOT / "README.md").read_text())
 RUNBOOK = commands_of_page((ROOT / "docs" / "migration.md").read_text().partition("## The runbook")[2])
-(SERVE,) = [command for command in README if command.startswith("offset-shim serve --")]
+(SERVE,) = [command for command in README if command.startswith("offset-shim serve --") and "/var/lib/" in command]
 PLAN, START, STATUS, VERIFY, ADVANCE = RUNBOOK[:5]
 
 
@@ -112,3 +113,10 @@ def test_from_zookeeper_to_kafka_by_the_book(walk: Walk) -> None:
     assert (walk.step(), walk.on_the_console()) == (("upstream", False), "upstream")
     told = desk.run("kafka-consumer-groups.sh --describe --group GROUP --bootstrap-server kafka-1:9092").stdout
     assert told.count(around.topic) == PARTITIONS
+
+
+def test_the_readme_names_the_classes_of_kafkas_tools() -> None:
+    """Those that are run wherever a text has the tool."""
+    named = dict(re.findall(r"`(kafka-[a-z-]+\.sh)` is\s+`([\w.]+)`", (ROOT / "README.md").read_text()))
+    assert named.keys() == {"kafka-consumer-groups.sh", "kafka-dump-log.sh"}
+    assert named.items() <= KAFKAS_TOOLS.items()

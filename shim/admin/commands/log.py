@@ -18,8 +18,8 @@ from shim.admin.commands.log_verify import verify_command
 def log_commands() -> None:
     """Look into a data directory at rest, check it, mend it, move offsets in and out.
 
-    Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` does without, and
-    `move` asks the shim.
+    Every command takes the directory's lock, so none runs beside a shim that uses it; only `backup` and `compact
+    --dry-run` do without, and `move` asks the shim.
     Exit status: 0 all is well, 1 something is wrong with the data, 2 nothing was done.
 
     \b

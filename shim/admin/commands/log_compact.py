@@ -40,8 +40,9 @@ def compact_command(data_dir: Path, delete_retention_ms: int, dry_run: bool, jso
     The shim does so by itself while it runs; this is for a log that is to be small now, before a backup, say. Closed
     segments are compacted, however little of them is new; the active segment of a partition never is. Exit status 1
     when a partition could not be compacted, as it is damaged, or as the disk is full: then it is as it was, or less of
-    it was compacted. --dry-run says which partitions have anything to compact, and how many bytes would be read; how
-    many are left, only reading them tells.
+    it was compacted. --dry-run says which partitions have anything to compact, and how many bytes their closed
+    segments have: each of these is read twice at most, once for its keys and once for what is kept. How many are left,
+    only reading them tells. It takes no lock, so a shim may run meanwhile.
 
     \b
     offset-shim log compact --data-dir /var/lib/offset-shim --dry-run
@@ -78,14 +79,14 @@ def _show(found: list[ToCompact], json_wanted: bool) -> None:
         print_json({"to_compact": [dict(zip(names, row, strict=True)) for row in rows]})
         return
     print_table(
-        ("PARTITION", "CLOSED SEGMENTS", "BYTES", "NEVER COMPACTED"),
+        ("PARTITION", "CLOSED SEGMENTS", "CLOSED BYTES", "NEVER COMPACTED"),
         [
             (str(partition), segments, bytes_shown(sum(closed)), bytes_shown(closed.dirty_bytes))
             for partition, segments, closed in found
         ],
     )
-    read = bytes_shown(sum(sum(each.closed) for each in found))
-    click.echo(f"{counted(len(found), 'partition')} to compact, {read} to read; nothing was done")
+    closed = bytes_shown(sum(sum(each.closed) for each in found))
+    click.echo(f"{counted(len(found), 'partition')} to compact, {closed} in closed segments; nothing was done")
 
 
 def _row(stats: CleanerStats) -> tuple[str, int, int, int, int, int]:
