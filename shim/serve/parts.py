@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from protocol.own.shim_group import ListenerAddress
@@ -136,7 +136,8 @@ class Parts:
         lags = Lags(runtime, self._ends, settings)
         measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
         self.measuring = Measuring(measured)
-        self.whole = Whole(runtime, cluster, given.listening, given.zookeeper)
+        others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
+        self.whole = Whole(runtime, cluster, given.listening, given.zookeeper, others)
 
         # What clients meet, and other shims, or workers of this one.
         self.between = self._between(given, contexts, worker)

@@ -17,7 +17,7 @@ from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.migration_shown import lag_shown
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at
+from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at, tell_of_others
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
 from shim.counted import counted
@@ -64,6 +64,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     if lag_wanted:
         lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
         document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
+    tell_of_others(shim)
     if json_wanted:
         print_json(document)
         return

@@ -109,7 +109,9 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 _object({"name": _TEXT, "security_protocol": _TEXT, "listen": _TEXT, "advertised": _TEXT})
             ),
             "partitions": _COUNT,
+            "owned": _COUNT,
             "loaded": _COUNT,
+            "others": _list(_TEXT),
             "zookeeper": _MAYBE_TEXT,
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }

@@ -25,6 +25,7 @@ from shim.main import cli
 from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
+from tests.admin.live.watching import OVERVIEW
 
 NO_GROUP = "no group that this shim has heard of (`migrate plan` shows those of the cluster)\n"
 
@@ -55,6 +56,16 @@ def test_a_list(moved: Moved, admin: str) -> None:
     ]
     listed = offset_shim("groups", "list", "--pattern", "etl-*", "--json", "--admin", admin)
     assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
+def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> None:
+    whole = OVERVIEW._replace(owned=25, loaded=25, others=["10.0.0.5:19092", "10.0.0.6:19092"])
+    told = "this shim has 25 of 50 partitions; others: 10.0.0.5:19092, 10.0.0.6:19092 (ask the --admin of each)\n"
+    with admin_of(moved, whole=whole) as admin:
+        assert offset_shim(*command, "--admin", admin).stderr.startswith(told)
+    with admin_of(moved, whole=whole._replace(owned=0, others=[])) as admin:
+        assert offset_shim(*command, "--admin", admin).stderr.startswith("this shim has 0 of 50 partitions\n")
 
 
 def test_one_group(moved: Moved, admin: str) -> None:

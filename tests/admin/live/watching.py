@@ -21,7 +21,9 @@ OVERVIEW: Final = Overview(
     brokers=[BrokerAt(1, "kafka-1", 9092, 19094)],
     listeners=[ListenerAt("PLAINTEXT", "PLAINTEXT", "127.0.0.1:19092", "127.0.0.1:19092")],
     partitions=50,
+    owned=50,
     loaded=49,
+    others=[],
     zookeeper=None,
 )
 
@@ -68,6 +70,7 @@ class Watching:
         self.relocates: Relocates | None = Relocated()
         self.lacks: list[str] = []
         self.seen: Sequence[ClientsOf] = CLIENTS
+        self.whole = OVERVIEW
 
     @property
     def migration(self) -> Moved:
@@ -88,7 +91,7 @@ class Watching:
         return self.relocates
 
     def overview(self) -> Overview:
-        return OVERVIEW
+        return self.whole
 
     def clients(self) -> Sequence[ClientsOf]:
         if self._migration is None:
