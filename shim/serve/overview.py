@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from shim.admin.live.overviewing import BrokerAt, ListenerAt, Overview
+from shim.config import Settings
 from shim.listener_config import Listener
 from shim.runtime import Runtime
 from shim.upstream import Cluster, PortMap
@@ -19,6 +20,7 @@ class Whole:
         self,
         runtime: Runtime,
         cluster: Cluster,
+        settings: Settings,
         listening: Sequence[Listener],
         zookeeper: str | None,
         others: Callable[[], Sequence[str]],
@@ -26,6 +28,7 @@ class Whole:
         """``others``: for people, the shims that have partitions of the log that are not this one's."""
         self._runtime = runtime
         self._cluster = cluster
+        self._log = settings.offsets_log
         self._listening = listening
         self._zookeeper = zookeeper
         self._others = others
@@ -55,4 +58,5 @@ class Whole:
             sum(self._runtime.coordinator(number) is not None for number in partitions),
             self._others(),
             self._zookeeper,
+            self._log,
         )

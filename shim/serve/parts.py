@@ -137,7 +137,7 @@ class Parts:
         measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
         self.measuring = Measuring(measured)
         others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
-        self.whole = Whole(runtime, cluster, given.listening, given.zookeeper, others)
+        self.whole = Whole(runtime, cluster, settings, given.listening, given.zookeeper, others)
 
         # What clients meet, and other shims, or workers of this one.
         self.between = self._between(given, contexts, worker)

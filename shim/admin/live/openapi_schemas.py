@@ -113,6 +113,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "loaded": _COUNT,
             "others": _list(_TEXT),
             "zookeeper": _MAYBE_TEXT,
+            "log": {"type": "string", "enum": ["local", "kafka", "moving"]},
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }
     ),

@@ -28,7 +28,7 @@ class Overview(NamedTuple):
     """``cluster_id``: None from a cluster that does not tell. ``reachable``: whether the newest look at the cluster
     succeeded. ``owned``: of the ``partitions`` of the offsets log, how many are this shim's; ``loaded``: how many are
     served. ``others``: the shims that have the rest, each by the address where its clients bootstrap. ``zookeeper``:
-    its connect string, or None. ``started_ms``: ms since the epoch."""
+    its connect string, or None. ``started_ms``: ms since the epoch. ``log``: as ``offsets.log``."""
 
     version: str
     started_ms: int
@@ -41,6 +41,7 @@ class Overview(NamedTuple):
     loaded: int
     others: Sequence[str]
     zookeeper: str | None
+    log: str
 
 
 class VersionUsed(NamedTuple):

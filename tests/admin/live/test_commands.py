@@ -22,10 +22,11 @@ from shim.admin.live.migrating import Difference, GroupStatus, Source
 from shim.admin.live.migrating import Refused as MoveRefused
 from shim.demo.parts import free_port
 from shim.main import cli
+from shim.relocation.words import LogPlaces
 from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
-from tests.admin.live.watching import OVERVIEW
+from tests.admin.live.watching import OVERVIEW, Relocated
 
 NO_GROUP = "no group that this shim has heard of (`migrate plan` shows those of the cluster)\n"
 
@@ -530,29 +531,79 @@ class Awaited(Moved):
             self.ended.set()
 
 
+def interrupted(under_way: threading.Event, *args: str) -> tuple[int, str, str]:
+    """Status, output and errors of a command that is told to stop then."""
+    # Whoever runs this in the background has it ignored, and so would the child.
+    begun = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shim.main import cli; cli()"
+    command = [sys.executable, "-c", begun, *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert under_way.wait(TIME_LIMIT_SECONDS)
+            child.send_signal(signal.SIGINT)
+            stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
+        finally:
+            child.kill()
+    return child.returncode, stdout, stderr
+
+
 def test_ctrl_c() -> None:
     moved = Awaited()
     moved.add("g")
     moved.held["g"] = asyncio.Event()
     with admin_of(moved) as address:
-        # Whoever runs this in the background has it ignored, and so would the child.
-        begun = (
-            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shim.main import cli; cli()"
-        )
-        command = [sys.executable, "-c", begun, "migrate", "start", "g", "--json", "--admin", address]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            try:
-                assert moved.under_way.wait(TIME_LIMIT_SECONDS)
-                child.send_signal(signal.SIGINT)
-                stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
-            finally:
-                child.kill()
+        status, stdout, stderr = interrupted(moved.under_way, "migrate", "start", "g", "--json", "--admin", address)
         moved.loop.call_soon_threadsafe(moved.held["g"].set)
         assert moved.ended.wait(TIME_LIMIT_SECONDS)
-    assert child.returncode == 1
+    assert status == 1
     assert json.loads(stdout) == {"groups": [], "not_done": []}
     assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
     assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+class Unending(Relocated):
+    """Partitions are being moved for longer than anybody looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = threading.Event()
+
+    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+        self.under_way.set()
+        await asyncio.sleep(0.05)  # as long as a turn
+        return await super().changed(turn, seconds)
+
+
+def test_who_stops_looking_at_a_move_stops_nothing() -> None:
+    its = Unending()
+    with admin_of(Moved(), relocates=lambda: its) as address:
+        told = interrupted(its.under_way, "log", "move", "--to", "kafka", "--admin", address)
+    assert told == (1, "", "stopped looking; the shim goes on, and the same command watches it again\n")
+
+
+@pytest.mark.parametrize(("log", "where"), [("local", "its data directory"), ("kafka", "topics of the cluster")])
+def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
+    with admin_of(Moved(), whole=OVERVIEW._replace(log=log), relocates=lambda: None) as address:
+        for more in ((), ("--to", "kafka")):
+            told = offset_shim("log", "move", *more, "--admin", address)
+            assert (told.status, told.stderr) == (
+                2,
+                f"Error: this shim has its log in one place, {where} (50 partitions): started with "
+                "offsets.log=moving, it moves partitions\n",
+            )
+
+
+def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+
+    def change(self: asking.RunningShim, path: str, wanted: object) -> object:
+        return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
+
+    monkeypatch.setattr(asking.RunningShim, "change", change)
+    told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{port}")
+    assert told.status == 1
+    assert told.stderr.endswith(
+        f"with --admin 127.0.0.1:{port}? Partitions were being moved: once it runs, give this command again\n"
+    )
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

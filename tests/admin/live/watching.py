@@ -25,6 +25,7 @@ OVERVIEW: Final = Overview(
     loaded=49,
     others=[],
     zookeeper=None,
+    log="local",
 )
 
 _HOST: Final = "10.0.0.4"
