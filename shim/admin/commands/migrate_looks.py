@@ -70,7 +70,7 @@ def status_command(
 ) -> None:
     """Say at which step groups are, since when and why. Without groups: all.
 
-    LAG is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
+    BEHIND is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
     amiss, such as clients that go past the shim, stands on standard error, a line a group.
 
     \b

@@ -78,6 +78,7 @@ async def test_no_change_without_the_token(
 
 async def test_a_change_without_a_token_is_told_as_that(moved: Moved, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+    moved.add("g")
     with admin_of(moved) as address:
         assert offset_shim("migrate", "start", "g", "--admin", address).status == 0
     assert "/v1/migrate/start from 127.0.0.1, without a token: " in caplog.text

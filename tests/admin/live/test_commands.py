@@ -129,7 +129,7 @@ def test_status(moved: Moved, admin: str) -> None:
     offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
     told = offset_shim("migrate", "status", "--admin", admin)
     assert told.stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  LAG     STATE   MEMBERS  SINCE                     CAUSE",
+        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  BEHIND  STATE   MEMBERS  SINCE                     CAUSE",
         "g      kafka            false                -       Stable        2  2023-11-14T22:13:20.000Z  "
         "change\\x1b[2J 4711",
         "h      upstream         false                -       Stable        2  -                         it was there",
