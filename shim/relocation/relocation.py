@@ -115,7 +115,7 @@ class Relocation:
         return warning
 
     async def _move_all(self, to: Side) -> None:
-        place = _PLACES[to]
+        place, moved = _PLACES[to], 0
         wanted = self._places.elsewhere_than(place)
         log.info("%s of %d to be moved to %s", counted(len(wanted), "partition"), len(self._places), to)
         try:
@@ -131,13 +131,17 @@ class Relocation:
                     trouble = f"failed, the shim's log says why: {type(error).__name__}"
                 if trouble is not None:
                     self._trouble[number] = trouble
+                elif (coordinator := self._runtime.coordinator(number)) and (offsets := coordinator.offset_count):
+                    log.info("__consumer_offsets-%d is moved to %s: %s", number, to, counted(offsets, "offset"))
+                    moved += offsets
                 await self._has_changed()
         finally:
             self._to = None
             if left := len(self._places.elsewhere_than(place)):
                 log.warning("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
             else:
-                log.info("all %s are at %s", counted(len(self._places), "partition"), to)
+                had = counted(moved, "offset")
+                log.info("all %s are at %s; %s moved just now", counted(len(self._places), "partition"), to, had)
             await self._has_changed()
 
     async def _keep_others_off(self, wanted: Collection[int]) -> bool:

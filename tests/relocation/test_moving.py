@@ -114,6 +114,20 @@ async def test_a_partition_that_is_moved_is_not_missed(broker: Broker, tmp_path:
         assert lacking() == (1, ["1 of 2 partitions is not loaded"]), "of one that is not moved it is told"
 
 
+async def test_what_had_offsets_is_told_of_in_a_line_and_the_sum(
+    broker: Broker, tmp_path: Path, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "shim.relocation.relocation")
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        await shim.commit(shim.group_in(1), 5)
+        await shim.move(Side.KAFKA)
+    assert [each.getMessage() for each in caplog.records if each.name == "shim.relocation.relocation"][-3:] == [
+        "2 partitions of 2 to be moved to kafka",
+        "__consumer_offsets-1 is moved to kafka: 1 offset",
+        "all 2 partitions are at kafka; 1 offset moved just now",
+    ]
+
+
 async def test_not_while_others_share_the_topics(
     broker: Broker, tmp_path: Path, prefix: str, make_topic: TopicFactory
 ) -> None:
