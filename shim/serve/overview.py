@@ -24,11 +24,14 @@ class Whole:
         listening: Sequence[Listener],
         zookeeper: str | None,
         others: Callable[[], Sequence[str]],
+        *,
+        log_moves: bool,
     ) -> None:
         """``others``: for people, the shims that have partitions of the log that are not this one's."""
         self._runtime = runtime
         self._cluster = cluster
         self._log = settings.offsets_log
+        self._log_moves = log_moves
         self._listening = listening
         self._zookeeper = zookeeper
         self._others = others
@@ -59,4 +62,5 @@ class Whole:
             self._others(),
             self._zookeeper,
             self._log,
+            self._log_moves,
         )

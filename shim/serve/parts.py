@@ -16,6 +16,7 @@ from shim.given import Given
 from shim.groups.groups import Groups
 from shim.listener_config import SHIMS, Listener
 from shim.log import OFFSETS_TOPIC
+from shim.log.places import PLACES_NAME
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
@@ -137,7 +138,8 @@ class Parts:
         measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
         self.measuring = Measuring(measured)
         others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
-        self.whole = Whole(runtime, cluster, settings, given.listening, given.zookeeper, others)
+        log_moves = (opened.data_dir.path / PLACES_NAME).exists()
+        self.whole = Whole(runtime, cluster, settings, given.listening, given.zookeeper, others, log_moves=log_moves)
 
         # What clients meet, and other shims, or workers of this one.
         self.between = self._between(given, contexts, worker)

@@ -114,6 +114,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "others": _list(_TEXT),
             "zookeeper": _MAYBE_TEXT,
             "log": {"type": "string", "enum": ["local", "kafka", "moving"]},
+            "log_moves": _FLAG,
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }
     ),

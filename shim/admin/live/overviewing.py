@@ -28,7 +28,8 @@ class Overview(NamedTuple):
     """``cluster_id``: None from a cluster that does not tell. ``reachable``: whether the newest look at the cluster
     succeeded. ``owned``: of the ``partitions`` of the offsets log, how many are this shim's; ``loaded``: how many are
     served. ``others``: the shims that have the rest, each by the address where its clients bootstrap. ``zookeeper``:
-    its connect string, or None. ``started_ms``: ms since the epoch. ``log``: as ``offsets.log``."""
+    its connect string, or None. ``started_ms``: ms since the epoch. ``log``: as ``offsets.log``;
+    ``log_moves``: whether partitions of the log are, or were, moved from its one place to the other."""
 
     version: str
     started_ms: int
@@ -42,6 +43,7 @@ class Overview(NamedTuple):
     others: Sequence[str]
     zookeeper: str | None
     log: str
+    log_moves: bool
 
 
 class VersionUsed(NamedTuple):

@@ -18,11 +18,14 @@ import pytest
 
 from shim.admin.commands import running_shim
 from shim.admin.live import asking
+from shim.admin.live.grouping import Moved as MovedOffset
+from shim.admin.live.grouping import Window
 from shim.admin.live.migrating import Difference, GroupStatus, Source
 from shim.admin.live.migrating import Refused as MoveRefused
 from shim.demo.parts import free_port
 from shim.main import cli
 from shim.relocation.words import LogPlaces
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
@@ -604,6 +607,22 @@ def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told.stderr.endswith(
         f"with --admin 127.0.0.1:{port}? Partitions were being moved: once it runs, give this command again\n"
     )
+
+
+class WithoutMoves(Grouped):
+    async def history(self, group: str, window: Window) -> list[MovedOffset]:
+        return []
+
+
+def test_a_history_that_stayed_where_the_log_was() -> None:
+    moved = Moved()
+    moved.add("g")
+    none = "the history has no such move of it"
+    for log_moves, more in ((False, "\n"), (True, "; partitions of this shim's log were moved: ")):
+        with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
+            told = offset_shim("groups", "history", "g", "--admin", address)
+        assert told.status == 0
+        assert told.stderr.startswith(none + more)
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

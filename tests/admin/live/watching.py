@@ -26,6 +26,7 @@ OVERVIEW: Final = Overview(
     others=[],
     zookeeper=None,
     log="local",
+    log_moves=False,
 )
 
 _HOST: Final = "10.0.0.4"
