@@ -95,6 +95,11 @@ def _check_workers(configuration: Configuration) -> None:
         raise SettingError(
             f"{workers}: offsets.topic.num.partitions is {settings.offsets_topic_num_partitions}, and each needs one"
         )
+    if settings.offsets_log == "moving":
+        raise SettingError(
+            f"{workers} does not go with {configuration.called('offsets.log')}=moving: start it without workers until "
+            "the move is over"
+        )
     for setting, why in _NOT_WITH_WORKERS.items():
         if getattr(settings, BY_NAME[setting].name) != BY_NAME[setting].default:
             raise SettingError(f"{workers} does not go with {configuration.called(setting)} yet: {why}")

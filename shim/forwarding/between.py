@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from protocol.own.between_shims import Hello
 from shim.config import Settings
 from shim.forwarding.owner import Room
-from shim.forwarding.peers import Dial, OwnerOf, Peer, Peers
+from shim.forwarding.peers import Dial, OwnerOf, Peer, Peers, shim_at
 from shim.forwarding.serving import Accept, Admits, PeerServer
 from shim.upstream import reason_of
 
@@ -30,7 +30,7 @@ class Port(Protocol):
 class Way(NamedTuple):
     """``log``: which log this process has a part of: it has to be the same at both ends. ``name``: what it is called
     there. ``where``: its port's address, or path; ``port`` makes it, and ``admits`` says who may come.
-    ``others``: all of them, where these are one shim for who asks a broker."""
+    ``others``: all of them, where these are one shim for who asks a broker. ``called``: what one is to people."""
 
     owner_of: OwnerOf
     dial: Dial
@@ -40,6 +40,7 @@ class Way(NamedTuple):
     port: Callable[[PeerServer], Port]
     admits: Admits
     others: Sequence[Peer] = ()
+    called: Callable[[Peer], str] = shim_at
 
 
 class Between:
@@ -47,7 +48,7 @@ class Between:
 
     def __init__(self, way: Way, settings: Settings) -> None:
         self.others = way.others
-        self.peers = Peers(way.owner_of, way.dial, self._hello)
+        self.peers = Peers(way.owner_of, way.dial, self._hello, called=way.called)
         self._way = way
         self._settings = settings
         self._port: Port | None = None
@@ -71,6 +72,10 @@ class Between:
             await self._port.open()
         except OSError as error:
             raise CannotBeReached(f"cannot listen on {self._way.where}: {reason_of(error)}") from error
+
+    def leave(self) -> None:
+        """This process ends: where others end with it, nobody need know."""
+        self.peers.leave()
 
     def give_up(self) -> None:
         """What is forwarded and not answered by now is answered NOT_COORDINATOR."""

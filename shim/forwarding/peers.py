@@ -58,9 +58,16 @@ class Peers:
     """For the event loop."""
 
     def __init__(
-        self, owner_of: OwnerOf, dial: Dial, hello: Callable[[], Hello], clock: Callable[[], float] = boottime
+        self,
+        owner_of: OwnerOf,
+        dial: Dial,
+        hello: Callable[[], Hello],
+        clock: Callable[[], float] = boottime,
+        called: Callable[[Peer], str] | None = None,
     ) -> None:
-        """``hello``: what this process says of itself, on a connection that is made now."""
+        """``hello``: what this process says of itself, on a connection that is made now. ``called``: what a peer is to
+        people; a shim at its address, if that is not given."""
+        self._called = called or shim_at
         self.owner_of = owner_of
         self._dial = dial
         self._hello = hello
@@ -69,7 +76,12 @@ class Peers:
         self._refused_until: dict[Peer, float] = {}
         self._dialing: set[asyncio.Task[None]] = set()
         self._trouble = LoggedOnce(log)
+        self._leaving = False
         self._closed = False
+
+    def leave(self) -> None:
+        """This process ends, and others may end with it: connections that they close are no trouble."""
+        self._leaving = True
 
     def forward(self, peer: Peer, request: Request, asked: Asked) -> Forwarded | None:
         """``asked`` is told what comes of it, before this returns where it gives None."""
@@ -94,7 +106,7 @@ class Peers:
         if self._closed or self._refused_until.get(peer, now) > now:
             return None
         self._refused_until = {each: until for each, until in self._refused_until.items() if until > now}
-        what = _trouble_with(peer)
+        what = self._trouble_with(peer)
         link = self._links[peer] = Link(
             self._hello(),
             self._clock,
@@ -122,8 +134,11 @@ class Peers:
         if self._links.get(peer) is link:
             del self._links[peer]
             self._refused_until[peer] = time.monotonic() + AGAIN_SECONDS
-        if not self._closed:
-            self._trouble.failed(_trouble_with(peer), Exception(reason))
+        if not self._closed and not self._leaving:
+            self._trouble.failed(self._trouble_with(peer), Exception(reason))
+
+    def _trouble_with(self, peer: Peer) -> str:
+        return f"requests cannot be forwarded to {self._called(peer)}"
 
     def close(self) -> None:
         """Whoever waits gets NOT_COORDINATOR, and so does who comes later."""
@@ -134,8 +149,9 @@ class Peers:
             link.end("closed")
 
 
-def _trouble_with(peer: Peer) -> str:
-    return f"requests cannot be forwarded to the shim at {peer}"
+def shim_at(peer: Peer) -> str:
+    """For people."""
+    return f"the shim at {peer}"
 
 
 class Link(asyncio.Protocol):

@@ -104,10 +104,16 @@ def _refuse_other_topics(files: Files, data_dir: Path, prefix: str) -> None:
 
 def _refuse_other_places(places: Places, place: Place, data_dir: Path) -> None:
     if others := places.elsewhere_than(place):
+        other_place, setting = _SET_FOR[place]
+        all_there = not places.elsewhere_than(other_place)
         raise LogError(
             f"{counted(len(others), 'partition')} of {len(places)} of data directory {data_dir} "
-            f"{'is' if len(others) == 1 else 'are'} not {_WHERE[place]} ({PLACES_NAME} says so): a shim serves them, "
-            "and moves them, with offsets.log=moving"
+            f"{'is' if len(others) == 1 else 'are'} not {_WHERE[place]} ({PLACES_NAME} says so): "
+            + (
+                f"a shim serves them with offsets.log={setting}, and moves them with offsets.log=moving"
+                if all_there
+                else "a shim serves them, and moves them, with offsets.log=moving"
+            )
             + (f"; {_look_there(places.prefix)}" if place is Place.DIRECTORY else "")
         )
 
@@ -118,6 +124,8 @@ def _look_there(prefix: str) -> str:
 
 
 _WHERE = {Place.DIRECTORY: "in it", Place.TOPIC: "on topics of the cluster"}
+_SET_FOR = {Place.DIRECTORY: (Place.TOPIC, "kafka"), Place.TOPIC: (Place.DIRECTORY, "local")}
+"""Of a place, the other one, and what `offsets.log` is where all is there."""
 
 
 def _on_topics(prefix: str) -> str:

@@ -61,6 +61,18 @@ def assign(
     )
 
 
+def assign_to_one(
+    members: Mapping[str, ShimMember], one: str, node_ids: Collection[int], num_partitions: int
+) -> ShimAssignment:
+    """All to that member; the others have, and follow, nothing. Raises ValueError without a broker."""
+    alone = assign({one: members[one]}, {}, node_ids, num_partitions)
+    instance_ids = sorted(members)
+    return alone._replace(
+        shims=tuple(AssignedShim(each, members[each].name, members[each].addresses) for each in instance_ids),
+        nodes=tuple(AssignedNode(each.node_id, instance_ids.index(one)) for each in alone.nodes),
+    )
+
+
 def _last_had(members: Mapping[str, ShimMember]) -> dict[int, str]:
     """By node id who had it in the newest generation, or followed it; of two who say so, the last by name."""
     said = [

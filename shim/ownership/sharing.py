@@ -25,7 +25,7 @@ from protocol.own.shim_group import (
 from shim.config import HostPort, Settings
 from shim.counted import counted
 from shim.logged_once import LoggedOnce
-from shim.ownership.assignment import Shares, assign
+from shim.ownership.assignment import Shares, assign, assign_to_one
 from shim.ownership.member import GroupMember
 from shim.runtime import Runtime
 from shim.upstream import Cluster, UpstreamError
@@ -65,6 +65,7 @@ class Sharing:
         self.shares: Shares | None = None
         """The newest that are known."""
         runtime.lost = self._lost.set
+        runtime.named_owner = self.named_owner
 
     def take_settings(self, settings: Settings) -> None:
         """Of the next look at who leads."""
@@ -129,8 +130,8 @@ class Sharing:
             # Who coordinates a group there says nothing of whose it is here. So that clients find it all the same, it
             # is where every broker is.
             newest = max(told, key=lambda each: (bool(told[each].node_ids), told[each].generation, each))
-            told = {newest: told[newest]}
-        return encode_assignment(assign(told, leaders or {}, brokers, self._runtime.num_partitions))
+            return encode_assignment(assign_to_one(told, newest, brokers, self._runtime.num_partitions))
+        return encode_assignment(assign(told, leaders, brokers, self._runtime.num_partitions))
 
     def _assigned(self, own_id: str, generation: int, data: bytes) -> None:
         try:
@@ -178,6 +179,17 @@ class Sharing:
         """Whether a broker is known to stand at another shim."""
         shares = self.shares
         return shares is not None and node_id not in shares.node_ids and shares.shim_of(node_id) is not None
+
+    def named_owner(self, partition: int) -> str:
+        """For people: another shim that is to own an offsets partition; "" for this one, and where it is not known."""
+        shares = self.shares
+        if shares is None or (owner := shares.owner_of(partition)).instance_id == shares.instance_id:
+            return ""
+        return owner.name
+
+    def other_owners(self) -> Sequence[str]:
+        """For people: the other shims that are to own offsets partitions."""
+        return sorted({*map(self.named_owner, range(self._runtime.num_partitions))} - {""})
 
     def moved_lately(self, partition: int) -> bool:
         """Whether it was at another shim a moment ago: clients that are new may be old ones."""

@@ -131,9 +131,10 @@ class TwoLogs:
     async def check_alone(self) -> None:
         """Raises LogError where other shims share the topics, UpstreamError."""
         if others := await self._others():
+            share, them = ("shares", "it") if len(others) == 1 else ("share", "them")
             raise LogError(
-                f"{counted(len(others), 'other shim')} share the topics of the log ({', '.join(others)}): stop them "
-                "first, as a shim with offsets.log=moving has all partitions to itself"
+                f"{counted(len(others), 'other shim')} {share} the topics of the log ({', '.join(others)}): stop "
+                f"{them} first, as a shim with offsets.log=moving has all partitions to itself"
             )
 
     async def size(self) -> int | None:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from protocol.errors import ErrorCode
+from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import describe_groups
+from protocol.own.shim_group import decode_member
 from shim.config import Settings
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.coordinators import PASSES, Coordinators, KeyType
@@ -26,8 +27,9 @@ class OtherShims:
         self._coordinators = Coordinators(cluster, settings)
 
     async def members(self, own_id: str) -> Sequence[str]:
-        """The shims that share the topics, by `shim.instance.id`; not the one with ``own_id``, which may be missed only
-        in some seconds. Raises UpstreamError."""
+        """For people, the shims that share the topics: each by the address where its clients bootstrap, or the host
+        that it comes from. Not the one with ``own_id``, its `shim.instance.id`, which may be missed only in some
+        seconds. Raises UpstreamError."""
         error = ErrorCode.NONE
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -40,9 +42,9 @@ class OtherShims:
             members = None
         if members is None:
             raise UpstreamError(f"who shares the topics, as group {self._group}, is not known: {error.name}")
-        return [name for name in members if name != own_id]
+        return [_called(each) for each in members if (each.group_instance_id or each.member_id) != own_id]
 
-    async def _members(self) -> tuple[ErrorCode, Sequence[str] | None]:
+    async def _members(self) -> tuple[ErrorCode, Sequence[describe_groups.DescribedGroupMember] | None]:
         """None where that is not known, with why. Raises UpstreamError."""
         error, coordinator = await self._coordinators.of(self._group, KeyType.GROUP)
         if coordinator is None:
@@ -53,7 +55,15 @@ class OtherShims:
         error = ErrorCode.for_code(group.error_code)
         if error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             return error, None
-        return ErrorCode.NONE, [each.group_instance_id or each.member_id for each in group.members]
+        return ErrorCode.NONE, group.members
 
     def close(self) -> None:
         self._coordinators.close()
+
+
+def _called(member: describe_groups.DescribedGroupMember) -> str:
+    """Brokers tell what a member has said of itself only where nothing is being shared out anew."""
+    try:
+        return decode_member(member.member_metadata).name
+    except DecodeError:
+        return f"one at {member.client_host.removeprefix('/')}"

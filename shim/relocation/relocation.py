@@ -45,6 +45,7 @@ class Relocation:
         self._trouble: dict[int, str] = {}
         self._to: Side | None = None
         self._moving: asyncio.Task[None] | None = None
+        self._under_way: int | None = None
         self._turn = 0
         self._changed = asyncio.Condition()
         self._taking_again: asyncio.Task[None] | None = None
@@ -57,6 +58,11 @@ class Relocation:
             for number in range(len(self._places))
         ]
         return LogPlaces(partitions, self._to, self._turn, self._warning)
+
+    @property
+    def under_way(self) -> int | None:
+        """The partition that is being moved, which nobody is served meanwhile, for as long as that takes."""
+        return self._under_way
 
     async def changed(self, turn: int, seconds: float) -> LogPlaces:
         """As :meth:`places`, once that is another turn, or the time is over."""
@@ -109,7 +115,7 @@ class Relocation:
         return warning
 
     async def _move_all(self, to: Side) -> None:
-        place = _PLACES[to]
+        place, moved = _PLACES[to], 0
         wanted = self._places.elsewhere_than(place)
         log.info("%s of %d to be moved to %s", counted(len(wanted), "partition"), len(self._places), to)
         try:
@@ -125,13 +131,17 @@ class Relocation:
                     trouble = f"failed, the shim's log says why: {type(error).__name__}"
                 if trouble is not None:
                     self._trouble[number] = trouble
+                elif (coordinator := self._runtime.coordinator(number)) and (offsets := coordinator.offset_count):
+                    log.info("__consumer_offsets-%d is moved to %s: %s", number, to, counted(offsets, "offset"))
+                    moved += offsets
                 await self._has_changed()
         finally:
             self._to = None
             if left := len(self._places.elsewhere_than(place)):
                 log.warning("%s of %d not moved to %s", counted(left, "partition"), len(self._places), to)
             else:
-                log.info("all %s are at %s", counted(len(self._places), "partition"), to)
+                had = counted(moved, "offset")
+                log.info("all %s are at %s; %s moved just now", counted(len(self._places), "partition"), to, had)
             await self._has_changed()
 
     async def _keep_others_off(self, wanted: Collection[int]) -> bool:
@@ -169,9 +179,13 @@ class Relocation:
         """Why it is not moved; None where it is."""
         if self._runtime.coordinator(number) is None:
             return "it is not served: see the shim's log"
-        over = self._logs.wish(number, place)
-        self._runtime.reload(number)
-        return await over
+        self._under_way = number
+        try:
+            over = self._logs.wish(number, place)
+            self._runtime.reload(number)
+            return await over
+        finally:
+            self._under_way = None
 
     def _lost(self) -> None:
         """Somebody else has a partition, or had it: nobody but this one is to have any."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from protocol.errors import ErrorCode
 from shim.config import Settings
 from shim.coordinator import GroupMemory
+from shim.counted import counted
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Backend, OwnedElsewhere
@@ -90,6 +91,10 @@ class Keeper:
         owned = sorted((each for each in self._partitions if each.is_ours), key=lambda each: sizes[each.number])
         self._log.progress.expect([sizes[each.number] for each in owned])
         self._expect(owned)
+        if self._log.is_shared and owned:  # brokers take their time over it, and until then there is nothing to count
+            log.info(
+                "loading: %s to be taken over on topics of the cluster, and read", counted(len(owned), "partition")
+            )
         failed: dict[Partition, Exception] = {}
         places = asyncio.Semaphore(self._log.loads_at_once)
 

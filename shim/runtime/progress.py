@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from shim.counted import counted
+
 log = logging.getLogger(__name__)
 
 _PROGRESS_EVERY_S: Final = 1.0
@@ -33,14 +35,14 @@ class Progress:
         if now - self._told >= _PROGRESS_EVERY_S and self._done < self._partitions:
             self._told = now
             log.info(
-                "loading: %d of %d partitions, %d of %d MiB, %d records replayed, %d a second",
-                self._done,
-                self._partitions,
-                self._done_bytes >> 20,
-                self._bytes >> 20,
-                self._records,
+                "loading: %d of %s%s, %s replayed, %d a second",
+                *(self._done, counted(self._partitions, "partition"), self._read(), counted(self._records, "record")),
                 self._records / (now - self._begun),
             )
+
+    def _read(self) -> str:
+        """ "" where nobody knows how much there is, as of topics."""
+        return f", {self._done_bytes >> 20} of {self._bytes >> 20} MiB" if self._bytes else ""
 
     def loaded(self, size: int, *, from_snapshot: bool) -> None:
         self._done += 1
@@ -59,6 +61,6 @@ class Progress:
         if self._done == self._partitions:
             seconds = time.monotonic() - self._begun
             log.info(
-                "loaded %d partitions (%d from snapshots), %d records replayed, in %.1f s",
-                *(self._done, self._from_snapshots, self._records, seconds),
+                "loaded %s (%d from snapshots), %s replayed, in %.1f s",
+                *(counted(self._done, "partition"), self._from_snapshots, counted(self._records, "record"), seconds),
             )

@@ -51,6 +51,8 @@ class Runtime:
         self.lost: Callable[[], None] = lambda: None
         """Called when somebody else has a partition that :meth:`own` has named. It is taken over again when that names
         it again."""
+        self.named_owner: Callable[[int], str] = lambda number: ""
+        """For people, the other process that is to have a partition; "" where that is not known."""
         self._admitting = False
         self._stopping = False
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
@@ -128,7 +130,10 @@ class Runtime:
 
     def where_it_is(self, partition_number: int) -> str:
         """Of one that is not served here, for people."""
-        return "at another shim" if self.is_elsewhere(partition_number) else "not loaded"
+        if not self.is_elsewhere(partition_number):
+            return "not loaded"
+        owner = self.named_owner(partition_number)
+        return f"at another shim, {owner} (ask its --admin)" if owner else "at another shim"
 
     def why_not(self, partition_number: int) -> ErrorCode:
         """NONE where the partition is served; otherwise what a request gets."""

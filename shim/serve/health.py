@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -80,7 +81,7 @@ class Health:
         runtime, cluster = self._parts
         lines = [
             f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {_WORDS[state]}"
-            for state, count in runtime.unavailable.items()
+            for state, count in (runtime.unavailable - self._moved_now(runtime)).items()
         ]
         if runtime.owned is None:
             lines.append("it is not known yet which partitions are this shim's")
@@ -91,6 +92,14 @@ class Health:
         if self._started is None:
             lines.append(_NOT_OVER)
         return lines
+
+    def _moved_now(self, runtime: Runtime) -> Counter[ErrorCode]:
+        """A partition that is being moved to the log's other place comes back by itself, and whoever asks for another
+        one is served: no reason to send nobody here."""
+        relocation = None if self._started is None else self._started[2]
+        if relocation is None or (number := relocation.under_way) is None:
+            return Counter()
+        return Counter({runtime.why_not(number): 1})
 
 
 _WORDS: Final = {

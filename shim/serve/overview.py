@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from shim.admin.live.overviewing import BrokerAt, ListenerAt, Overview
+from shim.config import Settings
 from shim.listener_config import Listener
 from shim.runtime import Runtime
 from shim.upstream import Cluster, PortMap
@@ -16,12 +17,24 @@ class Whole:
     """For the event loop."""
 
     def __init__(
-        self, runtime: Runtime, cluster: Cluster, listening: Sequence[Listener], zookeeper: str | None
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        settings: Settings,
+        listening: Sequence[Listener],
+        zookeeper: str | None,
+        others: Callable[[], Sequence[str]],
+        *,
+        log_moves: bool,
     ) -> None:
+        """``others``: for people, the shims that have partitions of the log that are not this one's."""
         self._runtime = runtime
         self._cluster = cluster
+        self._log = settings.offsets_log
+        self._log_moves = log_moves
         self._listening = listening
         self._zookeeper = zookeeper
+        self._others = others
         self._started_ms = int(time.time() * 1000)
         self._version = version("kafka-offset-shim")
 
@@ -44,6 +57,10 @@ class Whole:
                 for each in self._listening
             ],
             len(partitions),
+            len(self._runtime.owned or ()),
             sum(self._runtime.coordinator(number) is not None for number in partitions),
+            self._others(),
             self._zookeeper,
+            self._log,
+            self._log_moves,
         )

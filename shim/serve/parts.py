@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from protocol.own.shim_group import ListenerAddress
@@ -16,6 +16,7 @@ from shim.given import Given
 from shim.groups.groups import Groups
 from shim.listener_config import SHIMS, Listener
 from shim.log import OFFSETS_TOPIC
+from shim.log.places import PLACES_NAME
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.dual.lookup import Lookup
 from shim.migration.feeding import Feeding
@@ -136,7 +137,9 @@ class Parts:
         lags = Lags(runtime, self._ends, settings)
         measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
         self.measuring = Measuring(measured)
-        self.whole = Whole(runtime, cluster, given.listening, given.zookeeper)
+        others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
+        log_moves = (opened.data_dir.path / PLACES_NAME).exists()
+        self.whole = Whole(runtime, cluster, settings, given.listening, given.zookeeper, others, log_moves=log_moves)
 
         # What clients meet, and other shims, or workers of this one.
         self.between = self._between(given, contexts, worker)

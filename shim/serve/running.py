@@ -126,6 +126,8 @@ async def _going_on(
 
 async def _drain(parts: Parts, writing: asyncio.Task[None], seconds: float) -> None:
     log.info("stopping: no new connections, answering requests in flight")
+    if parts.between is not None:
+        parts.between.leave()
     draining = asyncio.ensure_future(parts.listeners.drain(seconds))
     # Whoever goes on without the shim finds there what was committed here.
     await parts.feeding.drain(seconds / 2)

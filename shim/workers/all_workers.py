@@ -227,7 +227,8 @@ class AllWorkers:
     def overview(self) -> Overview:
         """See :class:`shim.admin.live.watching.Watched`."""
         own = self._own.overview()
-        return own._replace(loaded=own.loaded + sum(seen.loaded for seen in self._seen))
+        loaded = own.loaded + sum(seen.loaded for seen in self._seen)
+        return own._replace(owned=own.partitions, loaded=loaded)
 
     def clients(self) -> Sequence[ClientsOf]:
         """See :class:`shim.admin.live.watching.Watched`. A kind of client has a row for each worker that it is at."""

@@ -17,6 +17,7 @@ def between_workers(data_dir: Path, share: Share, settings: Settings) -> Between
         return None if share.has(partition) else requests_path(data_dir, share.holder(partition))
 
     path = requests_path(data_dir, share.number)
+    names: dict[Peer, str] = {requests_path(data_dir, number): f"worker {number}" for number in range(share.of)}
     way = Way(
         owner_of,
         dial_over_unix,
@@ -26,5 +27,6 @@ def between_workers(data_dir: Path, share: Share, settings: Settings) -> Between
         lambda server: UnixPort(server, path),
         of_this_user,
         [requests_path(data_dir, number) for number in range(share.of) if number != share.number],
+        names.__getitem__,
     )
     return Between(way, settings)

@@ -15,6 +15,7 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.offsets_log import OFFSETS_TOPIC, OffsetsLog
+from shim.log.places import Place, Places
 from tests.log.faulty_files import FaultyFiles
 from tests.log.test_log import one, recovered, segment, write
 
@@ -33,6 +34,28 @@ def written(data_dir: Path, num_partitions: int = 3) -> None:
         recovered(log, partition)
     assert log.write([write(p, one("a")) for p in range(num_partitions)]) == {}
     log.close()
+
+
+@pytest.mark.parametrize(
+    ("on_topics", "told"),
+    [
+        (3, "a shim serves them with offsets.log=kafka, and moves them with offsets.log=moving"),
+        (2, "a shim serves them, and moves them, with offsets.log=moving"),
+    ],
+)
+def test_partitions_that_are_on_topics_are_told_of(tmp_path: Path, on_topics: int, told: str) -> None:
+    """With what serves them as they are now."""
+    written(tmp_path)
+    Places.begun(Files(), tmp_path, "own", [*[Place.TOPIC] * on_topics, *[Place.DIRECTORY] * (3 - on_topics)])
+    with pytest.raises(LogError, match=f"^{on_topics} partitions of 3 of .* are not in it .*: {told}; `offset-shim"):
+        OffsetsLog.open(tmp_path, 3)
+
+
+def test_partitions_that_are_all_in_the_directory_are_told_of(tmp_path: Path) -> None:
+    Places.begun(Files(), tmp_path, "own", [Place.DIRECTORY] * 3)
+    told = "3 partitions of 3 of .* are not on topics .*: a shim serves them with offsets.log=local, and moves them"
+    with pytest.raises(LogError, match=told):
+        DataDir.open(tmp_path, topics_prefix="own")
 
 
 def meta(data_dir: Path) -> Path:
@@ -286,7 +309,7 @@ def test_a_directory_that_has_a_cluster_and_no_log_takes_one_on_topics(tmp_path:
 def test_a_log_is_not_begun_where_the_offsets_are_on_topics(tmp_path: Path) -> None:
     claimed(tmp_path).close()
     before = everything_in(tmp_path)
-    says = rf"log of data directory {tmp_path} is on topics .* offsets\.log=kafka:own\): .* with offsets\.log=kafka$"
+    says = rf"log of data directory {tmp_path} is on topics .* offsets\.log=kafka:own\): .* with offsets\.log=kafka; "
     for _ in range(2):  # and is given back
         with pytest.raises(LogError, match=says):
             OffsetsLog.open(tmp_path, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from shim.demo.parts import Cluster, free_port
 from shim.demo.parts.tools import CONSUMER_GROUPS, java_tool
 from tests.conftest import TopicFactory
-from tests.ownership.test_shims_together import GROUPS, shims_of
+from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of
 
 _TIMEOUT_S = 60.0
 
@@ -25,7 +26,11 @@ def commit(bootstrap: str, group: str, topic: str) -> None:
 
 
 def described(admin: str, group: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "shim.main", "groups", "describe", group, "--admin", admin]
+    return in_groups(admin, "describe", group)
+
+
+def in_groups(admin: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "shim.main", "groups", *args, "--admin", admin]
     return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
 
 
@@ -50,7 +55,14 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
             assert sorted(answer.returncode for answer in answers) == [0, 2, 2], answers
             for answer in answers:
                 if answer.returncode:
-                    assert answer.stderr == f"Error: the partition of group {group} is at another shim\n"
+                    (owner,) = (each for each, its in zip(shims, answers, strict=True) if not its.returncode)
+                    where = f"at another shim, {owner.bootstrap} (ask its --admin)"
+                    assert answer.stderr == f"Error: the partition of group {group} is {where}\n"
+        assert "to be taken over on topics of the cluster, and read" in shims[0].log()
+        for shim, admin in zip(shims, admins, strict=True):
+            rest = ", ".join(sorted(each.bootstrap for each in shims if each is not shim))
+            told_of = rf"this shim has \d+ of {PARTITIONS} partitions; others: {rest} \(ask the --admin of each\)\n"
+            assert re.fullmatch(told_of, in_groups(admin, "list").stderr)
     finally:
         for shim in shims:
             if shim.running:

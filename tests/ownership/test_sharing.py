@@ -118,7 +118,12 @@ async def test_with_another_number_of_partitions_one_has_all() -> None:
     assignment = decode_assignment(await its._assign({name: encode_member(each) for name, each in members.items()}))
     assert Shares(assignment, 8, "j").owned == {0, 1, 2, 3}
     assert Shares(assignment, 8, "j").node_ids == (1, 2)
-    assert Shares(assignment, 8, "k").own is None
+    assert [shim.name for shim in assignment.shims] == ["a", "b", "c"], "those that stand by are told of, too"
+    idle = Shares(assignment, 8, "k")
+    assert (idle.owned, idle.node_ids, idle.followed) == (frozenset(), (), frozenset())
+    its._assigned("k", 8, encode_assignment(assignment))
+    assert [its.named_owner(number) for number in range(PARTITIONS)] == ["b"] * PARTITIONS
+    assert its.other_owners() == ["b"]
 
 
 async def test_what_cannot_be_read_changes_nothing() -> None:

@@ -70,6 +70,7 @@ class Rig:
 
     def __init__(self, opened: Opened, cluster: Cluster, settings: Settings) -> None:
         self.opened = opened
+        self.cluster = cluster
         self.was_killed = False
         claimed = asyncio.Event()
         claimed.set()

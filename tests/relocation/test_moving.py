@@ -6,15 +6,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka import Consumer
 
+from protocol.messages.describe_groups import DescribedGroupMember
+from protocol.own.shim_group import ShimMember, encode_member
 from shim.demo.parts import Broker
+from shim.groups.groups import Groups
 from shim.log import LogError
 from shim.log.places import Place
+from shim.migration.migration import Migration
 from shim.relocation.mover import Step
+from shim.relocation.others import _called
 from shim.relocation.words import CannotMove, Side
+from shim.serve.health import Health
+from shim.serve.measuring import Measuring
+from shim.serve.overview import Whole
 from shim.upstream.topic_leaders import LedTopic
 from tests.conftest import TopicFactory
 from tests.relocation.rig import PARTITIONS, not_served, running, settings_of
@@ -81,6 +90,44 @@ async def test_killed_between_two_steps(broker: Broker, tmp_path: Path, prefix: 
         assert shim.state(1) == after, "one without the other log finds it all the same"
 
 
+@pytest.mark.parametrize("to", Side)
+async def test_a_partition_that_is_moved_is_not_missed(broker: Broker, tmp_path: Path, prefix: str, to: Side) -> None:
+    """Whoever asks whether the shim is ready is not told otherwise: the others are served, and that one comes back."""
+    found: list[tuple[int, list[str]]] = []
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        if to is Side.LOCAL:
+            await shim.move(Side.KAFKA)
+        health = Health()
+        health.opened(shim.runtime, shim.cluster, cast(Whole, None), cast(Measuring, None))
+        health.started(cast(Migration, None), cast(Groups, None), shim.relocation)
+
+        def lacking() -> tuple[int, list[str]]:
+            return shim.runtime.unavailable.total(), [line for line in health.missing() if "partition" in line]
+
+        shim.mover.reached = lambda number, step: found.append(lacking())
+        await shim.move(to)
+        assert found
+        assert set(map(str, found)) == {"(1, [])"}
+        assert lacking() == (0, [])
+        shim.runtime.own([0])
+        shim.runtime.own([0, 1])
+        assert lacking() == (1, ["1 of 2 partitions is not loaded"]), "of one that is not moved it is told"
+
+
+async def test_what_had_offsets_is_told_of_in_a_line_and_the_sum(
+    broker: Broker, tmp_path: Path, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "shim.relocation.relocation")
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        await shim.commit(shim.group_in(1), 5)
+        await shim.move(Side.KAFKA)
+    assert [each.getMessage() for each in caplog.records if each.name == "shim.relocation.relocation"][-3:] == [
+        "2 partitions of 2 to be moved to kafka",
+        "__consumer_offsets-1 is moved to kafka: 1 offset",
+        "all 2 partitions are at kafka; 1 offset moved just now",
+    ]
+
+
 async def test_not_while_others_share_the_topics(
     broker: Broker, tmp_path: Path, prefix: str, make_topic: TopicFactory
 ) -> None:
@@ -93,7 +140,9 @@ async def test_not_while_others_share_the_topics(
             assert shim.relocation is not None
             while not member.assignment():
                 await asyncio.to_thread(member.poll, 0.1)
-            with pytest.raises(CannotMove, match="1 other shim share the topics"):
+            with pytest.raises(
+                CannotMove, match=r"1 other shim shares the topics of the log \(one at 127\.0\.0\.1\): stop it "
+            ):
                 await shim.relocation.begin(Side.KAFKA)
             await asyncio.to_thread(member.close)
             await shim.move(Side.KAFKA)
@@ -101,11 +150,18 @@ async def test_not_while_others_share_the_topics(
         member.subscribe([topic])
         while not member.assignment():
             await asyncio.to_thread(member.poll, 0.1)
-        with pytest.raises(LogError, match="1 other shim share the topics"):
+        with pytest.raises(LogError, match="1 other shim shares the topics"):
             async with running(broker.bootstrap_servers, tmp_path / "d", settings):
                 pass
     finally:
         member.close()
+
+
+def test_shims_are_told_of_by_their_addresses() -> None:
+    member = DescribedGroupMember("m", "i", client_host="/10.0.0.5", member_metadata=b"of another release")
+    assert _called(member) == "one at 10.0.0.5"
+    said = encode_member(ShimMember("shim-1:19092", ()))
+    assert _called(member._replace(member_metadata=said)) == "shim-1:19092"
 
 
 async def test_not_over_offsets_of_shims_that_had_the_topics(broker: Broker, tmp_path: Path, prefix: str) -> None:

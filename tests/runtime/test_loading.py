@@ -143,13 +143,31 @@ def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch, caplog:
     progress.loaded(10 << 20, from_snapshot=True)
     now += 1.0
     progress.replayed(64)
-    assert caplog.messages[-1] == "loading: 1 of 2 partitions, 10 of 40 MiB, 6464 records replayed, 1077 a second"
+    assert caplog.messages[-1] == "loading: 1 of 2 partitions, 10 of 40 MiB, 6,464 records replayed, 1077 a second"
     progress.loaded(30 << 20, from_snapshot=False)
-    assert caplog.messages[-1] == "loaded 2 partitions (1 from snapshots), 6464 records replayed, in 6.0 s"
+    assert caplog.messages[-1] == "loaded 2 partitions (1 from snapshots), 6,464 records replayed, in 6.0 s"
     told = len(caplog.messages)
     now += 5.0
     progress.replayed(64)  # a partition that is read back later
     assert len(caplog.messages) == told
+
+
+def test_nothing_is_said_of_bytes_that_nobody_knows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of partitions on topics."""
+    caplog.set_level("INFO")
+    now = 100.0
+    monkeypatch.setattr("shim.runtime.progress.time.monotonic", lambda: now)
+    progress = Progress()
+    progress.expect([0])
+    now += 2.0
+    progress.replayed(1)
+    progress.loaded(0, from_snapshot=False)
+    assert caplog.messages == [
+        "loading: 0 of 1 partition, 1 record replayed, 0 a second",
+        "loaded 1 partition (0 from snapshots), 1 record replayed, in 2.0 s",
+    ]
 
 
 @pytest.mark.parametrize("with_snapshots", [False, True])

@@ -260,6 +260,7 @@ async def test_sigterm_under_load_ends_all_in_good_order(
 
     await under_load(groups, again)
     assert "Traceback" not in shim.log()
+    assert "has closed the connection" not in shim.log(), "that the others end, too, is no trouble"
 
 
 def test_settings_that_change_are_for_all_and_for_who_comes_later(shim: Shim) -> None:
@@ -366,6 +367,7 @@ async def test_a_backup_while_they_work_has_what_was_acknowledged(
     ("more", "told"),
     [
         ({"offsets.log": "kafka"}, "--workers 2 does not go with offsets.log yet"),
+        ({"offsets.log": "moving"}, "--workers 2 does not go with offsets.log=moving: start it without workers"),
         ({"zookeeper.connect": "localhost:1"}, "--workers 2 does not go with --zookeeper yet"),
         ({"metrics.statsd.address": "localhost:1"}, "does not go with metrics.statsd.address yet"),
         ({"offsets.topic.num.partitions": 1}, "offsets.topic.num.partitions is 1, and each needs one"),

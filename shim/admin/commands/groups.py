@@ -15,9 +15,9 @@ from shim.admin.commands.groups_delete import delete_command
 from shim.admin.commands.groups_history import history_command
 from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
-from shim.admin.commands.migration_shown import lag_shown
+from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at
+from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at, tell_of_others
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
 from shim.counted import counted
@@ -64,6 +64,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     if lag_wanted:
         lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
         document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
+    tell_of_others(shim)
     if json_wanted:
         print_json(document)
         return
@@ -91,8 +92,8 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
-    waits that ZooKeeper or the cluster is yet to have: the LAG of `migrate status`. The line `last commit` is from the
-    shim's history, which has none of a group that is passed through.
+    waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
+    the shim's history, which has none of a group that is passed through.
 
     \b
     offset-shim groups describe billing
@@ -106,7 +107,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"group: {shown(row['group'])}")
     click.echo(f"offsets.storage: {row['offsets_storage']}")
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
-    click.echo(f"copies behind: {lag_shown(row)}")
+    click.echo(f"copies behind: {behind_shown(row)}")
     if row["alarm"]:
         click.echo(f"alarm: {shown(row['alarm'])}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")

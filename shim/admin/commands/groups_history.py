@@ -9,6 +9,7 @@ from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -54,7 +55,8 @@ def history_command(
     if all_commits:
         query.append(("all", "true"))
     query += [(name, str(value)) for name, value in (("since_ms", since_ms), ("last", last)) if value is not None]
-    document = shim_at(admin).get("/v1/groups/history", query)
+    shim = shim_at(admin)
+    document = shim.get("/v1/groups/history", query)
     if json_wanted:
         print_json(document)
     elif document["moves"]:
@@ -69,7 +71,17 @@ def history_command(
             ],
         )
     else:
-        click.echo("the history has no such move of it", err=True)
+        click.echo(f"the history has no such move of it{_moved_away(shim)}", err=True)
+
+
+def _moved_away(shim: RunningShim) -> str:
+    """Why there may be none of what was there before; "" where that is not so."""
+    if not shim.get("/v1/overview")["log_moves"]:
+        return ""
+    return (
+        "; partitions of this shim's log were moved: what was committed before that is in the history at the other "
+        "place, which is not shown (docs/log-on-topics.md, Moving there and back)"
+    )
 
 
 def _from_shown(row: Row) -> int | str:

@@ -40,7 +40,7 @@ def move_command(to: str | None, admin: HostPort, json_wanted: bool) -> None:
 
     It goes on in the shim when this command is stopped; the same command watches it, and does what was not done.
 
-    Exit status 1 when a partition is not moved: it is served from where it was.
+    Exit status 1 when a partition is not moved: it is served from where it was; and when the command is stopped.
 
     \b
     offset-shim log move
@@ -74,9 +74,12 @@ def _moved(shim: RunningShim, to: str) -> Any:
                 found = shim.get("/v1/log/places", [("turn", str(found["turn"]))])
                 ongoing.advance(left - (left := _left(found, to)))
     except KeyboardInterrupt:
-        raise BrokenOff("stopped looking; the shim goes on") from None
+        click.echo("stopped looking; the shim goes on, and the same command watches it again", err=True)
+        sys.exit(SOMETHING_WRONG)
     except NotDone as error:
-        raise BrokenOff(f"{error}. Partitions were being moved: once it runs, give this command again") from error
+        why = str(error).removesuffix("?")
+        end = "?" if why != str(error) else "."
+        raise BrokenOff(f"{why}{end} Partitions were being moved: once it runs, give this command again") from error
     return found
 
 

@@ -18,6 +18,7 @@ from shim.admin.commands.running_shim import (
     refuse_misspelt,
     shim_at,
     tell,
+    tell_of_others,
 )
 from shim.config import HostPort
 
@@ -50,6 +51,8 @@ def plan_command(
     shim = shim_at(admin)
     done = done_of(shim, "plan", "/v1/migrate/plan", choice)
     refuse_misspelt(shim, choice, done)
+    if not choice.names:
+        tell_of_others(shim)
     tell(done, show_planned, json_wanted=json_wanted)
     if any(row["hindrance"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)
@@ -67,7 +70,7 @@ def status_command(
 ) -> None:
     """Say at which step groups are, since when and why. Without groups: all.
 
-    LAG is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
+    BEHIND is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
     amiss, such as clients that go past the shim, stands on standard error, a line a group.
 
     \b
@@ -78,6 +81,8 @@ def status_command(
     shim = shim_at(admin)
     done = done_of(shim, "status", "/v1/migrate/status", choice)
     refuse_misspelt(shim, choice, done)
+    if not choice.names:
+        tell_of_others(shim)
     tell(done, show_statuses, json_wanted=json_wanted)
 
 
@@ -110,6 +115,8 @@ def verify_command(
     shim = shim_at(admin)
     done = done_of(shim, "verify", "/v1/migrate/verify", choice)
     refuse_misspelt(shim, choice, done)
+    if not choice.names:
+        tell_of_others(shim)
     tell(done, show_verified, json_wanted=json_wanted)
     if any(row["differing"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)

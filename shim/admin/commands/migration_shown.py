@@ -33,13 +33,13 @@ def show_planned(rows: Sequence[Row]) -> None:
 def show_statuses(rows: Sequence[Row]) -> None:
     """Alarms on standard error."""
     print_table(
-        ("GROUP", "OFFSETS.STORAGE", "DUAL.COMMIT.ENABLED", "LAG", "STATE", "MEMBERS", "SINCE", "CAUSE"),
+        ("GROUP", "OFFSETS.STORAGE", "DUAL.COMMIT.ENABLED", "BEHIND", "STATE", "MEMBERS", "SINCE", "CAUSE"),
         [
             (
                 row["group"],
                 row["offsets_storage"],
                 "true" if row["dual_commit_enabled"] else "false",
-                lag_shown(row),
+                behind_shown(row),
                 row["state"],
                 row["members"],
                 "-" if row["changed_ms"] is None else time_shown(row["changed_ms"]),
@@ -86,7 +86,7 @@ def _show_differences(rows: Sequence[Row]) -> None:
             click.echo(f"{name_shown(row)}: {row['differing']:,} offsets differ, of which {told:,} are shown", err=True)
 
 
-def lag_shown(row: Row) -> str:
+def behind_shown(row: Row) -> str:
     seconds: float | None = row["lag_seconds"]
     return "-" if seconds is None else f"{seconds:.1f} s"
 

@@ -18,6 +18,7 @@ from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim, in_parts
 from shim.admin.progress import Advancing
 from shim.config import HostPort, SettingError, parse_host_port
+from shim.counted import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Given = TypeVar("Given", str, tuple[str, ...], None)
@@ -213,6 +214,16 @@ def refuse_misspelt(shim: RunningShim, choice: Chosen, done: Done) -> None:
     fits = choice.pattern is None or done.rows or done.not_done or done.broken_off is not None
     if not fits and not shim.get("/v1/groups", [("pattern", str(choice.pattern))])["groups"]:
         raise Refused(f"no group fits {choice.pattern}")
+
+
+def tell_of_others(shim: RunningShim) -> None:
+    """On standard error, where not all partitions are that shim's: what was shown is of its groups alone."""
+    whole = shim.get("/v1/overview")
+    if whole["owned"] == whole["partitions"]:
+        return
+    others = ", ".join(map(shown, whole["others"]))
+    where = f"; others: {others} (ask the --admin of each)" if others else ""
+    click.echo(f"this shim has {whole['owned']} of {counted(whole['partitions'], 'partition')}{where}", err=True)
 
 
 def name_shown(row: Row) -> str:

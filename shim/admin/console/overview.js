@@ -45,7 +45,8 @@ export function overviewView(root) {
       get("v1/overview", {}, signal),
       get("v1/groups/summary", { sort: "lag", order: "desc", limit: FURTHEST }, signal),
     ]);
-    setBadge(ready, shim.ready ? "ready" : "not ready");
+    const word = !shim.ready ? "not ready" : shim.owned ? "ready" : "stands by";
+    setBadge(ready, word, shim.ready ? "ready" : "not ready");
     setText(tiles.cluster.value, shim.reachable ? plural(shim.brokers.length, "broker") : "not reachable");
     setText(tiles.groups.value, count(groups.total));
     setText(tiles.lag.value, short(groups.lag));
@@ -62,7 +63,7 @@ export function overviewView(root) {
       Version: shim.version,
       Started: ago(shim.started_ms),
       "Cluster id": shim.cluster_id ?? "not told",
-      "Partitions of the offsets log": `${count(shim.loaded)} of ${count(shim.partitions)} loaded`,
+      "Partitions of the offsets log": loadedOf(shim),
       ZooKeeper: shim.zookeeper ?? "none",
       "Token needed for": shim.token_for,
     };
@@ -70,6 +71,13 @@ export function overviewView(root) {
   }
 
   return { title: "Overview", poll, stop: chart.stop };
+}
+
+/** Of the partitions of the log, how many are served; those of other shims are no concern of this one. */
+function loadedOf(shim) {
+  if (shim.owned === shim.partitions) return `${count(shim.loaded)} of ${count(shim.partitions)} loaded`;
+  const others = shim.others.length ? `; others: ${shim.others.join(", ")}` : "";
+  return `${count(shim.loaded)} of the ${count(shim.owned)} that are this shim's loaded (${count(shim.partitions)} in all${others})`;
 }
 
 /** Rows that have nothing to be kept; what is the same as before stays, and with it the focus. */

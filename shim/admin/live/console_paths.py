@@ -54,7 +54,7 @@ class ConsolePaths:
         seen = self._watched.overview()
         row = {
             **seen._asdict(),
-            "ready": seen.ready,
+            "ready": not self._watched.missing(),
             "brokers": [each._asdict() for each in seen.brokers],
             "listeners": [each._asdict() for each in seen.listeners],
             "token_for": str(self._access.token_for),

@@ -12,11 +12,13 @@ from shim.admin.live.connections import error_response
 from shim.admin.live.group_paths import body_of, query_of
 from shim.admin.live.guarding import JSON
 from shim.admin.live.watching import Watched
+from shim.counted import counted
 from shim.relocation.words import CannotMove, LogPlaces, Relocates, Side
 
 _WAITS_SECONDS: Final = 5.0
 """For another turn than the one that is given, at most."""
 _LONGEST_NUMBER: Final = 18
+_WHERE: Final = {str(Side.LOCAL): "its data directory", str(Side.KAFKA): "topics of the cluster"}
 
 
 class LogPaths:
@@ -30,7 +32,11 @@ class LogPaths:
         """Raises NotReady, CannotMove."""
         found = self._watched.relocation
         if found is None:
-            raise CannotMove("this shim has its log in one place: started with offsets.log=moving, it moves partitions")
+            whole = self._watched.overview()
+            raise CannotMove(
+                f"this shim has its log in one place, {_WHERE[whole.log]} ({counted(whole.partitions, 'partition')}): "
+                "started with offsets.log=moving, it moves partitions"
+            )
         return found
 
     async def places(self, request: web.Request) -> web.StreamResponse:

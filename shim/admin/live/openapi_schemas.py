@@ -109,8 +109,12 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 _object({"name": _TEXT, "security_protocol": _TEXT, "listen": _TEXT, "advertised": _TEXT})
             ),
             "partitions": _COUNT,
+            "owned": _COUNT,
             "loaded": _COUNT,
+            "others": _list(_TEXT),
             "zookeeper": _MAYBE_TEXT,
+            "log": {"type": "string", "enum": ["local", "kafka", "moving"]},
+            "log_moves": _FLAG,
             "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
         }
     ),

@@ -26,8 +26,10 @@ class ListenerAt(NamedTuple):
 
 class Overview(NamedTuple):
     """``cluster_id``: None from a cluster that does not tell. ``reachable``: whether the newest look at the cluster
-    succeeded. ``loaded``: of the ``partitions`` of the offsets log, how many are served. ``zookeeper``: its connect
-    string, or None. ``started_ms``: ms since the epoch."""
+    succeeded. ``owned``: of the ``partitions`` of the offsets log, how many are this shim's; ``loaded``: how many are
+    served. ``others``: the shims that have the rest, each by the address where its clients bootstrap. ``zookeeper``:
+    its connect string, or None. ``started_ms``: ms since the epoch. ``log``: as ``offsets.log``;
+    ``log_moves``: whether partitions of the log are, or were, moved from its one place to the other."""
 
     version: str
     started_ms: int
@@ -36,12 +38,12 @@ class Overview(NamedTuple):
     brokers: Sequence[BrokerAt]
     listeners: Sequence[ListenerAt]
     partitions: int
+    owned: int
     loaded: int
+    others: Sequence[str]
     zookeeper: str | None
-
-    @property
-    def ready(self) -> bool:
-        return self.reachable and self.loaded == self.partitions
+    log: str
+    log_moves: bool
 
 
 class VersionUsed(NamedTuple):

@@ -202,7 +202,7 @@ def _application(table: Sequence[Route], own_host: str, access: Access, sampler:
 
 
 def _word_of(access: Access) -> str:
-    return "nobody was asked who it is" if access.token_for is TokenFor.NOTHING else "with the token"
+    return "without a token" if access.token_for is TokenFor.NOTHING else "with the token"
 
 
 def _told(body: bytes) -> str:

@@ -14,7 +14,7 @@ from tests.admin.console.browser import ENTER, Browser
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import STEPS, Moved
 from tests.admin.live.running import admin_of
-from tests.admin.live.watching import CLIENTS
+from tests.admin.live.watching import CLIENTS, OVERVIEW
 
 GROUPS: Final = 1_000
 PARTITIONS: Final = 100
@@ -162,6 +162,24 @@ def test_clients_are_shown_in_parts_and_found(admin: str, browser: Browser) -> N
     browser.type("#search", "e")
     browser.type("#which", "before")
     browser.until("document.querySelector('.pager').textContent.includes('of 101')")
+
+
+@pytest.mark.parametrize(
+    ("owned", "word", "partitions"),
+    [
+        (25, "ready", "25 of the 25 that are this shim's loaded (50 in all; others: 10.0.0.5:19092)"),
+        (0, "stands by", "0 of the 0 that are this shim's loaded (50 in all; others: 10.0.0.5:19092)"),
+    ],
+)
+def test_a_shim_with_a_part_of_the_log(browser: Browser, owned: int, word: str, partitions: str) -> None:
+    whole = OVERVIEW._replace(owned=owned, loaded=owned, others=["10.0.0.5:19092"])
+    with admin_of(Moved(), whole=whole) as address:
+        browser.open(f"http://{address}/#/")
+        browser.until(f"document.body.textContent.includes({partitions!r})")
+        badges = browser.run(
+            "return [...document.querySelectorAll('.badge')].map((each) => [each.textContent, each.dataset.kind])"
+        )
+    assert [word, "ready"] in badges
 
 
 def test_the_theme_is_kept(admin: str, browser: Browser) -> None:

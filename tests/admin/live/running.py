@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Final
@@ -15,13 +15,14 @@ from typing import Final
 from click.testing import CliRunner
 
 from shim.admin.live.access import Access
-from shim.admin.live.overviewing import ClientsOf
+from shim.admin.live.overviewing import ClientsOf, Overview
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
+from shim.relocation.words import Relocates
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
-from tests.admin.live.watching import Watching
+from tests.admin.live.watching import OVERVIEW, Relocated, Watching
 from tests.admin.running import Result
 
 TIME_LIMIT_SECONDS: Final = 30
@@ -34,10 +35,14 @@ def admin_of(
     access: Access | None = None,
     *,
     clients: Sequence[ClientsOf] = (),
+    whole: Overview = OVERVIEW,
+    relocates: Callable[[], Relocates | None] = Relocated,
 ) -> Iterator[str]:
     """Gives its address. ``moved``: None for a shim that only starts."""
     watching = Watching(moved, grouped or Grouped(moved or Moved()))
     watching.seen = clients
+    watching.whole = whole
+    watching.relocates = relocates()
     found: Future[int] = Future()
     stop = asyncio.Event()
     loop = asyncio.new_event_loop()

@@ -76,6 +76,14 @@ async def test_no_change_without_the_token(
     assert TOKEN not in caplog.text
 
 
+async def test_a_change_without_a_token_is_told_as_that(moved: Moved, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    moved.add("g")
+    with admin_of(moved) as address:
+        assert offset_shim("migrate", "start", "g", "--admin", address).status == 0
+    assert "/v1/migrate/start from 127.0.0.1, without a token: " in caplog.text
+
+
 async def test_with_the_token(moved: Moved, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     question = {"groups": ["g"], "cause": "4711\n\x1b"}

@@ -18,13 +18,18 @@ import pytest
 
 from shim.admin.commands import running_shim
 from shim.admin.live import asking
+from shim.admin.live.grouping import Moved as MovedOffset
+from shim.admin.live.grouping import Window
 from shim.admin.live.migrating import Difference, GroupStatus, Source
 from shim.admin.live.migrating import Refused as MoveRefused
 from shim.demo.parts import free_port
 from shim.main import cli
+from shim.relocation.words import LogPlaces
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import KAFKA, STEPS, UPSTREAM, Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
 from tests.admin.live.test_choosing import NAMES
+from tests.admin.live.watching import OVERVIEW, Relocated
 
 NO_GROUP = "no group that this shim has heard of (`migrate plan` shows those of the cluster)\n"
 
@@ -55,6 +60,16 @@ def test_a_list(moved: Moved, admin: str) -> None:
     ]
     listed = offset_shim("groups", "list", "--pattern", "etl-*", "--json", "--admin", admin)
     assert [each["group"] for each in listed.json["groups"]] == ["etl-1", "etl-2"]
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
+def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> None:
+    whole = OVERVIEW._replace(owned=25, loaded=25, others=["10.0.0.5:19092", "10.0.0.6:19092"])
+    told = "this shim has 25 of 50 partitions; others: 10.0.0.5:19092, 10.0.0.6:19092 (ask the --admin of each)\n"
+    with admin_of(moved, whole=whole) as admin:
+        assert offset_shim(*command, "--admin", admin).stderr.startswith(told)
+    with admin_of(moved, whole=whole._replace(owned=0, others=[])) as admin:
+        assert offset_shim(*command, "--admin", admin).stderr.startswith("this shim has 0 of 50 partitions\n")
 
 
 def test_one_group(moved: Moved, admin: str) -> None:
@@ -117,7 +132,7 @@ def test_status(moved: Moved, admin: str) -> None:
     offset_shim("migrate", "start", "g", "--cause", "change\x1b[2J 4711", "--admin", admin)
     told = offset_shim("migrate", "status", "--admin", admin)
     assert told.stdout.splitlines() == [
-        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  LAG     STATE   MEMBERS  SINCE                     CAUSE",
+        "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  BEHIND  STATE   MEMBERS  SINCE                     CAUSE",
         "g      kafka            false                -       Stable        2  2023-11-14T22:13:20.000Z  "
         "change\\x1b[2J 4711",
         "h      upstream         false                -       Stable        2  -                         it was there",
@@ -519,29 +534,95 @@ class Awaited(Moved):
             self.ended.set()
 
 
+def interrupted(under_way: threading.Event, *args: str) -> tuple[int, str, str]:
+    """Status, output and errors of a command that is told to stop then."""
+    # Whoever runs this in the background has it ignored, and so would the child.
+    begun = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shim.main import cli; cli()"
+    command = [sys.executable, "-c", begun, *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert under_way.wait(TIME_LIMIT_SECONDS)
+            child.send_signal(signal.SIGINT)
+            stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
+        finally:
+            child.kill()
+    return child.returncode, stdout, stderr
+
+
 def test_ctrl_c() -> None:
     moved = Awaited()
     moved.add("g")
     moved.held["g"] = asyncio.Event()
     with admin_of(moved) as address:
-        # Whoever runs this in the background has it ignored, and so would the child.
-        begun = (
-            "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shim.main import cli; cli()"
-        )
-        command = [sys.executable, "-c", begun, "migrate", "start", "g", "--json", "--admin", address]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-            try:
-                assert moved.under_way.wait(TIME_LIMIT_SECONDS)
-                child.send_signal(signal.SIGINT)
-                stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
-            finally:
-                child.kill()
+        status, stdout, stderr = interrupted(moved.under_way, "migrate", "start", "g", "--json", "--admin", address)
         moved.loop.call_soon_threadsafe(moved.held["g"].set)
         assert moved.ended.wait(TIME_LIMIT_SECONDS)
-    assert child.returncode == 1
+    assert status == 1
     assert json.loads(stdout) == {"groups": [], "not_done": []}
     assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
     assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+class Unending(Relocated):
+    """Partitions are being moved for longer than anybody looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = threading.Event()
+
+    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+        self.under_way.set()
+        await asyncio.sleep(0.05)  # as long as a turn
+        return await super().changed(turn, seconds)
+
+
+def test_who_stops_looking_at_a_move_stops_nothing() -> None:
+    its = Unending()
+    with admin_of(Moved(), relocates=lambda: its) as address:
+        told = interrupted(its.under_way, "log", "move", "--to", "kafka", "--admin", address)
+    assert told == (1, "", "stopped looking; the shim goes on, and the same command watches it again\n")
+
+
+@pytest.mark.parametrize(("log", "where"), [("local", "its data directory"), ("kafka", "topics of the cluster")])
+def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
+    with admin_of(Moved(), whole=OVERVIEW._replace(log=log), relocates=lambda: None) as address:
+        for more in ((), ("--to", "kafka")):
+            told = offset_shim("log", "move", *more, "--admin", address)
+            assert (told.status, told.stderr) == (
+                2,
+                f"Error: this shim has its log in one place, {where} (50 partitions): started with "
+                "offsets.log=moving, it moves partitions\n",
+            )
+
+
+def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+
+    def change(self: asking.RunningShim, path: str, wanted: object) -> object:
+        return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
+
+    monkeypatch.setattr(asking.RunningShim, "change", change)
+    told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{port}")
+    assert told.status == 1
+    assert told.stderr.endswith(
+        f"with --admin 127.0.0.1:{port}? Partitions were being moved: once it runs, give this command again\n"
+    )
+
+
+class WithoutMoves(Grouped):
+    async def history(self, group: str, window: Window) -> list[MovedOffset]:
+        return []
+
+
+def test_a_history_that_stayed_where_the_log_was() -> None:
+    moved = Moved()
+    moved.add("g")
+    none = "the history has no such move of it"
+    for log_moves, more in ((False, "\n"), (True, "; partitions of this shim's log were moved: ")):
+        with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
+            told = offset_shim("groups", "history", "g", "--admin", address)
+        assert told.status == 0
+        assert told.stderr.startswith(none + more)
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

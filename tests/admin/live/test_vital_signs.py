@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort
 from shim.metrics import Histogram, Kind, Metric, Sample, Series
-from tests.admin.live.watching import Watching
+from tests.admin.live.watching import OVERVIEW, Watching
 
 LATENCY = Metric("latency_seconds", Kind.HISTOGRAM, "How long.", ("api",))
 HITS = Metric("hits", Kind.COUNTER, "How often,\nby whom.", ("who",))
@@ -58,6 +58,16 @@ async def test_ready_or_what_is_missing(watching: Watching, client: aiohttp.Clie
     async with client.get("/readyz") as response:
         assert response.status == 200
         assert await response.json() == {"ready": True, "missing": []}
+
+
+async def test_the_overview_says_ready_where_that_path_does(watching: Watching, client: aiohttp.ClientSession) -> None:
+    """Also of a shim that has a part of the partitions, or none."""
+    watching.whole = OVERVIEW._replace(owned=0, loaded=0, others=["10.0.0.5:19092"])
+    for watching.lacks in (["no broker can be reached"], []):
+        async with client.get("/v1/overview") as response:
+            told = await response.json()
+        assert told["ready"] is (not watching.lacks)
+        assert (told["owned"], told["loaded"], told["others"]) == (0, 0, ["10.0.0.5:19092"])
 
 
 @pytest.mark.parametrize("path", ["/v1/groups", "/v1/groups/describe?group=g"])

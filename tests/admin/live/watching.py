@@ -21,8 +21,12 @@ OVERVIEW: Final = Overview(
     brokers=[BrokerAt(1, "kafka-1", 9092, 19094)],
     listeners=[ListenerAt("PLAINTEXT", "PLAINTEXT", "127.0.0.1:19092", "127.0.0.1:19092")],
     partitions=50,
+    owned=50,
     loaded=49,
+    others=[],
     zookeeper=None,
+    log="local",
+    log_moves=False,
 )
 
 _HOST: Final = "10.0.0.4"
@@ -68,6 +72,7 @@ class Watching:
         self.relocates: Relocates | None = Relocated()
         self.lacks: list[str] = []
         self.seen: Sequence[ClientsOf] = CLIENTS
+        self.whole = OVERVIEW
 
     @property
     def migration(self) -> Moved:
@@ -88,7 +93,7 @@ class Watching:
         return self.relocates
 
     def overview(self) -> Overview:
-        return OVERVIEW
+        return self.whole
 
     def clients(self) -> Sequence[ClientsOf]:
         if self._migration is None:
