@@ -1,7 +1,7 @@
 """`make test`: everything that is not marked `soak`, three processes at a time. Arguments go to all, so they cannot be
 tests, nor a folder that each would make anew.
 
-Tests of real parts mostly wait for them, so two lanes take them, group by group; what is in no group is the last one.
+Tests of real parts mostly wait for them, so two lanes take them, group by group; what is in no group is the first one.
 Those that need none run beside them, and after these those of Spark: they get what processor time is left, so that the
 others do not notice. What a group said is printed when it ends, and of those that are ended what they have said so far.
 """
@@ -32,13 +32,13 @@ OF_SPARK: Final = ("pipeline",)
 """In a process of their own: what is not in use any more is looked for after each, among all that the process has."""
 
 GROUPS: Final = (
-    ("ownership", "relocation", "workers"),
-    ("kafka_log", "forwarding"),
     ("migration", "legacy"),
     ("admin", "authorization", "benchmarks", "clients"),
-    ("compat", "docs", "hostile", "secured"),
+    ("ownership", "relocation", "workers"),
     ("faults", "groups", "serve", "streams"),
     ("cluster", "connect", "crash", "demo", "differential", "endurance"),
+    ("compat", "docs", "hostile", "secured"),
+    ("kafka_log", "forwarding"),
 )
 """The longest first. A group has its own real parts, which take some seconds to start."""
 
@@ -93,8 +93,8 @@ def main(arguments: list[str]) -> int:
     pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *arguments)
     named = sorted(name for group in (*GROUPS, WITHOUT_PARTS, OF_SPARK) for name in group)
     groups = [
-        *(Group(" ".join(names), (*pytest, *_paths(names))) for names in GROUPS),
         Group("all others", (*pytest, *(f"--ignore={path}" for path in _paths(named)))),
+        *(Group(" ".join(names), (*pytest, *_paths(names))) for names in GROUPS),
     ]
     beside = [
         Group(" ".join(names), (*_LEAST_PRIORITY, *pytest, *_paths(names))) for names in (WITHOUT_PARTS, OF_SPARK)
