@@ -5,6 +5,7 @@
 
 import gc
 import json
+import os
 import socket
 import sys
 import time
@@ -39,7 +40,8 @@ class MemberAnywhere(Member):
     """Its connection is to its group's coordinator, which is asked for at ``host`` and ``port``."""
 
     def __init__(self, host: str, port: int, number: int) -> None:
-        group = f"scale-{port}-{number}"
+        # Of this run alone: the members of one before are in their groups until their sessions end, and waited for.
+        group = f"scale-{os.getpid()}-{number}"
         super().__init__(*coordinator(host, port, group), number)
         self.group = group
 
