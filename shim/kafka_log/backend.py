@@ -279,7 +279,7 @@ class KafkaBackend:
             if self.writes.all_written:
                 if self._snapshots is not None and self._kept is not None:
                     of_use = self._snapshots.of_use(last)
-                    ends = {number: self._kept.ends_of(number) for number, _ in of_use}
+                    ends = {number: its for number, _ in of_use if (its := self._kept.ends_of(number))}
                 try:
                     async with asyncio.timeout(timeout_seconds):
                         await self._release(range(self.num_partitions))
