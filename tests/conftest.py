@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -140,14 +141,30 @@ def make_topic(request: pytest.FixtureRequest, fresh_name: Callable[[], str]) ->
         brokers = part.brokers if isinstance(part, Cluster) else [part]
         name = name or fresh_name()
         new = NewTopic(name, partitions, replication_factor or min(3, len(brokers)), config=dict(config or {}))
-        admin = AdminClient({"bootstrap.servers": part.bootstrap_servers})
-        admin.create_topics([new])[name].result(_TOPIC_TIMEOUT_S)
+        _create(part, new)
         for broker in brokers:
             if broker.running:
                 _wait_known(broker, name, partitions)
         return name
 
     return make
+
+
+def _create(part: Broker | Cluster, new: NewTopic) -> None:
+    """librdkafka gives up a request at a broker that leaves the metadata meanwhile, as one does that an earlier test
+    has restarted; whether the topic has been created by then it cannot say."""
+    admin = AdminClient({"bootstrap.servers": part.bootstrap_servers})
+    try:
+        admin.create_topics([new])[new.topic].result(_TOPIC_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._DESTROY_BROKER:
+            raise
+        again = AdminClient({"bootstrap.servers": part.bootstrap_servers})
+        try:
+            again.create_topics([new])[new.topic].result(_TOPIC_TIMEOUT_S)
+        except KafkaException as second:
+            if second.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
 
 
 def _wait_known(broker: Broker, topic: str, partitions: int) -> None:
