@@ -149,7 +149,6 @@ class KafkaBackend:
             self._wanted,
             self._offsets,
             reader,
-            topics.delete_retention_ms / 1000,
             self._kept,
             lambda: self._coordinator_settings,
             self.progress,
@@ -161,8 +160,10 @@ class KafkaBackend:
         self._watching = asyncio.create_task(self._watch.run())
 
     def _looked(self, found: Looked) -> None:
-        if self._taking_over is not None:
-            self._taking_over.standbys.tombstones_stay(found.delete_retention_ms / 1000)
+        if self._kept is not None and self._snapshots is not None:
+            self._kept.tombstones_stay(found.delete_retention_ms / 1000)
+            for number in range(self.num_partitions):
+                self._snapshots.may_be_outdated(number)
 
     def expect(self, numbers: Collection[int]) -> None:
         if numbers:

@@ -12,9 +12,8 @@
 All big-endian, but for the last two. It is what whoever follows the partition has in memory (partition_copy.py), and is
 put to the same questions; two more come with being kept in a file:
 
-- How old it is. Its time is that of its last batch, and that of the fence, with which the partition was taken over, is
-  now, both as the brokers' clocks said when these were appended. Up to half of what the topic's `delete.retention.ms`
-  is when that is asked, no tombstone behind it can be gone.
+- How old it is (tombstones.py). Its time is that of its last batch, and that of the fence, with which the partition was
+  taken over, is now, both as the brokers' clocks said when these were appended.
 - Whether the batch is there of which it was taken. A cluster that was put back to an earlier time has the same id, its
   topics have theirs, and leaders count their epochs on from there.
 
@@ -42,6 +41,7 @@ from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump_reader import DumpReader
 from shim.counted import counted
+from shim.kafka_log.lease import boottime
 from shim.kafka_log.owned_topic import OwnedTopic
 from shim.kafka_log.read_part import ReadPart
 from shim.log import LogError
@@ -59,7 +59,8 @@ log = logging.getLogger(__name__)
 SNAPSHOTS_NAME: Final = "snapshots"
 """The folder in a data directory."""
 
-SHARE_OF_RETENTION: Final = 0.5
+_RENEWED_AT: Final = 0.25
+"""Of the topic's `delete.retention.ms`: half of the time for which a snapshot counts."""
 
 _MAGIC: Final = b"OSTP"
 _VERSION: Final = 1
@@ -109,11 +110,6 @@ class Anchor(NamedTuple):
         Compaction may have emptied it. Where it is gone, nobody knows what stood in its place: in a cluster that was
         put back to an earlier time another batch may have, and may have been compacted since."""
         return there is not None and self == Anchor.of(self.topic_id, self.partition, there)
-
-    def is_fresh(self, now_ms: int, delete_retention_ms: int) -> bool:
-        """Whether no tombstone behind it is gone by ``now_ms``, when a batch behind it was appended. Not where that was
-        before: clocks that differ by so much tell nothing."""
-        return 0 <= now_ms - self.append_time_ms < delete_retention_ms * SHARE_OF_RETENTION
 
 
 class Kept(NamedTuple):
@@ -198,6 +194,9 @@ class TopicSnapshots:
         self._folders: dict[int, SnapshotFolder] = {}
         self._written: dict[int, tuple[int, int, int, int]] = {}
         """Of the batches that are asked for: base offset, producer id and epoch, append time."""
+        self._taken_at: dict[int, float] = {}
+        """Of CLOCK_BOOTTIME: as old is what each partition's newest one has."""
+        self._renewed_seconds = float("inf")
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
         self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
@@ -242,9 +241,14 @@ class TopicSnapshots:
     def end_offset(self, number: int) -> int:
         return self._owned.end(number) if self._owned is not None else 0
 
-    def is_outdated(self, _number: int, _offset: int) -> bool:
-        """Brokers tell nobody what they compact."""
-        return False
+    def tombstones_stay(self, seconds: float) -> None:
+        """So long at least, from now on."""
+        self._renewed_seconds = seconds * _RENEWED_AT
+
+    def is_outdated(self, number: int, _offset: int) -> bool:
+        """It is soon: brokers tell nobody what they compact, and what is written to a partition may be too little for
+        another one."""
+        return boottime() - self._taken_at.get(number, float("inf")) > self._renewed_seconds
 
     def ends_of(self, number: int) -> list[End]:
         """Of what is written to topics everybody may ask; what comes of it is to be completed."""
@@ -273,6 +277,7 @@ class TopicSnapshots:
         if there != self._written[number] or not header.is_log_append_time:
             raise NotNow(f"offset {end.batch.base_offset} has another batch than was written there")
         batch = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
+        self._taken_at[number] = boottime()
         head = head_of(Anchor.of(topic_id, number, header), self._owned.owner)
         return end._replace(batch=batch, head=head)
 
@@ -324,6 +329,10 @@ class TopicSnapshots:
     def refuse(self, kept: Kept, reason: object) -> None:
         """Blocking."""
         self._folders[kept.anchor.partition].refuse(kept.snapshot.path, reason)
+
+    def gone_on_with(self, number: int, since: float) -> None:
+        """The partition's newest one has what there was then, of CLOCK_BOOTTIME."""
+        self._taken_at[number] = since
 
     async def has(self, anchor: Anchor) -> bool:
         """Whether the topic does; see :meth:`Anchor.goes_with`. Raises UpstreamError."""

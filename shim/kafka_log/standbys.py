@@ -3,8 +3,7 @@ asks, so that taking one over is the fence and what lies between.
 
 What was followed counts only where it is what a reading from the beginning would make. So it is thrown away where the
 log is not the one that was read any more (another topic, an end that was lost, as leader epochs tell), and where it was
-not read to its end for long: compaction removes tombstones some time after it has removed what they delete, and what
-was deleted would rise again. Brokers ask nobody who reads, so time is all there is, and half of it is taken.
+not read to its end for so long that tombstones may be gone that were not read (tombstones.py).
 """
 
 from __future__ import annotations
@@ -20,16 +19,18 @@ from protocol.records.batches import BatchError
 from shim.counted import counted
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.partition_copy import PartitionCopy
+from shim.kafka_log.tombstones import Tombstones
 from shim.log import LogError
+from shim.logged_once import LoggedOnce
 from shim.metrics import Before, StandbyCounts
+from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
 
 log = logging.getLogger(__name__)
 
-_SHARE_OF_RETENTION: Final = 0.5
-_LEAST_RETENTION_SECONDS: Final = 3600.0
-"""That the topic has to have. Where it has more it may be set to less while this process goes on, and tombstones with
-it are gone sooner."""
+RETRY_SECONDS: Final = 5.0
+
+_NOT_KNOWN: Final = "it is not known whether what is followed of {} is too old"
 
 
 class _Standby:
@@ -51,14 +52,15 @@ class Standbys:
         topic: str,
         new_copy: Callable[[int], PartitionCopy],
         replayer: Executor,
-        delete_retention_seconds: float,
+        tombstones: Tombstones,
     ) -> None:
-        """``replayer``: of one thread. ``delete_retention_seconds``: how long the topic has tombstones at least."""
+        """``replayer``: of one thread."""
         self._reader = reader
         self._topic = topic
         self._new_copy = new_copy
         self._replayer = replayer
-        self.tombstones_stay(delete_retention_seconds)
+        self._tombstones = tombstones
+        self._trouble = LoggedOnce(log)
         self._standbys: dict[int, _Standby] = {}
         self._loading = 0
         self._nothing_loads = asyncio.Event()
@@ -66,10 +68,6 @@ class Standbys:
         # What is far from its end takes all the time there is, so one after the other is.
         self._far_behind = asyncio.Semaphore(1)
         self._counts = StandbyCounts()
-
-    def tombstones_stay(self, seconds: float) -> None:
-        """So long at least, from now on."""
-        self._longest = min(seconds, _LEAST_RETENTION_SECONDS) * _SHARE_OF_RETENTION
 
     @property
     def counts(self) -> StandbyCounts:
@@ -99,7 +97,7 @@ class Standbys:
 
     async def taken(self, number: int) -> PartitionCopy | None:
         """What was replayed of a partition up to :meth:`hold`, for whoever has taken it over; it is not kept here. None
-        where there is none, or it is of no use."""
+        where there is none, or it is not whole. How old it is, its `up_to_date_at` tells."""
         its = self._standbys.get(number)
         if its is None or its.task is not None:
             return None
@@ -108,9 +106,6 @@ class Standbys:
             await asyncio.gather(its.replaying, return_exceptions=True)
         copy = its.copy
         if not copy.is_whole or not copy.part.position.next_offset:
-            return None
-        if boottime() - copy.up_to_date_at > self._longest:
-            self._tell_of_age(number)
             return None
         return copy
 
@@ -193,13 +188,13 @@ class Standbys:
                     return False  # the reader has said why
                 if read.start.next_offset > reached:
                     raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
-                if boottime() - copy.up_to_date_at > self._longest:
-                    self._tell_of_age(number)
-                    return False
                 await self._nothing_loads.wait()
                 await self._replay(its, read)
                 copy.part.forget_claims()
                 if copy.part.position.next_offset >= read.high_watermark:
+                    if await self._may_be_gone(number, copy.up_to_date_at, asked_at):
+                        self.tell_of_age(number)
+                        return False
                     copy.up_to_date_at = asked_at
                     if to_end:
                         return True
@@ -216,5 +211,18 @@ class Standbys:
         await asyncio.shield(its.replaying)
         its.replaying = None
 
-    def _tell_of_age(self, number: int) -> None:
+    async def _may_be_gone(self, number: int, since: float, at: float) -> bool:
+        """See :meth:`Tombstones.may_be_gone`; asked until it is known."""
+        what = _NOT_KNOWN.format(f"{self._topic}-{number}")
+        while True:
+            try:
+                gone = await self._tombstones.may_be_gone(since, at)
+            except UpstreamError as error:
+                self._trouble.failed(what, error)
+                await asyncio.sleep(RETRY_SECONDS)  # brokers do not tell when they can tell it
+            else:
+                self._trouble.went_well(what)
+                return gone
+
+    def tell_of_age(self, number: int) -> None:
         log.warning("%s-%d: what was followed is too old, and all of it is read", self._topic, number)

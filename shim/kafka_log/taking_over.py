@@ -22,9 +22,10 @@ from shim.kafka_log.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.partition_copy import PartitionCopy
 from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
-from shim.kafka_log.snapshots import SHARE_OF_RETENTION, Kept, TopicSnapshots
+from shim.kafka_log.snapshots import Kept, TopicSnapshots
 from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.topics import TopicsUnfit, TopicsWanted, look
+from shim.kafka_log.tombstones import RetentionNotTold, Tombstones
+from shim.kafka_log.topics import TopicsWanted
 from shim.log import LogError, LoggedRecord
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home
@@ -53,13 +54,6 @@ class Found(NamedTuple):
     snapshot_offset: int = 0
 
 
-class _Restored(NamedTuple):
-    """What is gone on with, and until when that may be, of CLOCK_BOOTTIME."""
-
-    copy: PartitionCopy
-    until: float
-
-
 class TakingOver:
     """For the event loop. ``standbys`` follow what others have."""
 
@@ -70,15 +64,11 @@ class TakingOver:
         wanted: TopicsWanted,
         offsets: OwnedTopic,
         reader: TopicReader,
-        delete_retention_seconds: float,
         snapshots: TopicSnapshots | None,
         coordinator_settings: Callable[[], CoordinatorSettings],
         progress: Progress,
     ) -> None:
-        """``delete_retention_seconds``: of the topic, as it was found last. ``coordinator_settings``: of those that are
-        loaded from now on."""
-        self._cluster = cluster
-        self._settings = settings
+        """``coordinator_settings``: of those that are loaded from now on."""
         self._wanted = wanted
         self._offsets = offsets
         self._snapshots = snapshots
@@ -88,7 +78,8 @@ class TakingOver:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
         self._stopping = False
-        self.standbys = Standbys(reader, wanted.offsets, self._copy, self._replayer, delete_retention_seconds)
+        self._tombstones = Tombstones(cluster, settings, wanted)
+        self.standbys = Standbys(reader, wanted.offsets, self._copy, self._replayer, self._tombstones)
 
     def expect(self, numbers: Collection[int]) -> None:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
@@ -121,15 +112,16 @@ class TakingOver:
                 raise
             followed = await self._followed(number)
             restored = None if followed is not None else await self._restored(number)
-            copy, until = restored or _Restored(followed or self._copy(number), float("inf"))
+            gone_on_with = followed or restored
+            copy = gone_on_with or self._copy(number)
             before, snapshot = copy.replayed, copy.part.position.next_offset if restored is not None else 0
             loop = asyncio.get_running_loop()
             async with aclosing(self._offsets.read(number, copy.part)) as reading:
                 async for records in reading:
                     await loop.run_in_executor(self._replayer, copy.apply, records)
                     self._progress.replayed(len(records))
-                    if boottime() > until:
-                        raise UpstreamError(f"{self._where(number)}: a snapshot got too old while it was gone on with")
+            if gone_on_with is not None and await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+                raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
         self.standbys.took_over(number, copy.replayed - before, before if followed is not None else None, snapshot)
         return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
 
@@ -156,40 +148,48 @@ class TakingOver:
         if copy is None:
             return None
         try:
+            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+                self.standbys.tell_of_age(number)
+                return None
             if await self._offsets.goes_on(number, copy.part):
                 return copy
+        except RetentionNotTold as error:
+            log.warning("%s: what was followed is not used: %s", self._where(number), error)
+            return None
         except UpstreamError:
             self.standbys.give_back(number, copy)
             raise
         log.warning("%s: what was followed is not what stands there any more", self._where(number))
         return None
 
-    async def _restored(self, number: int) -> _Restored | None:
+    async def _restored(self, number: int) -> PartitionCopy | None:
         """What a snapshot says of a partition that is taken over now, if that is still what stands there."""
         if self._snapshots is None:
             return None
         kept = await on_disk(self._snapshots.newest, number, self._check_goes_on)
         if kept is None:
             return None
-        try:
-            retention_ms = (await look(self._cluster, self._settings, self._wanted)).delete_retention_ms
-        except (TopicsUnfit, UpstreamError) as error:
-            where = self._where(number)
-            log.warning("%s: its snapshot is not used: delete.retention.ms is not known: %s", where, error)
-            return None
         copy = self._copy(number, kept.part)
-        doubt = await self._doubt(number, self._snapshots, kept, copy, retention_ms)
+        try:
+            doubt = await self._doubt(number, self._snapshots, kept, copy)
+        except RetentionNotTold as error:
+            log.warning("%s: its snapshot is not used: %s", self._where(number), error)
+            return None
         if doubt is not None:
             await on_disk(self._snapshots.refuse, kept, doubt)
             return None
-        return _Restored(copy, self._offsets.fence(number).sent_at + retention_ms / 1000 * SHARE_OF_RETENTION)
+        self._snapshots.gone_on_with(number, copy.up_to_date_at)
+        return copy
 
-    async def _doubt(
-        self, number: int, snapshots: TopicSnapshots, kept: Kept, copy: PartitionCopy, retention_ms: int
-    ) -> object:
+    async def _doubt(self, number: int, snapshots: TopicSnapshots, kept: Kept, copy: PartitionCopy) -> object:
         """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError."""
-        if not kept.anchor.is_fresh(self._offsets.fence(number).append_time_ms, retention_ms):
-            return f"it is older than half of the {retention_ms} ms that are delete.retention.ms of the topic"
+        fence = self._offsets.fence(number)
+        age_ms = fence.append_time_ms - kept.anchor.append_time_ms
+        if age_ms < 0:
+            return "it is younger than the end of the log: the brokers' clocks tell nothing"
+        copy.up_to_date_at = fence.sent_at - age_ms / 1000
+        if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+            return "it is older than half of delete.retention.ms of the topic"
         if not await self._offsets.goes_on(number, copy.part) or not await snapshots.has(kept.anchor):
             return "it is not what stands there any more"
         restored = partial(kept.restore, copy.coordinator, self._home(number), self._check_goes_on)

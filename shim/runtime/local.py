@@ -150,7 +150,7 @@ class LocalBackend:
     def _cleaned(self, stats: CleanerStats) -> None:
         """In the cleaner's thread."""
         if self._loop is not None and not self._stopping and stats.partition.topic == OFFSETS_TOPIC:
-            self._loop.call_soon_threadsafe(self._snapshots.compacted, stats.partition.partition)
+            self._loop.call_soon_threadsafe(self._snapshots.may_be_outdated, stats.partition.partition)
 
     # -- the end
 

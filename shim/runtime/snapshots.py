@@ -91,7 +91,7 @@ class SnapshotLog(Protocol):
         """More or less."""
 
     def is_outdated(self, number: int, offset: int) -> bool:
-        """Whether a snapshot of that offset is of no use any more, as the log has changed before it."""
+        """Whether a snapshot of that offset is of no use any more, or will be soon."""
 
     def ends_of(self, number: int) -> list[End]:
         """Where the partition's logs end now; called by the thread that writes, of partitions that have landed."""
@@ -155,14 +155,14 @@ class Snapshots:
         if coordinator is not None and self._since[number] >= max(LEAST_RECORDS, coordinator.offset_count):
             self._due[number] = None
 
-    def compacted(self, number: int) -> None:
-        """A round of compaction is over."""
+    def may_be_outdated(self, number: int) -> None:
+        """A round of compaction is over, or time has passed."""
         if self._is_outdated(number):
             self._due[number] = None
             self._wake()
 
     def _is_outdated(self, number: int) -> bool:
-        """Whether the partition had a snapshot that compaction has taken."""
+        """Whether the partition has had a snapshot, and needs another one."""
         offset = self._offset[number]
         return offset > 0 and self._log.is_outdated(number, offset)
 
@@ -245,7 +245,7 @@ class Snapshots:
         if outcome.offset:
             self._trouble.went_well(_WITHOUT.format(number))
             self._offset[number] = outcome.offset
-            self.compacted(number)  # it may have been between the snapshot's end and now
+            self.may_be_outdated(number)  # it may have been between the snapshot's end and now
         if outcome.again_s is not None:
             self._take_later(number, outcome.again_s)
 

@@ -173,10 +173,17 @@ def test_one_with_groups_of_another_partition_is_refused() -> None:
 # -- when it is believed
 
 
-@given(age=st.integers(-HOUR_MS, 3 * HOUR_MS), retention=st.integers(HOUR_MS, 4 * HOUR_MS))
-def test_it_counts_for_half_of_the_time_that_tombstones_stay(age: int, retention: int) -> None:
-    anchor = Anchor(TOPIC_ID, 0, 10, 0, 9, 7, 0, 0, append_time_ms=HOUR_MS)
-    assert anchor.is_fresh(HOUR_MS + age, retention) == (age >= 0 and 2 * age < retention)
+def test_it_is_renewed_before_it_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    its = Folders(tmp_path).its
+    monkeypatch.setattr("shim.kafka_log.snapshots.boottime", lambda: 5_000.0)
+    assert not its.is_outdated(0, 9), "there is none"
+    its.gone_on_with(0, 5_000.0 - 901.0)
+    assert not its.is_outdated(0, 9), "how long tombstones stay is not told yet"
+    its.tombstones_stay(3_600.0)
+    assert its.is_outdated(0, 9)
+    assert not its.is_outdated(1, 9)
+    its.gone_on_with(0, 5_000.0 - 899.0)
+    assert not its.is_outdated(0, 9)
 
 
 ANY_HEADER = st.builds(
@@ -401,7 +408,11 @@ async def test_it_is_anchored_to_what_was_written(
 ) -> None:
     its, wrote = TopicSnapshots(Files(), tmp_path, 1), Wrote(HEADER)
     its.open(NAME, TOPIC_ID, cast(OwnedTopic, wrote), cast(TopicReader, wrote))
+    its.tombstones_stay(3_600.0)
+    its.gone_on_with(0, 0.0)
+    assert its.is_outdated(0, 5)
     (end,) = await its.complete(0, its.ends_of(0))
+    assert not its.is_outdated(0, 7), "it is of now"
     d = decided()
     payload = payload_of(d.topic, d.coordinator)
     head = len(head_of(anchor_in(d.topic), OWNER))

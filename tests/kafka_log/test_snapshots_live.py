@@ -7,6 +7,7 @@ import asyncio
 import errno
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event
@@ -17,10 +18,11 @@ from confluent_kafka.admin import AdminClient
 
 from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
+from shim.kafka_log import lease, taking_over, tombstones, topics_watch
 from shim.kafka_log import snapshots as snapshots_of_topics
-from shim.kafka_log import taking_over
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
+from shim.kafka_log.taking_over import TakingOver
 from shim.kafka_log.topics import Looked, TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
@@ -28,14 +30,16 @@ from shim.log.snapshot import SnapshotFolder
 from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
-from shim.upstream import Cluster
+from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
+from tests.kafka_log.deciding import known
 from tests.kafka_log.test_topics_watch import alter
 from tests.log.faulty_files import FaultyFiles
 from tests.relocation.rig import PARTITIONS, Rig, running, settings_of
 
 WAIT_S = 30.0
 COMMITS = 30
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(autouse=True)
@@ -175,8 +179,14 @@ def _damage(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _age(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(snapshots_of_topics, "SHARE_OF_RETENTION", 1e-12)
-    return "is not used: it is older than half of the 604800000 ms that are delete.retention.ms of the topic"
+    monkeypatch.setattr(tombstones, "SHARE_OF_RETENTION", 1e-12)
+    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+    return "is not used: it is older than half of delete.retention.ms of the topic"
+
+
+def _clocks(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+    _anchor_elsewhere(data_dir, lambda anchor: anchor._replace(append_time_ms=anchor.append_time_ms + HOUR_MS))
+    return "is not used: it is younger than the end of the log: the brokers' clocks tell nothing"
 
 
 def _another_batch(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
@@ -197,10 +207,12 @@ def _a_lost_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _unknown_retention(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+
     async def refused(*_: object) -> Looked:
         raise TopicsUnfit("the shim's principal needs DescribeConfigs on topic t")
 
-    monkeypatch.setattr(taking_over, "look", refused)
+    monkeypatch.setattr(tombstones, "look", refused)
     return "is not used: delete.retention.ms is not known: the shim's principal needs DescribeConfigs on topic t"
 
 
@@ -230,7 +242,8 @@ def _anchor_elsewhere(data_dir: Path, change: Callable[[Anchor], Anchor]) -> Non
 
 
 @pytest.mark.parametrize(
-    "doubt", [_damage, _age, _another_batch, _a_lost_end, _unknown_retention, _hanging_disk, _mistake_of_ours]
+    "doubt",
+    [_damage, _age, _clocks, _another_batch, _a_lost_end, _unknown_retention, _hanging_disk, _mistake_of_ours],
 )
 async def test_everything_is_read_in_doubt(
     broker: Broker,
@@ -279,12 +292,32 @@ async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
 ) -> None:
     """A machine that was suspended: its own clock says so, and with the next fence the brokers' do."""
     before = await filled(broker, tmp_path, settings)
-    late = [float("inf")]
-    monkeypatch.setattr(taking_over, "boottime", lambda: late.pop() if late else 0.0)
+    monkeypatch.setattr(KafkaBackend, "loads_at_once", 1)
+    suspended = [False, True]
+    monkeypatch.setattr(
+        taking_over, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+    )
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert [rig.state(number) for number in range(PARTITIONS)] == before
-    assert caplog.text.count("a snapshot got too old while it was gone on with") == 1
-    assert not late
+    assert caplog.text.count("what it had got too old while it was gone on with") == 1
+    assert not suspended
+
+
+async def test_one_is_renewed_before_it_is_too_old(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing is written any more."""
+    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    before = await filled(broker, tmp_path, settings)
+    older = files_of(tmp_path)
+    monkeypatch.setattr(snapshots_of_topics, "_RENEWED_AT", 1e-12)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(older) & set(files_of(tmp_path)))
+        rig.was_killed = True
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
 
 
 async def test_a_disk_that_is_full_is_told_of_once_and_nothing_else_happens(
@@ -365,3 +398,71 @@ async def next_batch(broker: Broker, settings: Settings, offset: int) -> int:
         await asyncio.gather(following, return_exceptions=True)
     assert header is not None
     return header.base_offset
+
+
+# -- what was followed
+
+
+async def _followed(rig: Rig) -> TakingOver:
+    """Partition 0, which is somebody else's for now."""
+    rig.runtime.own(range(1, PARTITIONS))
+    await until(lambda: rig.runtime.coordinator(0) is None)
+    assert isinstance(rig.backend, KafkaBackend)
+    its = rig.backend._taking_over
+    assert its is not None
+    its.standbys.follow([0])
+    await until(lambda: its.standbys.counts.at_end == 1)
+    return its
+
+
+def _as_ever(_monkeypatch: pytest.MonkeyPatch) -> str:
+    return "standby"
+
+
+def _too_old(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(tombstones, "SHARE_OF_RETENTION", 1e-12)
+    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+    return "beginning"
+
+
+def _not_told(monkeypatch: pytest.MonkeyPatch) -> str:
+    _unknown_retention(Path(), monkeypatch)
+    return "beginning"
+
+
+@pytest.mark.parametrize("how", [_as_ever, _too_old, _not_told])
+async def test_what_was_followed_is_gone_on_with_where_it_is_not_too_old(
+    broker: Broker,
+    tmp_path: Path,
+    settings: Settings,
+    how: Callable[[pytest.MonkeyPatch], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        (before, *_) = await fill(rig)
+        its = await _followed(rig)
+        counted = its.standbys.counts.taken_over.copy()
+        from_where = how(monkeypatch)
+        found = await its.read_back(0)
+        assert Counter(its.standbys.counts.taken_over) - Counter(counted) == {from_where: 1}
+        assert known(found.coordinator) == before
+
+
+async def test_what_was_followed_is_there_when_it_is_known_how_old_it_may_be(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        (before, *_) = await fill(rig)
+        its = await _followed(rig)
+
+        async def no_answer(*_: object) -> Looked:
+            raise UpstreamError("no answer")
+
+        with monkeypatch.context() as while_they_do_not_answer:
+            while_they_do_not_answer.setattr(tombstones, "look", no_answer)
+            while_they_do_not_answer.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+            with pytest.raises(UpstreamError, match="no answer"):
+                await its.read_back(0)
+        found = await its.read_back(0)
+        assert its.standbys.counts.taken_over["standby"] == 1
+        assert known(found.coordinator) == before

@@ -21,7 +21,9 @@ from shim.kafka_log.partition_copy import PartitionCopy
 from shim.kafka_log.read_part import ReadPart
 from shim.kafka_log.replaying import TopicReplay
 from shim.kafka_log.standbys import Standbys
+from shim.kafka_log.tombstones import Tombstones
 from shim.runtime.replaying import Home
+from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
 from tests.coordinator.driving import new_coordinator
 
@@ -80,12 +82,28 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)  # nobody tells
 
 
+class Retention:
+    """As the cluster tells it, if it does."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[float, float]] = []
+        self.errors: list[UpstreamError] = []
+
+    async def may_be_gone(self, since: float, at: float) -> bool:
+        self.asked.append((since, at))
+        if self.errors:
+            raise self.errors.pop(0)
+        return at - since >= RETENTION_S
+
+
 class Following:
     def __init__(self) -> None:
         self.topic = Topic()
+        self.retention = Retention()
         self.replayer = ThreadPoolExecutor(1)
         self.made: list[PartitionCopy] = []
-        self.its = Standbys(cast(TopicReader, self.topic), TOPIC, self._copy, self.replayer, RETENTION_S)
+        reader, tombstones = cast(TopicReader, self.topic), cast(Tombstones, self.retention)
+        self.its = Standbys(reader, TOPIC, self._copy, self.replayer, tombstones)
 
     def _copy(self, number: int) -> PartitionCopy:
         coordinator = new_coordinator()
@@ -226,22 +244,34 @@ async def test_a_beginning_that_is_gone_is_not_passed_over(caplog: pytest.LogCap
 
 async def test_what_was_not_at_the_end_for_long_is_too_old(now: list[float], caplog: pytest.LogCaptureFixture) -> None:
     """A tombstone may have been removed behind it."""
-    async with following(0, 1) as its:
-        for number in (0, 1):
-            its.topic.brings(number, 5)
-        await its.counts(2, 0)
-        now[0] += RETENTION_S / 2 - 1
-        for number in (0, 1):
-            its.topic.brings(number, 6, behind=1)
-            await its.reads(number, 2)
-        now[0] += 2
-        assert await its.taken(0) is None
-        its.topic.brings(1, 7)
-        its.topic.brings(1, 8, at=0)
-        await its.reads(1, 1)
+    async with following(0) as its:
+        its.topic.brings(0, 5)
         await its.counts(1, 0)
-        assert committed(await its.taken(1)) == {0: 8}
-    assert caplog.text.count("is too old") == 2
+        now[0] += RETENTION_S - 1
+        its.topic.brings(0, 6, behind=1)
+        await its.reads(0, 2)
+        now[0] += 2
+        its.topic.brings(0, behind=1)  # the next one is asked for now
+        its.topic.brings(0, 7)
+        its.topic.brings(0, 8, at=0)
+        await its.reads(0, 1)
+        await its.counts(1, 0)
+        assert committed(await its.taken(0)) == {0: 8}
+    assert caplog.text.count("is too old") == 1
+
+
+async def test_what_may_be_too_old_is_not_at_its_end_until_that_is_known(
+    now: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.001)
+    async with following(0) as its:
+        its.retention.errors = [UpstreamError("no answer"), UpstreamError("no answer")]
+        now[0] += RETENTION_S - 1
+        its.topic.brings(0, 5)
+        await its.counts(1, 0)
+        assert its.retention.asked == [(1000.0, 1000.0 + RETENTION_S - 1)] * 3
+        assert committed(await its.taken(0)) == {0: 5}
+    assert caplog.text.count("not known whether what is followed of t-0 is too old for now: no answer") == 1
 
 
 async def test_it_counts_from_when_the_end_was_asked_for(now: list[float]) -> None:
@@ -253,8 +283,11 @@ async def test_it_counts_from_when_the_end_was_asked_for(now: list[float]) -> No
         await its.reads(0, 2)
         its.topic.brings(0)
         await until(lambda: its.made[0].up_to_date_at == 1030.0)
-        now[0] += RETENTION_S / 2
-        assert committed(await its.taken(0)) == {0: 6}
+        copy = await its.taken(0)
+        assert committed(copy) == {0: 6}
+        assert copy is not None
+        assert copy.up_to_date_at == 1030.0
+        assert its.retention.asked[-1] == (1000.0, 1030.0)
 
 
 async def test_one_that_is_far_behind_at_a_time() -> None:
