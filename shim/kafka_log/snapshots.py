@@ -197,6 +197,7 @@ class TopicSnapshots:
         self._taken_at: dict[int, float] = {}
         """Of CLOCK_BOOTTIME: as old is what each partition's newest one has."""
         self._renewed_seconds = float("inf")
+        self._is_tidy = False
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
         self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
@@ -204,8 +205,8 @@ class TopicSnapshots:
             self._folders[number] = _Folder(self._files, self._path / f"{topic_id.hex()}-{number}")
 
     def tidy(self) -> None:
-        """Blocking, before any is taken. Those of topics and partitions that are no more are removed, and what was
-        begun. It never fails."""
+        """Blocking. Those of topics and partitions that are no more are removed, and what was begun; none is taken
+        before that is over. It never fails."""
         try:
             if not self._files.exists(self._path):
                 return
@@ -219,6 +220,8 @@ class TopicSnapshots:
                     self._remove(self._path / name)
         except OSError as error:
             log.warning("%s is not tidied up: %s", self._path, error)
+        finally:
+            self._is_tidy = True
 
     def _remove(self, folder: Path) -> None:
         """Raises OSError, also where there is something else in it."""
@@ -262,6 +265,8 @@ class TopicSnapshots:
 
     async def complete(self, number: int, ends: list[End]) -> list[End]:
         """Its leader is asked for the batch."""
+        if not self._is_tidy:  # it would take what is begun for what was left
+            raise NotNow("the disk is not tidied up yet")
         return [await self._completed(number, each) for each in ends]
 
     async def _completed(self, number: int, end: End) -> End:

@@ -408,6 +408,9 @@ async def test_it_is_anchored_to_what_was_written(
 ) -> None:
     its, wrote = TopicSnapshots(Files(), tmp_path, 1), Wrote(HEADER)
     its.open(NAME, TOPIC_ID, cast(OwnedTopic, wrote), cast(TopicReader, wrote))
+    with pytest.raises(NotNow, match="not tidied up yet"):
+        await its.complete(0, its.ends_of(0))
+    its.tidy()
     its.tombstones_stay(3_600.0)
     its.gone_on_with(0, 0.0)
     assert its.is_outdated(0, 5)
