@@ -47,12 +47,13 @@ class Coordinating(Protocol):
 
 class Side(NamedTuple):
     """``processes``: of each the ports at which a group's commits are taken, and whether there is another one when it
-    is killed. ``groups``: names, of which each side has its own."""
+    is killed. ``groups``: names, of which each side has its own. ``patience_s``: how long a commit is asked for."""
 
     name: str
     processes: Sequence[tuple[Coordinating, Callable[[], set[HostPort]]]]
     bootstrap: Callable[[], list[HostPort]]
     groups: list[str]
+    patience_s: float = _FOUND_WITHIN_S
 
     async def gap(self, rng: random.Random) -> float:
         """Seconds from the SIGKILL of a group's coordinator to the first commit of the group that is acknowledged.
@@ -85,7 +86,7 @@ class Side(NamedTuple):
         Raises TimeoutError."""
         connections = kept or KeptConnections(_SETTINGS)  # as a client's: those that it has it goes on with
         try:
-            async with asyncio.timeout(_FOUND_WITHIN_S):
+            async with asyncio.timeout(self.patience_s):
                 while True:
                     for bootstrap in self.bootstrap():
                         try:

@@ -48,7 +48,8 @@ _TOPIC: Final = "orders"
 _PARTITIONS_OF_A_GROUP: Final = 1000
 _IN_A_WRITE: Final = 20_000
 _IN_A_SET: Final = 500
-_READY_SECONDS: Final = 600.0
+_READY_SECONDS: Final = 3600.0
+"""For 10 million entries that are read from the beginning, on a machine that has other things to do."""
 _NODE_ID: Final = 1
 _STANDBYS: Final = re.compile(r'^offset_shim_standby_partitions\{state="current"\} (\d+)', re.MULTILINE)
 _TAKEN_OVER: Final = re.compile(r"taken over, ([\d,]+) records? read")
@@ -96,6 +97,7 @@ class Pair:
             [(each, lambda each=each: {HostPort("127.0.0.1", each.broker_port(_NODE_ID))}) for each in self.shims],  # type: ignore[misc]
             lambda: [HostPort("127.0.0.1", each.port) for each in self.shims if each.running],
             ["measured"],
+            _READY_SECONDS,
         )
 
     def followed_by(self) -> list[Shim]:
