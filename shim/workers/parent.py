@@ -63,7 +63,6 @@ class _Child:
         self.pid = pid
         self.channel = channel
         self.is_ready = False
-        self.ready_line = ""
         self.left_clean = False
         self.drain_ms = drain_ms
 
@@ -300,7 +299,6 @@ class Parent:
 
     def _is_ready(self, child: _Child, line: str) -> None:
         child.is_ready = True
-        child.ready_line = line
         if self._told_ready:
             log.info("worker %d serves again", child.number)
             for address in [address for address, port in self._ports.items() if not port.workers]:
