@@ -1,11 +1,12 @@
 """A worker's end of the socket between it and its parent, and what is said on it.
 
-Messages are JSON objects of one name, each in one packet. To the parent: ``open`` and ``closed`` (an address, to listen
-on or no more; no more, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be
-printed), ``drains`` (ms: how long it waits for requests in flight when it is told to stop, of settings that were read
-again), ``failed`` (why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last
-one). From it: ``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the
-questions. That it is closed is the end of the other one.
+Messages are JSON objects of one name, each in one packet. To the parent: ``open`` (an address to listen on, and what
+getaddrinfo says of it: the parent waits for nobody's answer to that), ``closed`` (an address, where it listens no more;
+that, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be printed), ``drains``
+(ms: how long it waits for requests in flight when it is told to stop, of settings that were read again), ``failed``
+(why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last one). From it:
+``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the questions. That it is
+closed is the end of the other one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from shim.config import HostPort, Settings
 from shim.log import Share
+from shim.net.listening import found_for
 
 MOST_BYTES: Final = 64 << 10
 MOST_SOCKETS: Final = 64
@@ -79,11 +81,12 @@ class AtParent:
 
     async def open(self, address: HostPort) -> Sequence[socket.socket]:
         """See :class:`shim.net.listening.ListeningSockets`."""
+        found = await found_for(address)
         if self._is_gone:
             raise _gone()
         future: asyncio.Future[Sequence[socket.socket]] = asyncio.get_running_loop().create_future()
         self._asked.append((address, future))
-        self._say({"open": list(address)})
+        self._say({"open": [address, found]})
         try:
             async with asyncio.timeout(_OPENED_WITHIN_SECONDS):
                 return await future
@@ -96,7 +99,7 @@ class AtParent:
 
     def closed(self, address: HostPort) -> None:
         """See :class:`shim.net.listening.ListeningSockets`."""
-        self._say({"closed": list(address)})
+        self._say({"closed": address})
 
     def ready(self, line: str) -> None:
         self._say({"ready": line})

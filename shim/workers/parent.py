@@ -285,7 +285,8 @@ class Parent:
     def _told(self, child: _Child, message: dict[str, Any]) -> None:
         ((what, value),) = message.items()
         if what == "open":
-            self._open(child, HostPort(*value))
+            address, found = value
+            self._open(child, HostPort(*address), found)
         elif what == "closed":
             self._closed(child, HostPort(*value))
         elif what == "ready":
@@ -311,15 +312,14 @@ class Parent:
 
     # -- ports
 
-    def _open(self, child: _Child, address: HostPort) -> None:
+    def _open(self, child: _Child, address: HostPort, found: list[list[Any]]) -> None:
         """The sockets go to the worker. It need not be there any more."""
         try:
             if self._is_stopping:
                 raise ConnectionAbortedError("it is being stopped")
             port = self._ports.get(address)
             if port is None:
-                found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-                port = self._ports[address] = _Port(listening_on(found))
+                port = self._ports[address] = _Port(listening_on((*each, tuple(where)) for *each, where in found))
         except OSError as error:
             _say(child, {"refused": [error.errno or 0, error.strerror or str(error)]})
             return

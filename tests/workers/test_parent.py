@@ -22,7 +22,8 @@ from tests.workers.conftest import shim_of
 from tests.workers.processes import wait_until_gone, workers_of
 
 ADDRESS = HostPort("127.0.0.1", 0)
-OPEN, CLOSED = {"open": list(ADDRESS)}, {"closed": list(ADDRESS)}
+FOUND = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+OPEN, CLOSED = json.loads(json.dumps([{"open": [ADDRESS, FOUND]}, {"closed": ADDRESS}]))
 
 NO_ROOM = """
 import errno, os
@@ -33,6 +34,16 @@ def forked():
     left[0] -= 1
     return fork()
 os.fork = forked
+"""
+
+
+ASKS_NOBODY = """
+import os, socket
+parent, found = os.getpid(), socket.getaddrinfo
+def asked(*arguments, **named):
+    assert os.getpid() != parent, "names are looked up in the parent"
+    return found(*arguments, **named)
+socket.getaddrinfo = asked
 """
 
 
@@ -47,8 +58,7 @@ class SlowParent:
             return json.loads(await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16))
 
     def opens(self) -> None:
-        found = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        sockets = listening_on(found)
+        sockets = listening_on(FOUND)
         socket.send_fds(self._channel, [b'{"opened": 1}'], [each.fileno() for each in sockets])
         for each in sockets:
             each.close()
@@ -115,6 +125,14 @@ def test_no_room_for_all_workers_at_the_start(broker: Broker, data_dir: Path) ->
     shim.patch = ""
     shim.start()
     assert shim.stop() == 0
+
+
+def test_names_are_not_looked_up_in_the_parent(broker: Broker, data_dir: Path) -> None:
+    """Who is asked may not answer for long, and nobody else would be heard meanwhile: no worker, and no signal."""
+    shim = shim_of(broker, data_dir, 2)
+    shim.patch = ASKS_NOBODY
+    with shim:
+        assert len(workers_of(shim.pid)) == 2
 
 
 def test_no_room_for_one_in_the_place_of_another(broker: Broker, data_dir: Path) -> None:
