@@ -1,12 +1,12 @@
 """A worker's end of the socket between it and its parent, and what is said on it.
 
 Messages are JSON objects of one name, each in one packet. To the parent: ``open`` (an address to listen on, and what
-getaddrinfo says of it: the parent waits for nobody's answer to that), ``closed`` (an address, where it listens no more;
-that, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be printed), ``drains``
-(ms: how long it waits for requests in flight when it is told to stop, of settings that were read again), ``failed``
-(why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last one). From it:
-``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the questions. That it is
-closed is the end of the other one.
+getaddrinfo says of it, null at first), ``closed`` (an address, where it listens no more; that, too, where the sockets
+came when nobody waited for them), ``ready`` (the line that is to be printed), ``drains`` (ms: how long it waits for
+requests in flight when it is told to stop, of settings that were read again), ``failed`` (why it ends, in one line),
+``left`` (whether all of its share was closed in good order; the last one). From it: ``opened``, with the listening
+sockets, ``refused`` (errno, and in words), or ``unknown`` (nobody has opened that address yet: it is to be looked up,
+for which the parent does not wait), in the order of the questions. That it is closed is the end of the other one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AtParent:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._asked: deque[tuple[HostPort, asyncio.Future[Sequence[socket.socket]]]] = deque()
+        self._asked: deque[tuple[HostPort, asyncio.Future[Sequence[socket.socket] | None]]] = deque()
         self._is_gone = False
 
     def begin(self, gone: Callable[[], None]) -> None:
@@ -68,6 +68,8 @@ class AtParent:
         elif "refused" in message:
             number, words = message["refused"]
             future.set_exception(OSError(number, words))
+        elif "unknown" in message:
+            future.set_result(None)
         else:
             future.set_result(sockets)
 
@@ -81,10 +83,17 @@ class AtParent:
 
     async def open(self, address: HostPort) -> Sequence[socket.socket]:
         """See :class:`shim.net.listening.ListeningSockets`."""
-        found = await found_for(address)
+        sockets = await self._opened(address, None)
+        if sockets is None:
+            sockets = await self._opened(address, await found_for(address))
+        assert sockets is not None, "it is said what is to be opened"
+        return sockets
+
+    async def _opened(self, address: HostPort, found: list[tuple[Any, ...]] | None) -> Sequence[socket.socket] | None:
+        """None where it has to be looked up. Raises OSError."""
         if self._is_gone:
             raise _gone()
-        future: asyncio.Future[Sequence[socket.socket]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Sequence[socket.socket] | None] = asyncio.get_running_loop().create_future()
         self._asked.append((address, future))
         self._say({"open": [address, found]})
         try:
@@ -92,7 +101,7 @@ class AtParent:
                 return await future
         except (TimeoutError, asyncio.CancelledError) as error:
             if future.done() and not future.cancelled() and future.exception() is None:  # they came just now
-                self._give_back(address, future.result())
+                self._give_back(address, future.result() or ())
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise OSError(errno.ETIMEDOUT, "the parent of the workers does not open it") from None

@@ -312,13 +312,16 @@ class Parent:
 
     # -- ports
 
-    def _open(self, child: _Child, address: HostPort, found: list[list[Any]]) -> None:
+    def _open(self, child: _Child, address: HostPort, found: list[list[Any]] | None) -> None:
         """The sockets go to the worker. It need not be there any more."""
         try:
             if self._is_stopping:
                 raise ConnectionAbortedError("it is being stopped")
             port = self._ports.get(address)
             if port is None:
+                if found is None:
+                    _say(child, {"unknown": None})
+                    return
                 port = self._ports[address] = _Port(listening_on((*each, tuple(where)) for *each, where in found))
         except OSError as error:
             _say(child, {"refused": [error.errno or 0, error.strerror or str(error)]})

@@ -23,7 +23,9 @@ from tests.workers.processes import wait_until_gone, workers_of
 
 ADDRESS = HostPort("127.0.0.1", 0)
 FOUND = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-OPEN, CLOSED = json.loads(json.dumps([{"open": [ADDRESS, FOUND]}, {"closed": ADDRESS}]))
+OPEN, OPEN_FOUND, CLOSED = json.loads(
+    json.dumps([{"open": [ADDRESS, None]}, {"open": [ADDRESS, FOUND]}, {"closed": ADDRESS}])
+)
 
 NO_ROOM = """
 import errno, os
@@ -56,6 +58,9 @@ class SlowParent:
     async def hears(self) -> Any:
         async with asyncio.timeout(30):
             return json.loads(await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16))
+
+    def does_not_know(self) -> None:
+        self._channel.send(b'{"unknown": null}')
 
     def opens(self) -> None:
         sockets = listening_on(FOUND)
@@ -92,6 +97,28 @@ async def given_up(worker: AtParent, parent: SlowParent) -> None:
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
+
+
+async def test_what_nobody_has_opened_is_looked_up(worker: AtParent, parent: SlowParent) -> None:
+    opening = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    parent.does_not_know()
+    assert await parent.hears() == OPEN_FOUND
+    parent.opens()
+    for each in await opening:
+        each.close()
+
+
+async def test_what_comes_too_late_and_is_not_known_is_nothing(worker: AtParent, parent: SlowParent) -> None:
+    await given_up(worker, parent)
+    again = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    parent.does_not_know()
+    parent.opens()
+    for each in await again:
+        each.close()
+    worker.ready("the next one")
+    assert await parent.hears() == {"ready": "the next one"}
 
 
 async def test_sockets_that_come_too_late_are_given_back(worker: AtParent, parent: SlowParent) -> None:
