@@ -29,7 +29,7 @@ Admits: TypeAlias = Callable[[asyncio.Transport], str | None]
 """Why nothing is to be believed that comes on a connection, in a few words; None: it is. Asked when the first bytes of
 it are there."""
 
-_STRANGERS: Final = "connections on which nobody says who they are are closed"
+_STRANGERS: Final = "connections on which nobody has said who it is are closed"
 
 ANYBODY: Final[Admits] = lambda transport: None  # noqa: E731  # it is a default
 
