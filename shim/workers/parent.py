@@ -58,9 +58,8 @@ class CannotGoOn(Exception):
 class _Child:
     """``is_ready``: whether it has ever served. ``drain_ms``: its `shutdown.drain.timeout.ms`."""
 
-    def __init__(self, number: int, pid: int, channel: socket.socket, drain_ms: int) -> None:
+    def __init__(self, number: int, channel: socket.socket, drain_ms: int) -> None:
         self.number = number
-        self.pid = pid
         self.channel = channel
         self.is_ready = False
         self.left_clean = False
@@ -145,7 +144,7 @@ class Parent:
         except OSError as error:
             self._stop(f"worker {number} cannot be begun: {reason_of(error)}")
             return
-        child = self._children[pid] = _Child(number, pid, ours, self._given.settings.shutdown_drain_timeout_ms)
+        child = self._children[pid] = _Child(number, ours, self._given.settings.shutdown_drain_timeout_ms)
         self._selector.register(ours, selectors.EVENT_READ, child)
 
     def _forked(self, number: int, *, clean: bool) -> tuple[int, socket.socket]:
