@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batches import encode_batch, read_header, rewrite_batch
-from shim.config import HostPort, SettingError, Settings, load_settings, parse_host_port, parse_servers
+from shim.config import HostPort, SettingError, Settings, load_configuration, parse_host_port, parse_servers
 from shim.log.cleaner.compaction import group_segments
 from shim.log.segment import Segment
 
 
 def test_defaults_are_kafkas() -> None:
-    settings = load_settings(None, ())
+    settings = load_configuration(None, ()).settings
     assert settings.offsets_topic_num_partitions == 50
     assert settings.offset_metadata_max_bytes == 4096
     assert settings.group_max_session_timeout_ms == 1_800_000
@@ -22,7 +22,7 @@ def test_defaults_are_kafkas() -> None:
 def test_a_file_and_then_set_win_over_the_default(tmp_path: Path) -> None:
     file = tmp_path / "shim.toml"
     file.write_text('offsets.commit.timeout.ms = 100\n"group.max.size" = 7\n[group.initial]\nrebalance.delay.ms = 0\n')
-    settings = load_settings(file, ["group.max.size=9"])
+    settings = load_configuration(file, ["group.max.size=9"]).settings
     assert settings.offsets_commit_timeout_ms == 100
     assert settings.group_max_size == 9
     assert settings.group_initial_rebalance_delay_ms == 0
@@ -31,10 +31,10 @@ def test_a_file_and_then_set_win_over_the_default(tmp_path: Path) -> None:
 def test_numbers_and_switches(tmp_path: Path) -> None:
     file = tmp_path / "shim.toml"
     file.write_text("log.cleaner.enable = false\nlog.cleaner.min.cleanable.ratio = 0.25\n")
-    settings = load_settings(file, ["log.cleaner.io.max.bytes.per.second=1e6"])
+    settings = load_configuration(file, ["log.cleaner.io.max.bytes.per.second=1e6"]).settings
     assert (settings.log_cleaner_enable, settings.log_cleaner_min_cleanable_ratio) == (False, 0.25)
     assert settings.log_cleaner_io_max_bytes_per_second == 1_000_000.0
-    assert load_settings(None, ["log.cleaner.enable=false"]).log_cleaner_enable is False
+    assert load_configuration(None, ["log.cleaner.enable=false"]).settings.log_cleaner_enable is False
 
 
 @pytest.mark.parametrize(
@@ -66,26 +66,27 @@ def test_numbers_and_switches(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_is_one_line(text: str, message: str) -> None:
     with pytest.raises(SettingError, match=message) as refused:
-        load_settings(None, [text])
+        load_configuration(None, [text])
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("prefix", ["a" * 241, "Own.shim-1_log", "."])
 def test_what_the_topics_of_the_log_may_be_called(prefix: str) -> None:
-    assert load_settings(None, [f"offsets.log.topics.prefix={prefix}"]).offsets_log_topics_prefix == prefix
+    settings = load_configuration(None, [f"offsets.log.topics.prefix={prefix}"]).settings
+    assert settings.offsets_log_topics_prefix == prefix
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="No such file"):
-        load_settings(tmp_path / "missing.toml", ())
+        load_configuration(tmp_path / "missing.toml", ())
     broken = tmp_path / "broken.toml"
     broken.write_text("a = = 1")
     with pytest.raises(SettingError, match=r"broken\.toml"):
-        load_settings(broken, ())
+        load_configuration(broken, ())
     typed = tmp_path / "typed.toml"
     typed.write_text("group.max.size = true")
     with pytest.raises(SettingError, match="True is not a whole number"):
-        load_settings(typed, ())
+        load_configuration(typed, ())
 
 
 def test_addresses() -> None:
@@ -121,5 +122,5 @@ def test_a_token_is_in_a_file(url: str) -> None:
     oauthbearer = ["upstream.security.protocol=SASL_PLAINTEXT", "upstream.sasl.mechanism=OAUTHBEARER"]
     setting = "upstream.sasl.oauthbearer.token.endpoint.url"
     with pytest.raises(SettingError, match=f"{setting}: '{url}' is not file:/// and the path of a file"):
-        load_settings(None, [*oauthbearer, f"{setting}={url}"])
-    assert load_settings(None, [*oauthbearer, f"{setting}=file:///run/token"])
+        load_configuration(None, [*oauthbearer, f"{setting}={url}"])
+    assert load_configuration(None, [*oauthbearer, f"{setting}=file:///run/token"]).settings

@@ -22,7 +22,6 @@ from shim.config.configuration import (
     Configuration,
     Effective,
     load_configuration,
-    load_settings,
 )
 from shim.config.names import BY_NAME, OPTIONS, Named, is_per_listener, named
 from shim.config.reference import as_markdown, as_text, described, value_shown
@@ -49,7 +48,6 @@ __all__ = [
     "described",
     "is_per_listener",
     "load_configuration",
-    "load_settings",
     "named",
     "parse_connect_string",
     "parse_counts",

@@ -83,11 +83,6 @@ def _effective(name: Named, value: Any, source: str) -> Effective:
     return Effective(str(name), HIDDEN if name.is_secret and value else value, source, name.is_reloadable)
 
 
-def load_settings(config: Path | None, assignments: Iterable[str]) -> Settings:
-    """As :func:`load_configuration`, without the environment and without what a listener has for itself."""
-    return load_configuration(config, assignments).settings
-
-
 def load_configuration(
     config: Path | None,
     assignments: Iterable[str],

@@ -152,10 +152,14 @@ class OwnerSide:
         write: Callable[[bytes], None],
         came: Callable[[Entrusted], None],
         room: Room,
+        met: Callable[[], None] = lambda: None,
     ) -> None:
+        """``met`` is called when the other one has said who it is; it raises :class:`Broken` where that one is not
+        taken."""
         self._hello = hello
         self._write = write
         self._came = came
+        self._met = met
         self._most = hello.most_request_bytes + BESIDE_FRAME
         self._room = room
         self._frames = FrameParser(MOST_STRANGE_BYTES, 1)
@@ -213,6 +217,7 @@ class OwnerSide:
         self.write(self._hello)  # so that the other one can say why
         if message.log != self._hello.log:
             raise Broken(f"{message.name} has another log: {message.log}")
+        self._met()
         self.is_known = True
 
     def _take_all(self, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
@@ -15,14 +16,20 @@ from shim.logged_once import LoggedOnce
 log = logging.getLogger(__name__)
 
 SILENCE_SECONDS: Final = 8.0
-"""After so long without a word the other one is gone: it speaks every two seconds."""
+"""After so long without a word the other one is gone: it speaks every two seconds. It says who it is at once."""
 MOST_CONNECTIONS: Final = 256
 """Of other shims, each of which has one."""
+MOST_STRANGERS: Final = 128
+"""Connections on which nobody has said yet who they are: more than are accepted in one turn of the loop (100), after
+which others have said so. They take none of these others' places, and where there are more of them one goes for each
+that comes: the oldest of the address that has most."""
 
 Accept: TypeAlias = Callable[[Entrusted], None]
 Admits: TypeAlias = Callable[[asyncio.Transport], str | None]
 """Why nothing is to be believed that comes on a connection, in a few words; None: it is. Asked when the first bytes of
 it are there."""
+
+_STRANGERS: Final = "connections on which nobody has said who it is are closed"
 
 ANYBODY: Final[Admits] = lambda transport: None  # noqa: E731  # it is a default
 
@@ -44,6 +51,8 @@ class PeerServer:
         self._room = room
         self._admits = admits
         self._links: set[_OwnerLink] = set()
+        self._strangers: dict[_OwnerLink, str] = {}
+        """By when they came; and where from."""
         self._trouble = LoggedOnce(log)
         self._closed = False
 
@@ -53,23 +62,44 @@ class PeerServer:
     def close(self) -> None:
         """What has been answered is still sent."""
         self._closed = True
-        for link in list(self._links):
+        for link in [*self._strangers, *self._links]:
             link.end()
 
     # For the links.
 
-    def side(self, write: Callable[[bytes], None]) -> OwnerSide:
-        return OwnerSide(self._hello(), write, self._accept, self._room)
+    def side(self, write: Callable[[bytes], None], met: Callable[[], None]) -> OwnerSide:
+        return OwnerSide(self._hello(), write, self._accept, self._room, met)
 
-    def came(self, link: _OwnerLink) -> bool:
-        """Whether it may stay."""
-        if self._closed or len(self._links) >= MOST_CONNECTIONS:
+    def came(self, link: _OwnerLink, peer: str) -> bool:
+        """Whether it may stay for now. ``peer``: the address that it is from."""
+        if self._closed:
             return False
-        self._links.add(link)
+        self._strangers[link] = peer
+        if len(self._strangers) > MOST_STRANGERS:
+            self._trouble.failed(_STRANGERS, Exception(f"there are more than {MOST_STRANGERS}"))
+            self._oldest_of_most().end()
         return True
 
+    def _oldest_of_most(self) -> _OwnerLink:
+        """Who comes from elsewhere has its time, however many one address makes."""
+        counts = Counter(self._strangers.values())
+        most = max(counts.values())
+        return next(link for link, peer in self._strangers.items() if counts[peer] == most)
+
+    def met(self, link: _OwnerLink) -> None:
+        """It has said who it is. Raises :class:`Broken` where there is no place for it."""
+        if len(self._links) >= MOST_CONNECTIONS:
+            raise Broken(f"there are {MOST_CONNECTIONS} others")
+        self._left_the_strangers(link)
+        self._links.add(link)
+
     def left(self, link: _OwnerLink) -> None:
+        self._left_the_strangers(link)
         self._links.discard(link)
+
+    def _left_the_strangers(self, link: _OwnerLink) -> None:
+        if self._strangers.pop(link, None) is not None and not self._strangers:
+            self._trouble.went_well(_STRANGERS)
 
     def why_not(self, transport: asyncio.Transport) -> str | None:
         return self._admits(transport)
@@ -81,7 +111,7 @@ class PeerServer:
 class _OwnerLink(asyncio.Protocol):
     def __init__(self, server: PeerServer) -> None:
         self._server = server
-        self._side = server.side(self._write)
+        self._side = server.side(self._write, lambda: server.met(self))
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._is_admitted = False
@@ -93,7 +123,7 @@ class _OwnerLink(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
         peer = transport.get_extra_info("peername")
         self._peer = str(peer[0]) if peer else "this machine"
-        if self._server.came(self):
+        if self._server.came(self, self._peer):
             self._watch()
         else:
             self._ended = True

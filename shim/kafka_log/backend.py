@@ -46,7 +46,8 @@ _Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
 class KafkaBackend:
     """See :class:`shim.runtime.backend.Backend`. For the event loop."""
 
-    is_shared: Final = True
+    is_divided: Final = True
+    is_among_shims: Final = True
     loads_at_once: Final = 4
     passing: Final = (UpstreamError, OSError)
 

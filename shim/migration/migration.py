@@ -7,7 +7,7 @@ all places in their order, and back; one that the cluster knew goes from there t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from heapq import merge
 from typing import Final
 
@@ -194,15 +194,6 @@ class Migration:
         return GroupStatus(
             *(group, *PASSED_THROUGH, described.group_state, len(described.members), since, cause), type=its_type
         )
-
-    async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        """By topic and partition, from the hands that it is in. Raises UpstreamError, NotKnown."""
-        hands = self._changing.coordinator(group).hands_of(group)
-        if hands is None:
-            raise NotKnown(_not_heard_of(group))
-        served = hands is Hands.SERVED
-        found = await (self._changing.own_offsets(group) if served else self._changing.cluster_offsets(group))
-        return {(at.topic, at.partition): committed.offset for at, committed in found.items()}
 
     async def verify(self, group: str) -> Verified:
         """Compare all places where the offsets of a group that is served are. Raises Refused, NotKnown."""

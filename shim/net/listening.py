@@ -33,17 +33,20 @@ class OwnSockets:
 
     async def open(self, address: HostPort) -> Sequence[socket.socket]:
         """See :class:`ListeningSockets`."""
-        found = await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        return listening_on(found)
+        return listening_on(await found_for(address))
 
     def closed(self, address: HostPort) -> None:
         """Nobody else has to know."""
 
 
+async def found_for(address: HostPort) -> list[tuple[Any, ...]]:
+    """What getaddrinfo says, which may ask others and take its time: for :func:`listening_on`. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    return await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+
+
 def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
-    """``found``: what getaddrinfo says. Raises OSError."""
+    """``found``: see :func:`found_for`. Raises OSError."""
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, where in dict.fromkeys(found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
 Partition = tuple[str, int]
@@ -33,26 +33,12 @@ class Ownership(NamedTuple):
     claim: int
 
 
-class GroupOffsets(NamedTuple):
-    """``unreadable``: where → why it is not among the offsets."""
-
-    group: str
-    offsets: Mapping[Partition, StoredOffset]
-    unreadable: Mapping[str, str]
-
-
 class Moved(NamedTuple):
     """What somebody else has written: ``offset`` is None where it is no number; ``version`` is :data:`ABSENT` where it
     was deleted."""
 
     offset: int | None
     version: int
-
-
-class LoadProgress(NamedTuple):
-    groups: int
-    groups_in_all: int
-    offsets: int
 
 
 class StoreError(Exception):
@@ -124,8 +110,3 @@ class OffsetStore(Protocol):
         """Which of them has which partitions."""
 
     async def groups(self) -> list[str]: ...
-
-    def load(self, progress: Callable[[LoadProgress], None] | None = None) -> AsyncIterator[Sequence[GroupOffsets]]:
-        """All offsets of all groups, so many groups at a time; ``progress`` is called after each portion."""
-
-    async def close(self) -> None: ...

@@ -46,7 +46,8 @@ class _Wish:
 class TwoLogs:
     """See :class:`shim.runtime.backend.Backend`. For the event loop."""
 
-    is_shared: Final = False
+    is_divided: Final = False
+    is_among_shims: Final = False
     loads_at_once: Final = KafkaBackend.loads_at_once
     passing: Final = (UpstreamError, OSError)
 

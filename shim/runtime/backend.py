@@ -88,8 +88,12 @@ class Backend(Protocol):
     def num_partitions(self) -> int: ...
 
     @property
-    def is_shared(self) -> bool:
-        """Whether other processes may have some of the partitions."""
+    def is_divided(self) -> bool:
+        """Whether other processes have some of the partitions: workers of this shim, or other shims."""
+
+    @property
+    def is_among_shims(self) -> bool:
+        """Whether which of the partitions are here changes, as other shims come and go."""
 
     @property
     def loads_at_once(self) -> int:

@@ -91,7 +91,7 @@ class Keeper:
         owned = sorted((each for each in self._partitions if each.is_ours), key=lambda each: sizes[each.number])
         self._log.progress.expect([sizes[each.number] for each in owned])
         self._expect(owned)
-        if self._log.is_shared and owned:  # brokers take their time over it, and until then there is nothing to count
+        if self._log.is_among_shims and owned:  # brokers take their time, and until then there is nothing to count
             log.info(
                 "loading: %s to be taken over on topics of the cluster, and read", counted(len(owned), "partition")
             )

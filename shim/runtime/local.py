@@ -64,8 +64,12 @@ class LocalBackend:
         return self._log.num_partitions
 
     @property
-    def is_shared(self) -> bool:
+    def is_divided(self) -> bool:
         return self._log.share is not None
+
+    @property
+    def is_among_shims(self) -> bool:
+        return False
 
     @property
     def is_stopping(self) -> bool:

@@ -60,13 +60,18 @@ class Runtime:
         self._writes = backend.writes
         self._keeper = Keeper(backend, self._partitions, settings, clock, self._group_memory, self._begins, self._lost)
         self._watchers: list[Watcher] = [self._end_left_open]
-        if not backend.is_shared:
+        if not backend.is_divided:
             self.own(range(backend.num_partitions))
 
     @property
-    def is_shared(self) -> bool:
-        """Whether other processes may have some of the partitions."""
-        return self._log.is_shared
+    def is_divided(self) -> bool:
+        """See :class:`shim.runtime.backend.Backend`."""
+        return self._log.is_divided
+
+    @property
+    def is_among_shims(self) -> bool:
+        """See :class:`shim.runtime.backend.Backend`."""
+        return self._log.is_among_shims
 
     @property
     def num_partitions(self) -> int:

@@ -98,7 +98,7 @@ class Parts:
         self.sharing = None
         if worker is not None:
             runtime.own(list(filter(worker.share.has, range(runtime.num_partitions))))
-        elif runtime.is_shared:
+        elif runtime.is_among_shims:
             addresses = [ListenerAddress(each.name, *each.advertised) for each in given.listening]
             if given.shims_listener is not None:
                 addresses.append(ListenerAddress(SHIMS, *given.shims_listener.address))

@@ -95,11 +95,6 @@ class AllMigrations:
         """See :class:`shim.admin.live.migrating.Migration`."""
         return sorted(name for names in await self._all.each("served") for name in names)
 
-    async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        """See :class:`shim.admin.live.migrating.Migration`."""
-        found: Mapping[tuple[str, int], int] = await self._all.about(group, "offsets", group)
-        return found
-
     async def verify(self, group: str) -> Verified:
         """See :class:`shim.admin.live.migrating.Migration`."""
         return Verified(*await self._all.about(group, "verify", group))

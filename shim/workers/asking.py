@@ -15,13 +15,14 @@ import io
 import logging
 import pickle
 from collections.abc import Mapping
+from inspect import isfunction, signature
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, Protocol, cast
 
-from shim.admin.live.grouping import NotCertain
-from shim.admin.live.migrating import NotKnown, Refused
-from shim.admin.live.watching import NotReady
+from shim.admin.live.grouping import Groups, NotCertain
+from shim.admin.live.migrating import Migration, NotKnown, Refused
+from shim.admin.live.watching import NotReady, Watched
 from shim.forwarding.over_unix import listen_over_unix, of_this_user
 
 log = logging.getLogger("shim")
@@ -33,16 +34,22 @@ _AT_IT_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 5.0
 """After so long without a word the other one hangs."""
 
-ASKED: Final[Mapping[str, frozenset[str]]] = {
-    "migration": frozenset(
-        {"candidates", "plan", "status", "served", "offsets", "verify", "look", "start", "advance", "rollback"}
-    ),
-    "groups": frozenset({"details", "lags", "history", "plan_reset", "reset", "look_at_deletion", "delete"}),
-    "": frozenset({"overview", "clients", "missing", "metrics"}),
-}
-"""Of each part of who is asked, what may be: all that the admin interface asks for."""
+_PARTS: Final[Mapping[str, type]] = {"migration": Migration, "groups": Groups, "": Watched}
+"""Of who is asked: what of it the admin port asks, part by part."""
 
-_CHANGES: Final = frozenset({"start", "advance", "rollback", "reset", "delete"})
+ASKED: Final[Mapping[str, frozenset[str]]] = {
+    part: frozenset(name for name, found in vars(says).items() if isfunction(found) and not name.startswith("_"))
+    for part, says in _PARTS.items()
+}
+"""Of each part, what may be asked: all that the admin port asks."""
+
+CHANGES: Final = frozenset(
+    name
+    for part, names in ASKED.items()
+    for name in names
+    if "cause" in signature(getattr(_PARTS[part], name)).parameters
+)
+"""What is different afterwards: that alone is asked for with a cause."""
 
 _TOLD: Final = (Refused, NotKnown, NotCertain, NotReady, TimeoutError)
 """Errors that whoever asks is told as they are."""
@@ -154,7 +161,7 @@ class OtherWorker:
             try:
                 writer.write(question)
                 await _size(reader)
-                unknown = "; it may have done what was asked for" if name in _CHANGES else ""
+                unknown = "; it may have done what was asked for" if name in CHANGES else ""
                 writer.write(_GO)
                 answer = await _received(reader)
             finally:

@@ -1,11 +1,12 @@
 """A worker's end of the socket between it and its parent, and what is said on it.
 
-Messages are JSON objects of one name, each in one packet. To the parent: ``open`` and ``closed`` (an address, to listen
-on or no more; no more, too, where the sockets came when nobody waited for them), ``ready`` (the line that is to be
-printed), ``drains`` (ms: how long it waits for requests in flight when it is told to stop, of settings that were read
-again), ``failed`` (why it ends, in one line), ``left`` (whether all of its share was closed in good order; the last
-one). From it: ``opened``, with the listening sockets, or ``refused`` (errno, and in words), in the order of the
-questions. That it is closed is the end of the other one.
+Messages are JSON objects of one name, each in one packet. To the parent: ``open`` (an address to listen on, and what
+getaddrinfo says of it, null at first), ``closed`` (an address, where it listens no more; that, too, where the sockets
+came when nobody waited for them), ``ready`` (the line that is to be printed), ``drains`` (ms: how long it waits for
+requests in flight when it is told to stop, of settings that were read again), ``failed`` (why it ends, in one line),
+``left`` (whether all of its share was closed in good order; the last one). From it: ``opened``, with the listening
+sockets, ``refused`` (errno, and in words), or ``unknown`` (nobody has opened that address yet: it is to be looked up,
+for which the parent does not wait), in the order of the questions. That it is closed is the end of the other one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from shim.config import HostPort, Settings
 from shim.log import Share
+from shim.net.listening import found_for
 
 MOST_BYTES: Final = 64 << 10
 MOST_SOCKETS: Final = 64
@@ -36,7 +38,7 @@ class AtParent:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._asked: deque[tuple[HostPort, asyncio.Future[Sequence[socket.socket]]]] = deque()
+        self._asked: deque[tuple[HostPort, asyncio.Future[Sequence[socket.socket] | None]]] = deque()
         self._is_gone = False
 
     def begin(self, gone: Callable[[], None]) -> None:
@@ -66,6 +68,8 @@ class AtParent:
         elif "refused" in message:
             number, words = message["refused"]
             future.set_exception(OSError(number, words))
+        elif "unknown" in message:
+            future.set_result(None)
         else:
             future.set_result(sockets)
 
@@ -79,24 +83,32 @@ class AtParent:
 
     async def open(self, address: HostPort) -> Sequence[socket.socket]:
         """See :class:`shim.net.listening.ListeningSockets`."""
+        sockets = await self._opened(address, None)
+        if sockets is None:
+            sockets = await self._opened(address, await found_for(address))
+        assert sockets is not None, "it is said what is to be opened"
+        return sockets
+
+    async def _opened(self, address: HostPort, found: list[tuple[Any, ...]] | None) -> Sequence[socket.socket] | None:
+        """None where it has to be looked up. Raises OSError."""
         if self._is_gone:
             raise _gone()
-        future: asyncio.Future[Sequence[socket.socket]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Sequence[socket.socket] | None] = asyncio.get_running_loop().create_future()
         self._asked.append((address, future))
-        self._say({"open": list(address)})
+        self._say({"open": [address, found]})
         try:
             async with asyncio.timeout(_OPENED_WITHIN_SECONDS):
                 return await future
         except (TimeoutError, asyncio.CancelledError) as error:
             if future.done() and not future.cancelled() and future.exception() is None:  # they came just now
-                self._give_back(address, future.result())
+                self._give_back(address, future.result() or ())
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise OSError(errno.ETIMEDOUT, "the parent of the workers does not open it") from None
 
     def closed(self, address: HostPort) -> None:
         """See :class:`shim.net.listening.ListeningSockets`."""
-        self._say({"closed": list(address)})
+        self._say({"closed": address})
 
     def ready(self, line: str) -> None:
         self._say({"ready": line})

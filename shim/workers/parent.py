@@ -58,12 +58,10 @@ class CannotGoOn(Exception):
 class _Child:
     """``is_ready``: whether it has ever served. ``drain_ms``: its `shutdown.drain.timeout.ms`."""
 
-    def __init__(self, number: int, pid: int, channel: socket.socket, drain_ms: int) -> None:
+    def __init__(self, number: int, channel: socket.socket, drain_ms: int) -> None:
         self.number = number
-        self.pid = pid
         self.channel = channel
         self.is_ready = False
-        self.ready_line = ""
         self.left_clean = False
         self.drain_ms = drain_ms
 
@@ -146,7 +144,7 @@ class Parent:
         except OSError as error:
             self._stop(f"worker {number} cannot be begun: {reason_of(error)}")
             return
-        child = self._children[pid] = _Child(number, pid, ours, self._given.settings.shutdown_drain_timeout_ms)
+        child = self._children[pid] = _Child(number, ours, self._given.settings.shutdown_drain_timeout_ms)
         self._selector.register(ours, selectors.EVENT_READ, child)
 
     def _forked(self, number: int, *, clean: bool) -> tuple[int, socket.socket]:
@@ -286,7 +284,8 @@ class Parent:
     def _told(self, child: _Child, message: dict[str, Any]) -> None:
         ((what, value),) = message.items()
         if what == "open":
-            self._open(child, HostPort(*value))
+            address, found = value
+            self._open(child, HostPort(*address), found)
         elif what == "closed":
             self._closed(child, HostPort(*value))
         elif what == "ready":
@@ -300,7 +299,6 @@ class Parent:
 
     def _is_ready(self, child: _Child, line: str) -> None:
         child.is_ready = True
-        child.ready_line = line
         if self._told_ready:
             log.info("worker %d serves again", child.number)
             for address in [address for address, port in self._ports.items() if not port.workers]:
@@ -313,15 +311,17 @@ class Parent:
 
     # -- ports
 
-    def _open(self, child: _Child, address: HostPort) -> None:
+    def _open(self, child: _Child, address: HostPort, found: list[list[Any]] | None) -> None:
         """The sockets go to the worker. It need not be there any more."""
         try:
             if self._is_stopping:
                 raise ConnectionAbortedError("it is being stopped")
             port = self._ports.get(address)
             if port is None:
-                found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-                port = self._ports[address] = _Port(listening_on(found))
+                if found is None:
+                    _say(child, {"unknown": None})
+                    return
+                port = self._ports[address] = _Port(listening_on((*each, tuple(where)) for *each, where in found))
         except OSError as error:
             _say(child, {"refused": [error.errno or 0, error.strerror or str(error)]})
             return

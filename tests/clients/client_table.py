@@ -13,8 +13,8 @@ from typing import NamedTuple
 from shim.demo.parts import jar_set
 from shim.demo.parts.jars import KAFKA
 from shim.demo.parts.jvm import java_command
-from shim.demo.parts.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER
 from tests.clients.node_packages import KAFKAJS, NODE, node_modules
+from tests.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER
 
 _HERE = Path(__file__).parent
 _HEAP_MB = 128

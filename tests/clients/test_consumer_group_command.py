@@ -2,11 +2,12 @@
 
 import pytest
 
-from shim.demo.parts import Broker, tools
+from shim.demo.parts import Broker
 from tests.clients.client_table import CONFLUENT_KAFKA, JAVA
 from tests.clients.group_view import GroupView
 from tests.clients.programs import Programs
 from tests.conftest import TopicFactory
+from tests.java_tools import consumer_groups
 from tests.shim_process import Shim
 
 _PARTITIONS = 4
@@ -16,7 +17,7 @@ _NO_MEMBER = "-"
 
 def _table(bootstrap: str, group: str, *what: str) -> list[dict[str, str]]:
     """The rows of `--describe --group`, by the table's own headings; a last column may be empty."""
-    printed = tools.consumer_groups(bootstrap, "--describe", "--group", group, *what)
+    printed = consumer_groups(bootstrap, "--describe", "--group", group, *what)
     lines = [line.split() for line in printed.replace("COORDINATOR (ID)", "COORDINATOR ID").splitlines() if line]
     headings = next(line for line in lines if line[0] == "GROUP")
     return [dict(zip(headings, line, strict=False)) for line in lines if line[0] == group]
@@ -52,7 +53,7 @@ def test_list_and_describe(
     programs.wait("two members, two partitions each", lambda: view.shared_by(2, _PARTITIONS))
 
     # With members.
-    assert tools.consumer_groups(bootstrap, "--list").splitlines().count(group) == 1
+    assert consumer_groups(bootstrap, "--list").splitlines().count(group) == 1
     [state] = _table(bootstrap, group, "--state")
     assert state == {
         "GROUP": group,

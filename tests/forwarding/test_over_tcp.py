@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.own.between_shims import Answer, Begun, Hello, encode
+from protocol.own.between_shims import Answer, Begun, Forward, Hello, encode
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port
 from shim.forwarding import Entrusted, Peers, PeerServer, Request, Room, peers, serving
@@ -181,11 +181,56 @@ async def test_more_connections_than_there_are_shims_are_refused(monkeypatch: py
     async with serving_at(address), asking() as at:
         assert await asked_once(at, address) == REQUEST.frame
         reader, writer = await asyncio.open_connection(*address)
+        writer.write(encode(HELLO) + encode(Forward(1, *REQUEST[1:], REQUEST.frame)))
         async with asyncio.timeout(30.0):
-            with suppress(ConnectionError):
-                assert await reader.read() == b""
+            assert await reader.read() == encode(HELLO), "and nothing is done for it"
         writer.close()
         assert await asked_once(at, address) == REQUEST.frame
+
+
+async def silent(address: HostPort, host: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which nobody says who they are, from that address."""
+    return await asyncio.open_connection(*address, local_addr=(host, 0))
+
+
+@pytest.mark.parametrize("with_tls", [False, True])
+async def test_strangers_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_tls: bool) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "MOST_STRANGERS", 2)
+    authority = Authority(tmp_path)
+    listening, right = contexts(authority, authority.keystore("shim.pem", "127.0.0.1")) if with_tls else (None, None)
+    address = somewhere()
+    async with serving_at(address, echo, listening), asking(right) as one, asking(right) as another:
+        strangers = [await silent(address) for _ in range(5)]
+        assert await asked_once(one, address) == REQUEST.frame
+        assert await asked_once(another, address) == REQUEST.frame
+        strangers += [await silent(address) for _ in range(5)]
+        assert await asked_once(one, address) == REQUEST.frame
+        async with asyncio.timeout(30.0):
+            for reader, _ in strangers[:8]:
+                with suppress(ConnectionError):
+                    assert await reader.read() == b"", "the oldest go"
+        for _, writer in strangers:
+            writer.close()
+
+
+async def test_many_strangers_of_one_address_are_in_nobody_elses_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_STRANGERS", 4)
+    address = somewhere()
+    async with serving_at(address):
+        reader, writer = await silent(address, "127.0.0.2")
+        strangers = [await silent(address) for _ in range(20)]
+        async with asyncio.timeout(30.0):
+            for each, _ in strangers[:17]:
+                with suppress(ConnectionError):
+                    assert await each.read() == b""
+            writer.write(encode(HELLO))
+            assert await reader.readexactly(len(encode(HELLO))) == encode(HELLO)
+            strangers[-1][1].write(encode(HELLO))
+            assert await strangers[-1][0].readexactly(len(encode(HELLO))) == encode(HELLO)
+        for _, its in strangers:
+            its.close()
+        writer.close()
 
 
 async def test_an_owner_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

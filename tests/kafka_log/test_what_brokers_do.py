@@ -10,8 +10,9 @@ from struct import Struct
 from protocol.errors import ErrorCode
 from protocol.records.batches import Record
 from shim.demo.parts import Broker
-from shim.demo.parts.tools import CONSOLE_CONSUMER, dump_offsets_log, java_tool
+from shim.demo.parts.tools import dump_offsets_log, java_tool
 from tests.conftest import TopicFactory
+from tests.java_tools import CONSOLE_CONSUMER
 from tests.kafka_log.owner import Owner, commits
 
 NONE, FENCED = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.config import Settings, load_settings
+from shim.config import Settings, load_configuration
 from shim.logs import LogOutput
 from shim.logs.lines import JsonLines, TextLines, in_one_line
 
@@ -118,7 +118,7 @@ def test_a_secret_that_would_be_escaped_is_concealed() -> None:
 def test_secrets_are_in_no_part_of_a_line(look: str) -> None:
     stream = io.StringIO()
     password = f'{SECRET}"\\'
-    settings = load_settings(None, [f"log.format={look}", f"upstream.sasl.password={password}"])
+    settings = load_configuration(None, [f"log.format={look}", f"upstream.sasl.password={password}"]).settings
     output = LogOutput(settings, ["of-a-listener"], stream)
     event = record("with %s and %s", password, "of-a-listener", also=[password], more={password: password})
     try:
@@ -137,11 +137,11 @@ def test_level_and_look_change_while_it_runs() -> None:
     stream = io.StringIO()
     output = LogOutput(Settings(), (), stream)
     assert logging.getLogger().level == logging.INFO
-    output.take_settings(load_settings(None, ["log.level=DEBUG", "log.format=json"]))
+    output.take_settings(load_configuration(None, ["log.level=DEBUG", "log.format=json"]).settings)
     assert logging.getLogger().level == logging.DEBUG
     assert logging.getLogger("kazoo").getEffectiveLevel() == logging.INFO, "it logs what it sends, passwords too"
     output.handle(record("now"))
-    output.take_settings(load_settings(None, ["log.level=ERROR"]))
+    output.take_settings(load_configuration(None, ["log.level=ERROR"]).settings)
     assert logging.getLogger("kazoo").getEffectiveLevel() == logging.ERROR
     output.handle(record("then"))
     output.close()
@@ -152,7 +152,7 @@ def test_level_and_look_change_while_it_runs() -> None:
 
 def test_an_event_that_cannot_be_logged_is_one_line_without_its_values() -> None:
     stream = io.StringIO()
-    output = LogOutput(load_settings(None, [f"upstream.sasl.password={SECRET}"]), (), stream)
+    output = LogOutput(load_configuration(None, [f"upstream.sasl.password={SECRET}"]).settings, (), stream)
     output.handle(record("%d events", SECRET))
     output.close()
     (line,) = stream.getvalue().splitlines()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.config import load_settings
+from shim.config import load_configuration
 from shim.logs import LogOutput, repeats
 from shim.logs.repeats import MINUTE, Event, Repeats, event_of
 
@@ -65,7 +65,7 @@ def test_what_an_event_is() -> None:
 
 def test_what_is_left_out_is_told_at_the_end_at_its_level() -> None:
     stream = io.StringIO()
-    output = LogOutput(load_settings(None, ["log.repeat.max.per.minute=2"]), (), stream)
+    output = LogOutput(load_configuration(None, ["log.repeat.max.per.minute=2"]).settings, (), stream)
     for number in range(5):
         output.handle(logging.LogRecord("shim", logging.ERROR, "", 0, "lost %d", (number,), None))
     assert [line.split(" ", 2)[2] for line in stream.getvalue().splitlines()] == ["ERROR lost 0", "ERROR lost 1"]
@@ -82,7 +82,7 @@ def test_what_is_left_out_is_told_when_the_minute_is_over_though_nothing_else_ha
 ) -> None:
     monkeypatch.setattr(repeats, "MINUTE", 0.01)
     stream = Told()
-    output = LogOutput(load_settings(None, ["log.repeat.max.per.minute=1"]), (), stream)
+    output = LogOutput(load_configuration(None, ["log.repeat.max.per.minute=1"]).settings, (), stream)
     # A minute that is over in the middle begins anew: at last there is one with two of them.
     while not stream.told.is_set():
         output.handle(logging.LogRecord("shim", logging.ERROR, "", 0, "lost", (), None))

@@ -13,8 +13,6 @@ from compat.zookeeper import NotAName, checked_name
 from shim.demo.parts import ZooKeeper
 from shim.offsets.store import (
     ABSENT,
-    GroupOffsets,
-    LoadProgress,
     OffsetStore,
     StoredOffset,
     StoreError,
@@ -81,8 +79,6 @@ async def test_what_is_no_offset(store: OffsetStore, others: KazooClient, name: 
     else:
         with pytest.raises(StoreUnreadable, match=re.escape(f"{T}/{name}: {why}")):
             await store.partitions("g")
-    (loaded,) = [each async for portion in store.load() for each in portion]
-    assert loaded.unreadable[f"{T}/{name}"] == why
 
 
 @pytest.mark.parametrize(
@@ -136,32 +132,6 @@ async def test_groups(store: OffsetStore, others: KazooClient) -> None:
     assert await store.groups() == ["a", "c"]
 
 
-async def test_all_groups_are_loaded(store: OffsetStore, others: KazooClient) -> None:
-    assert [portion async for portion in store.load()] == []
-    expected = {}
-    for number in range(250):
-        offsets = {(f"t{each}", number): StoredOffset(number + each) for each in range(number % 4)}
-        await store.commit(f"g{number}", offsets)
-        if offsets:
-            expected[f"g{number}"] = {partition: each._replace(version=0) for partition, each in offsets.items()}
-    others.ensure_path("/consumers/empty/ids/old_1")
-    put(others, "/consumers/bad/offsets/t/0", b"nonsense")
-    put(others, "/consumers/bad/offsets/t/1", b"1")
-    seen: list[LoadProgress] = []
-    loaded = {each.group: each async for portion in store.load(seen.append) for each in portion}
-    version = others.get("/consumers/bad/offsets/t/1")[1].version
-    bad = loaded.pop("bad")
-    assert bad == GroupOffsets(
-        "bad", {("t", 1): StoredOffset(1, version)}, {"/consumers/bad/offsets/t/0": "b'nonsense' is no offset"}
-    )
-    assert loaded.pop("empty") == GroupOffsets("empty", {}, {})
-    assert {group: each.offsets for group, each in loaded.items()} == expected
-    groups = len(expected) + 2
-    assert [each.groups for each in seen] == [100, groups]
-    assert {each.groups_in_all for each in seen} == {groups}
-    assert seen[-1].offsets == sum(map(len, expected.values())) + 1
-
-
 async def test_a_server_that_is_away(zookeeper: ZooKeeper, connect: str) -> None:
     hasty = Ensemble(connect, request_timeout_ms=300)
     await hasty.start(TIMEOUT_S, make_chroot=True)
@@ -175,14 +145,12 @@ async def test_a_server_that_is_away(zookeeper: ZooKeeper, connect: str) -> None
         store.delete("g"),
         store.delete("g", [("t", 0)]),
         store.groups(),
-        anext(aiter(store.load())),
     ):
         with pytest.raises(StoreUnavailable):
             await asked
     await asyncio.to_thread(zookeeper.start)
     await events.connected()
     assert await store.fetch("g") == {("t", 0): StoredOffset(1, 0)}
-    await store.close()
     await hasty.close()
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from shim.demo.parts import Cluster, free_port
-from shim.demo.parts.tools import CONSUMER_GROUPS, java_tool
+from shim.demo.parts.tools import java_tool
 from tests.conftest import TopicFactory
+from tests.java_tools import CONSUMER_GROUPS
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of
 
 _TIMEOUT_S = 60.0

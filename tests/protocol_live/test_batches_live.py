@@ -25,8 +25,8 @@ from protocol.records.batches import (
 )
 from shim.demo.parts import Broker
 from shim.demo.parts.jars import KAFKA
-from shim.demo.parts.tools import console_consumer, console_producer
 from tests.conftest import TopicFactory
+from tests.java_tools import console_consumer, console_producer
 from tests.protocol.test_batches import with_field
 from tests.protocol_live.place import Place
 from tests.wire import WireClient

@@ -80,7 +80,7 @@ class Rig:
         self.runtime.admit()
         self.relocation = logs.relocation(self.runtime)
         self.backend = logs.backend
-        if self.runtime.is_shared:
+        if self.runtime.is_divided:
             self.runtime.own(range(PARTITIONS))
 
     @property

@@ -37,7 +37,11 @@ class SharedBackend(LocalBackend):
     released: list[int]
 
     @property
-    def is_shared(self) -> bool:
+    def is_divided(self) -> bool:
+        return True
+
+    @property
+    def is_among_shims(self) -> bool:
         return True
 
     async def load(self, number: int) -> Loaded:

@@ -21,8 +21,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from protocol.own.history_log import HISTORY_TOPIC
-from shim.demo.parts.tools import CONSUMER_GROUPS, console_consumer, console_producer, java_tool
+from shim.demo.parts.tools import java_tool
 from tests.conftest import TopicFactory
+from tests.java_tools import CONSUMER_GROUPS, console_consumer, console_producer
 from tests.secured.broker import SecuredBroker
 from tests.secured.conftest import shim_settings
 from tests.secured.users import MECHANISMS, PASSWORDS, WITH_PASSWORDS, unsecured_jwt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.config import HostPort, SettingError, load_settings
+from shim.config import HostPort, SettingError, load_configuration
 from shim.demo.parts import Broker, free_port
 from shim.metrics import Kind, Metric, Sample, Series
 from shim.serve.statsd import QUEUED, StatsdPush
@@ -99,7 +99,7 @@ def test_nobody_listens(broker: Broker, tmp_path: Path, topic_t: str, group: str
 
 def test_an_address_that_is_none() -> None:
     with pytest.raises(SettingError, match=r"^metrics\.statsd\.address: '9125' is not host:port"):
-        load_settings(None, ["metrics.statsd.address=9125"])
+        load_configuration(None, ["metrics.statsd.address=9125"])
 
 
 def _looks(samples: int) -> Callable[[], asyncio.Future[Sequence[Series]]]:

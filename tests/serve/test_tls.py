@@ -20,9 +20,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from protocol.messages import api_versions
 from shim.demo.parts import Broker
-from shim.demo.parts.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, java_tool
+from shim.demo.parts.tools import java_tool
 from tests.certificates import Authority, java, kafka_python, librdkafka
 from tests.conftest import TopicFactory
+from tests.java_tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER
 from tests.shim_process import Shim
 from tests.tls_broker import tls_broker, tls_port
 from tests.wire import WireClient

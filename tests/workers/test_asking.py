@@ -14,7 +14,9 @@ import pytest
 from shim.admin.live.migrating import Refused
 from shim.admin.live.watching import NotReady
 from shim.workers import asking
-from shim.workers.asking import OtherWorker, Questions
+from shim.workers.all_workers import AllGroups, AllMigrations
+from shim.workers.asking import ASKED, CHANGES, OtherWorker, Questions
+from tests.admin.live.test_described import the_routes
 
 
 class Moves:
@@ -156,3 +158,15 @@ async def test_what_has_no_pickle_is_told_of_as_that(worker: OtherWorker) -> Non
         await worker("migration", "status", NotRead())
     with pytest.raises(NotReady, match=f"{told}: .*lambda"):
         await worker("migration", "candidates")
+
+
+def test_what_may_be_asked_is_what_is_asked() -> None:
+    for part, asks in (("migration", AllMigrations), ("groups", AllGroups)):
+        assert ASKED[part] == {name for name in vars(asks) if not name.startswith("_")}
+    assert ASKED[""] == {"overview", "clients", "missing", "metrics"}
+
+
+async def test_what_changes_something_is_what_the_paths_say() -> None:
+    """A path that does is named after what it asks for."""
+    changing = {route.path.rpartition("/")[2] for route in await the_routes() if route.changes}
+    assert changing == CHANGES | {"move"}, "a log that is moved is at one process"

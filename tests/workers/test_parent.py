@@ -22,7 +22,10 @@ from tests.workers.conftest import shim_of
 from tests.workers.processes import wait_until_gone, workers_of
 
 ADDRESS = HostPort("127.0.0.1", 0)
-OPEN, CLOSED = {"open": list(ADDRESS)}, {"closed": list(ADDRESS)}
+FOUND = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+OPEN, OPEN_FOUND, CLOSED = json.loads(
+    json.dumps([{"open": [ADDRESS, None]}, {"open": [ADDRESS, FOUND]}, {"closed": ADDRESS}])
+)
 
 NO_ROOM = """
 import errno, os
@@ -36,6 +39,16 @@ os.fork = forked
 """
 
 
+ASKS_NOBODY = """
+import os, socket
+parent, found = os.getpid(), socket.getaddrinfo
+def asked(*arguments, **named):
+    assert os.getpid() != parent, "names are looked up in the parent"
+    return found(*arguments, **named)
+socket.getaddrinfo = asked
+"""
+
+
 class SlowParent:
     """The other end of a worker's channel, which answers when it is told to."""
 
@@ -46,9 +59,11 @@ class SlowParent:
         async with asyncio.timeout(30):
             return json.loads(await asyncio.get_running_loop().sock_recv(self._channel, 1 << 16))
 
+    def does_not_know(self) -> None:
+        self._channel.send(b'{"unknown": null}')
+
     def opens(self) -> None:
-        found = socket.getaddrinfo(*ADDRESS, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        sockets = listening_on(found)
+        sockets = listening_on(FOUND)
         socket.send_fds(self._channel, [b'{"opened": 1}'], [each.fileno() for each in sockets])
         for each in sockets:
             each.close()
@@ -84,6 +99,28 @@ async def given_up(worker: AtParent, parent: SlowParent) -> None:
         await asking
 
 
+async def test_what_nobody_has_opened_is_looked_up(worker: AtParent, parent: SlowParent) -> None:
+    opening = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    parent.does_not_know()
+    assert await parent.hears() == OPEN_FOUND
+    parent.opens()
+    for each in await opening:
+        each.close()
+
+
+async def test_what_comes_too_late_and_is_not_known_is_nothing(worker: AtParent, parent: SlowParent) -> None:
+    await given_up(worker, parent)
+    again = asyncio.ensure_future(worker.open(ADDRESS))
+    assert await parent.hears() == OPEN
+    parent.does_not_know()
+    parent.opens()
+    for each in await again:
+        each.close()
+    worker.ready("the next one")
+    assert await parent.hears() == {"ready": "the next one"}
+
+
 async def test_sockets_that_come_too_late_are_given_back(worker: AtParent, parent: SlowParent) -> None:
     await given_up(worker, parent)
     parent.opens()
@@ -115,6 +152,14 @@ def test_no_room_for_all_workers_at_the_start(broker: Broker, data_dir: Path) ->
     shim.patch = ""
     shim.start()
     assert shim.stop() == 0
+
+
+def test_names_are_not_looked_up_in_the_parent(broker: Broker, data_dir: Path) -> None:
+    """Who is asked may not answer for long, and nobody else would be heard meanwhile: no worker, and no signal."""
+    shim = shim_of(broker, data_dir, 2)
+    shim.patch = ASKS_NOBODY
+    with shim:
+        assert len(workers_of(shim.pid)) == 2
 
 
 def test_no_room_for_one_in_the_place_of_another(broker: Broker, data_dir: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from shim.migration.words import (
@@ -39,9 +39,6 @@ class Migration(Protocol):
 
     async def served(self) -> Sequence[str]:
         """Of the groups that the shim has heard of, those that it serves itself; nobody else is asked."""
-
-    async def offsets(self, group: str) -> Mapping[tuple[str, int], int]:
-        """By topic and partition. Raises :class:`NotKnown`."""
 
     async def verify(self, group: str) -> Verified:
         """The log beside each other place that the group's offsets are in. Raises :class:`Refused` where they cannot be

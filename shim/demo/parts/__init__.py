@@ -8,7 +8,7 @@ from shim.demo.parts.broker import Broker, Cluster
 from shim.demo.parts.jars import JarSet, PartsUnavailable, cache_folder, jar_set
 from shim.demo.parts.ports import free_port, free_port_range
 from shim.demo.parts.process import StartFailed
-from shim.demo.parts.tools import RunningTool, ToolFailed, java_tool, start_java_tool
+from shim.demo.parts.tools import ToolFailed, java_tool
 from shim.demo.parts.zookeeper import ZooKeeper
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Cluster",
     "JarSet",
     "PartsUnavailable",
-    "RunningTool",
     "StartFailed",
     "ToolFailed",
     "ZooKeeper",
@@ -25,5 +24,4 @@ __all__ = [
     "free_port_range",
     "jar_set",
     "java_tool",
-    "start_java_tool",
 ]

@@ -89,7 +89,6 @@ class CleanerStats:
     ratio: float
     keys: int = 0
     map_bytes: int = 0
-    segments_read: int = 0
     segments_written: int = 0
     records_read: int = 0
     records_written: int = 0
@@ -189,7 +188,6 @@ class CleaningRound:
                             cleaned.append(data)
                             stats.records_read += batch.header.record_count
                             stats.records_written += record_count
-            stats.segments_read += len(group)
             if not changed:
                 return
             cleaned.finish()

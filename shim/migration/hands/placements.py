@@ -115,7 +115,7 @@ class Placements:
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """The partition was read back, or is not served any more. What changes hands there does so still."""
         if coordinator is not None:
-            if self._runtime.is_shared:  # after a failure of its own, too: another one may have had it meanwhile
+            if self._runtime.is_divided:  # after a failure of its own, too: another one may have had it meanwhile
                 self._came_at[number] = time.monotonic()
             for group_id, placement in self._open.items():
                 if placement.changing and self._runtime.partition_of(group_id) == number:

@@ -164,7 +164,7 @@ def in_our_words(error: Exception, path: str) -> EnsembleError:
 def znode(answer: Any) -> Znode:
     """Of what kazoo has for it."""
     data, stat = answer
-    return Znode(data or b"", stat.version, stat.mzxid, stat.ctime, stat.mtime, stat.ephemeralOwner)
+    return Znode(data or b"", stat.version, stat.mzxid, stat.ephemeralOwner)
 
 
 def transaction(operations: Sequence[Operation], paths: Sequence[str], client: Client) -> Any:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping
 
 from compat import zookeeper as layout
-from shim.offsets.store import (
-    GroupOffsets,
-    LoadProgress,
-    Ownership,
-    Partition,
-    StoredOffset,
-    StoreUnreadable,
-)
+from shim.offsets.store import Ownership, Partition, StoredOffset, StoreUnreadable
 from shim.offsets.zookeeper.commit import commit
 from shim.offsets.zookeeper.deletion import delete_group, delete_offsets
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.in_store_words import in_store_words
 from shim.offsets.zookeeper.offset_znodes import OffsetZnode, offset_znode, stored
-
-_GROUPS_AT_ONCE: Final = 100
 
 
 class ZooKeeperOffsets:
@@ -43,12 +33,12 @@ class ZooKeeperOffsets:
             await self._ensemble.sync()
             if topics is None:
                 topics = await self._ensemble.children(layout.offsets_path(group))
-            (found,) = await self._read([(group, topics)])
-        for path, why in found.unreadable.items():
+            found, unreadable = await self._read(group, topics)
+        for path, why in unreadable.items():
             if why == layout.NO_PARTITION:
                 continue  # somebody keeps something else there
             raise StoreUnreadable(f"{path}: {why}")
-        return dict(found.offsets)
+        return found
 
     async def partitions(self, group: str) -> list[Partition]:
         """By the names of znodes. Raises :class:`StoreUnreadable` for one that is no partition's."""
@@ -120,42 +110,22 @@ class ZooKeeperOffsets:
             ids = await self._ensemble.children_many([layout.ids_path(name) for name in names])
         return [name for name, *found in zip(names, topics, ids, strict=True) if any(found)]
 
-    async def load(
-        self, progress: Callable[[LoadProgress], None] | None = None
-    ) -> AsyncIterator[Sequence[GroupOffsets]]:
-        groups = await self.groups()
-        offsets = 0
-        for first in range(0, len(groups), _GROUPS_AT_ONCE):
-            portion = groups[first : first + _GROUPS_AT_ONCE]
-            with in_store_words():
-                topics = await self._ensemble.children_many([layout.offsets_path(group) for group in portion])
-                loaded = await self._read(list(zip(portion, topics, strict=True)))
-            offsets += sum(len(each.offsets) for each in loaded)
-            yield loaded
-            if progress is not None:
-                progress(LoadProgress(first + len(portion), len(groups), offsets))
-
-    async def close(self) -> None:
-        """Nothing is kept here."""
-
-    async def _read(self, groups: Sequence[tuple[str, Collection[str]]]) -> list[GroupOffsets]:
-        """The offsets of these topics of each group."""
-        wanted = [(group, topic) for group, topics in groups for topic in topics]
-        paths = [layout.topic_path(group, topic) for group, topic in wanted]
+    async def _read(self, group: str, topics: Collection[str]) -> tuple[dict[Partition, StoredOffset], dict[str, str]]:
+        """The offsets of these topics; and where → why of what is none."""
+        paths = [layout.topic_path(group, topic) for topic in topics]
         names = await self._ensemble.children_many(paths)
-        unreadable: dict[str, dict[str, str]] = {}
+        unreadable: dict[str, str] = {}
         found_at: list[OffsetZnode] = []
-        for (group, topic), path, children in zip(wanted, paths, names, strict=True):
+        for topic, path, children in zip(topics, paths, names, strict=True):
             chosen = layout.choose(children)
             found_at.extend(offset_znode(group, topic, name) for name in chosen.names.values())
-            for name, why in chosen.strange.items():
-                unreadable.setdefault(group, {})[f"{path}/{name}"] = why
-        offsets: dict[str, dict[Partition, StoredOffset]] = {}
+            unreadable |= {f"{path}/{name}": why for name, why in chosen.strange.items()}
+        offsets: dict[Partition, StoredOffset] = {}
         for at, znode in zip(found_at, await self._ensemble.get_many([each.path for each in found_at]), strict=True):
             if znode is None:
                 continue  # deleted since
             try:
-                offsets.setdefault(at.group, {})[at.partition] = stored(at, znode)
+                offsets[at.partition] = stored(at, znode)
             except layout.NotAnOffset as error:
-                unreadable.setdefault(at.group, {})[at.path] = str(error)
-        return [GroupOffsets(group, offsets.get(group, {}), unreadable.get(group, {})) for group, _ in groups]
+                unreadable[at.path] = str(error)
+        return offsets, unreadable

@@ -17,15 +17,12 @@ read, or for several of them. It goes with the connection (SUSPENDED): what is t
 
 class Znode(NamedTuple):
     """``version``: how often the data was set; 0 right after it was created, and again where it was deleted and
-    created anew. ``mzxid``: the transaction that set the data last; unlike a version, none comes twice. ``ctime_ms``
-    and ``mtime_ms``: when it was created and last set, by the ensemble's clock, in milliseconds since 1970.
+    created anew. ``mzxid``: the transaction that set the data last; unlike a version, none comes twice.
     ``ephemeral_owner``: the id of the session that it goes with, 0 where it stays."""
 
     data: bytes
     version: int
     mzxid: int
-    ctime_ms: int
-    mtime_ms: int
     ephemeral_owner: int
 
 

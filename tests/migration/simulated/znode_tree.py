@@ -33,7 +33,7 @@ Fired = Callable[[], None]
 
 class Tree:
     def __init__(self) -> None:
-        self.znodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0, 0, 0)}
+        self.znodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0)}
         self._below: dict[str, set[str]] = {"/": set()}
 
     def children(self, path: str) -> list[str]:
@@ -64,7 +64,7 @@ class Tree:
                 raise NoZnode(path)
             if there is not None:
                 raise ZnodeExists(path)
-            self.znodes[path] = Znode(operation.data, 0, zxid, 0, 0, 0)
+            self.znodes[path] = Znode(operation.data, 0, zxid, 0)
             self._below[path] = set()
             self._below[parent].add(name)
             return 0
