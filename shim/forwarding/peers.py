@@ -101,6 +101,10 @@ class Peers:
             asked.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
 
+    def misanswered(self, peer: Peer) -> None:
+        """What it has answered is not the answer to what it was asked."""
+        self._trouble.failed(self._trouble_with(peer), Exception("it answers something else than it was asked"))
+
     def _connect(self, peer: Peer) -> Link | None:
         now = time.monotonic()
         if self._closed or self._refused_until.get(peer, now) > now:
