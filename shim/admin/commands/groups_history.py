@@ -6,7 +6,7 @@ import click
 
 from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
+from shim.admin.commands.running_shim import admin_option, group_argument, overview_of, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim
@@ -76,7 +76,7 @@ def history_command(
 
 def _moved_away(shim: RunningShim) -> str:
     """Why there may be none of what was there before; "" where that is not so."""
-    if not shim.get("/v1/overview")["log_moves"]:
+    if not overview_of(shim)["log_moves"]:
         return ""
     return (
         "; partitions of this shim's log were moved: what was committed before that is in the history at the other "
@@ -93,4 +93,4 @@ def _from_shown(row: Row) -> int | str:
 
 def _to_shown(row: Row) -> int | str:
     offset: int = row["to"]
-    return "deleted" if row["deleted"] else offset
+    return "deleted" if row.get("deleted") else offset  # an older shim's history has no deletions
