@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from shim.api.call import SIZE_FIELD, Call, Connection, Services
-from shim.forwarding import Failed, Forwarded, Peer, Request
+from shim.forwarding import ONE_BY_ONE, Failed, Forwarded, Peer, Request
 
 AnyCall: TypeAlias = Call[Any, Any]
 
@@ -81,10 +81,6 @@ async def _one_by_one(services: Services, connection: Connection, peer: Peer, fr
         return b"".join([await at_owner(services, connection, peer, frame) for frame in frames_of(frames)])
     finally:
         connection.resume_requests()
-
-
-ONE_BY_ONE: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
-"""What an owner says where it cannot take them at once."""
 
 
 def frames_of(data: bytes) -> Iterator[bytes]:

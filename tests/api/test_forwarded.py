@@ -376,6 +376,8 @@ async def test_what_is_no_answer_to_it_does_not_reach_the_client(
     assert [each.getMessage() for each in caplog.records] == [
         "requests cannot be forwarded to the shim at the owner for now: it answers something else than it was asked"
     ]
+    assert to.peers is not None
+    assert {why: count for why, count in to.peers.counts.failed.items() if count} == {"misanswered": 2}
 
 
 def split(answers: bytes, count: int) -> list[bytes]:
