@@ -7,5 +7,9 @@ class NotDone(Exception):
     """Nothing was changed, as what was asked for would do harm."""
 
 
+class NotOffered(NotDone):
+    """The shim that was asked knows nothing of that: it is older than the command."""
+
+
 class BrokenOff(Exception):
     """It had begun, and could not be brought to its end."""

@@ -15,10 +15,9 @@ from compat.translation import Context
 from protocol.apis import ApiKey
 from protocol.errors import DecodeError, ErrorCode
 from shim.api.call import SIZE_FIELD, Call, Services
-from shim.api.owners import ONE_BY_ONE
 from shim.api.table import ROUTES, Route, Served
 from shim.config import HostPort
-from shim.forwarding import Entrusted
+from shim.forwarding import ONE_BY_ONE, Entrusted
 from shim.logged_once import LoggedOnce
 from shim.metrics import AnswerCounts
 from shim.security.authorizer import AskedElsewhere, Authorizer

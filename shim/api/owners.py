@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
 from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from shim.api.call import SIZE_FIELD, Call, Connection, Services
-from shim.forwarding import Failed, Forwarded, Peer, Request
+from shim.forwarding import ONE_BY_ONE, Failed, Forwarded, Peer, Request
 
 AnyCall: TypeAlias = Call[Any, Any]
 
 _API_KEY: Final = slice(4, 6)  # of a frame
+
+# Of a frame: its size, and the correlation id.
+_REQUEST: Final = Struct(">i4xi")
+_RESPONSE: Final = Struct(">ii")
 
 _NOT_KEPT: Final[dict[int, dict[str, Any]]] = {
     ApiKey.JOIN_GROUP: {"protocols": ()},
@@ -78,10 +83,6 @@ async def _one_by_one(services: Services, connection: Connection, peer: Peer, fr
         connection.resume_requests()
 
 
-ONE_BY_ONE: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
-"""What an owner says where it cannot take them at once."""
-
-
 def frames_of(data: bytes) -> Iterator[bytes]:
     """Each with its size. What is left over is the last one."""
     while data:
@@ -93,8 +94,9 @@ def frames_of(data: bytes) -> Iterator[bytes]:
 async def at_owner(
     services: Services, connection: Connection, peer: Peer, frame: bytes, begun: Callable[[], None] = lambda: None
 ) -> bytes:
-    """What the owner answers to this request, as the connection's client, whose requests are paused. ``begun`` is
-    called once, when they need not be any more because of this. Raises :class:`Failed`."""
+    """What the owner answers to this request, or to each of several, as the connection's client, whose requests are
+    paused. ``begun`` is called once, when they need not be any more because of this. Raises :class:`Failed`, also where
+    it answers something else: the client would take it for the answer to another request, or not find the next."""
     assert services.peers is not None
     its = _AtOwner(connection.ask, frame[_API_KEY])
     request = Request(frame, connection.principal, connection.client_host)
@@ -104,10 +106,26 @@ async def at_owner(
             await its.has_begun.wait()
         finally:
             begun()
-        return await its.answer
+        answer = await its.answer
     finally:
         if its.forwarded is not None:
             its.forwarded.withdraw()
+    if _correlation_ids(_RESPONSE, answer) != _correlation_ids(_REQUEST, frame):
+        services.peers.misanswered(peer)
+        raise Failed(ErrorCode.NOT_COORDINATOR)
+    return answer
+
+
+def _correlation_ids(head: Struct, frames: bytes) -> list[int]:
+    """Of whole frames, one behind the other; none of what is anything else."""
+    found, position = [], 0
+    while len(frames) - position >= head.size:
+        size, correlation_id = head.unpack_from(frames, position)
+        if size < head.size - SIZE_FIELD:
+            break
+        found.append(correlation_id)
+        position += SIZE_FIELD + size
+    return found if position == len(frames) else []
 
 
 class _AtOwner:

@@ -30,6 +30,7 @@ from protocol.own.between_shims import (
     encode,
 )
 from shim.forwarding.broken import Broken
+from shim.metrics import ForwardingCounts, NotForwarded
 from shim.upstream.errors import PASSED_ON_WITHIN_SECONDS
 
 MOST_ANSWER_BYTES: Final = 256 << 20
@@ -38,6 +39,9 @@ MOST_TO_STRANGER_BYTES: Final = 1 << 20
 """Of a request, to an owner that has not said how much it takes."""
 MOST_UNSENT_BYTES: Final = 16 << 20
 """From there on nothing more is forwarded: the owner does not read."""
+
+ONE_BY_ONE: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
+"""What an owner says of requests that it cannot take at once, though it may take each: no failure."""
 
 _LAST_NUMBER: Final = 2**31 - 1
 
@@ -78,12 +82,19 @@ class _Underway(NamedTuple):
 
 
 class HomeSide:
-    """``clock``: seconds, of one that runs on through a suspend."""
+    """``clock``: seconds, of one that runs on through a suspend. ``counts``: what has failed is added to them."""
 
-    def __init__(self, hello: Hello, write: Callable[[bytes], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        hello: Hello,
+        write: Callable[[bytes], None],
+        clock: Callable[[], float],
+        counts: ForwardingCounts | None = None,
+    ) -> None:
         self._hello = hello
         self._write = write
         self._clock = clock
+        self._counts = counts or ForwardingCounts()
         self._frames = FrameParser(MOST_ANSWER_BYTES + BESIDE_FRAME, 1)
         self._underway: dict[int, _Underway] = {}
         self._number = 0
@@ -166,6 +177,7 @@ class HomeSide:
                     ended.asked.answered(frame)
             case Refuse(number, code):
                 if (ended := self._underway.pop(number, None)) is not None:
+                    self._counts.failed["refused"] += code != ONE_BY_ONE
                     ended.asked.failed(ErrorCode.for_code(code) or ErrorCode.UNKNOWN_SERVER_ERROR)
             case Pong(sequence):
                 self._fresh_at = self._pings.pop(sequence, self._fresh_at)
@@ -182,8 +194,11 @@ class HomeSide:
         else:
             underway.asked.ask(question, frame, prompt=prompt)
 
-    def lost(self) -> None:
-        """The connection is no more: what came of each request is not known."""
+    def lost(self, why: NotForwarded | None = "lost") -> None:
+        """The connection is no more: what came of each request is not known. ``why`` it is so; None: this side has
+        ended it."""
         underway, self._underway = self._underway, {}
+        if why is not None:
+            self._counts.failed[why] += len(underway)
         for each in underway.values():
             each.asked.failed(ErrorCode.NOT_COORDINATOR)

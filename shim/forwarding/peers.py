@@ -13,6 +13,7 @@ from protocol.own.between_shims import Hello
 from shim.forwarding.broken import Broken
 from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, Failed, HomeSide, Request
 from shim.logged_once import LoggedOnce
+from shim.metrics import ForwardingCounts, NotForwarded
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class Peers:
         people; a shim at its address, if that is not given."""
         self._called = called or shim_at
         self.owner_of = owner_of
+        self.counts = ForwardingCounts()
         self._dial = dial
         self._hello = hello
         self._clock = clock
@@ -87,19 +89,28 @@ class Peers:
         """``asked`` is told what comes of it, before this returns where it gives None."""
         link = self._links.get(peer) or self._connect(peer)
         if link is None:
-            asked.failed(ErrorCode.NOT_COORDINATOR)
+            self._failed(asked, "unreachable", ErrorCode.NOT_COORDINATOR)
             return None
         if link.unsent_bytes > MOST_UNSENT_BYTES:
-            asked.failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            self._failed(asked, "congested", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return None
         try:
             return Forwarded(link.side, link.side.forward(request, asked))
         except Failed as failed:
-            asked.failed(failed.error)
+            self._failed(asked, "unsendable", failed.error)
             return None
         except EncodeError:  # of a principal that is no string
-            asked.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._failed(asked, "unsendable", ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
+
+    def _failed(self, asked: Asked, why: NotForwarded, error: ErrorCode) -> None:
+        self.counts.failed[why] += not self._closed
+        asked.failed(error)
+
+    def misanswered(self, peer: Peer) -> None:
+        """What it has answered is not the answer to what it was asked."""
+        self.counts.failed["misanswered"] += 1
+        self._trouble.failed(self._trouble_with(peer), Exception("it answers something else than it was asked"))
 
     def _connect(self, peer: Peer) -> Link | None:
         now = time.monotonic()
@@ -110,6 +121,7 @@ class Peers:
         link = self._links[peer] = Link(
             self._hello(),
             self._clock,
+            self.counts,
             known=lambda: self._trouble.went_well(what),
             lost=lambda reason: self._lost(peer, link, reason),
         )
@@ -123,11 +135,11 @@ class Peers:
             async with asyncio.timeout(CONNECTS_WITHIN_SECONDS):
                 await self._dial(peer, lambda: link)
         except TimeoutError:
-            link.end("it does not connect in time")
+            link.end("it does not connect in time", "unreachable")
         except (OSError, ValueError, OverflowError) as error:
-            link.end(str(error) or type(error).__name__)
+            link.end(str(error) or type(error).__name__, "unreachable")
         except BaseException:  # a bug, or the end
-            link.end("given up")
+            link.end("given up", None if self._closed else "unreachable")
             raise
 
     def _lost(self, peer: Peer, link: Link, reason: str) -> None:
@@ -146,7 +158,7 @@ class Peers:
         for task in self._dialing:
             task.cancel()
         for link in list(self._links.values()):
-            link.end("closed")
+            link.end("closed", None)
 
 
 def shim_at(peer: Peer) -> str:
@@ -161,6 +173,7 @@ class Link(asyncio.Protocol):
         self,
         hello: Hello,
         clock: Callable[[], float],
+        counts: ForwardingCounts,
         *,
         known: Callable[[], None],
         lost: Callable[[str], None],
@@ -174,7 +187,7 @@ class Link(asyncio.Protocol):
         self._look: asyncio.TimerHandle | None = None
         self._look_at = 0.0
         self._heard = True
-        self.side = HomeSide(hello, self._write, clock)
+        self.side = HomeSide(hello, self._write, clock, counts)
 
     @property
     def unsent_bytes(self) -> int:
@@ -205,13 +218,13 @@ class Link(asyncio.Protocol):
         try:
             self.side.feed(data)
         except Broken as error:
-            self.end(str(error))
+            self.end(str(error), "lost")
             return
         if self.side.is_known and not was_known:
             self._known()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end(str(exc) if exc else "it has closed the connection")
+        self.end(str(exc) if exc else "it has closed the connection", "lost")
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -222,14 +235,14 @@ class Link(asyncio.Protocol):
         # What has come while this process was held up has not been read yet.
         was_held_up = asyncio.get_running_loop().time() - self._look_at > _LATE_SECONDS
         if not self._heard and not was_held_up:
-            self.end("it does not answer")
+            self.end("it does not answer", "silent")
             return
         self._heard = False
         self.side.ping()
         self._watch()
 
-    def end(self, reason: str) -> None:
-        """All that are under way get NOT_COORDINATOR."""
+    def end(self, reason: str, why: NotForwarded | None) -> None:
+        """All that are under way get NOT_COORDINATOR. ``why``: see :meth:`HomeSide.lost`."""
         lost, self._lost = self._lost, None
         if lost is None:
             return
@@ -239,4 +252,4 @@ class Link(asyncio.Protocol):
             self._transport.abort()
         self._unsent, self._unsent_bytes = [], 0
         lost(reason)  # first: who is told may ask again at once
-        self.side.lost()
+        self.side.lost(why)

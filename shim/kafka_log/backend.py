@@ -192,7 +192,7 @@ class KafkaBackend:
 
     async def load(self, number: int) -> Loaded:
         """Raises Fenced, UpstreamError, too."""
-        found = await self.read_back(number)
+        found = await self.read_back(number, logging.INFO)
         if found.place is not None and not found.place.here:
             raise LogError(
                 f"{self._wanted.offsets}-{number} is in the data directory of a shim with shim.instance.id="
@@ -200,10 +200,10 @@ class KafkaBackend:
             )
         return self.served(number, found)
 
-    async def read_back(self, number: int) -> Found:
-        """As :meth:`TakingOver.read_back`."""
+    async def read_back(self, number: int, level: int = logging.DEBUG) -> Found:
+        """As :meth:`TakingOver.read_back`. Who moves a partition reads it several times, and tells of it himself."""
         assert self._taking_over is not None
-        return await self._taking_over.read_back(number)
+        return await self._taking_over.read_back(number, level)
 
     def served(self, number: int, found: Found) -> Loaded:
         """What was read back last, and only the place was written since. Raises UpstreamError."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from protocol.errors import ErrorCode
 from protocol.messages import produce
 from shim.config import HostPort, Settings
+from shim.counted import counted
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.sequence import Verdict, verdict_of
 from shim.upstream.errors import UpstreamError
@@ -263,9 +264,10 @@ class TopicProducer:
 
     def _send_again(self, batches: Collection[_Batch]) -> None:
         """To whoever leads, which is asked anew: what was found out while they were on their way may be too old."""
-        first = min(batches, key=lambda batch: batch.number)
-        if not first.attempt:
-            log.info("%s-%d is not written yet, and sent again: %s", self._topic, first.number, first.why)
+        if new := sorted((batch for batch in batches if not batch.attempt), key=lambda batch: batch.number):
+            first, *others = new  # as a rule they share why
+            which = f" and {counted(len(others), 'other')} are" if others else " is"
+            log.info("%s-%d%s not written yet, and sent again: %s", self._topic, first.number, which, first.why)
         for batch in batches:
             batch.attempt += 1
         self._spawn(self._find_leaders(batches, self._led))

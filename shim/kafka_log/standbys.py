@@ -131,9 +131,12 @@ class Standbys:
             if not self._loading:
                 self._nothing_loads.set()
 
-    def took_over(self, number: int, records: int, followed: int | None, snapshot: int = 0) -> None:
+    def took_over(
+        self, number: int, records: int, followed: int | None, snapshot: int = 0, level: int = logging.INFO
+    ) -> None:
         """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
-        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset."""
+        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset. ``level``: of
+        the line that says so."""
         before: Before = "standby"
         if followed is not None:
             where = f"behind {counted(followed, 'record')} that it had"
@@ -142,7 +145,7 @@ class Standbys:
         else:
             before, where = "beginning", "from the beginning"
         self._counts.took_over(records, before)
-        log.info("%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
+        log.log(level, "%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
 
     def _end(self, number: int) -> None:
         self.hold(number)

@@ -98,9 +98,9 @@ class TakingOver:
             await asyncio.gather(taking, return_exceptions=True)
         self.standbys.drop(number)
 
-    async def read_back(self, number: int) -> Found:
-        """What the partition has, which nobody else writes any more; this process may. Raises Fenced, UpstreamError,
-        LogError."""
+    async def read_back(self, number: int, level: int = logging.INFO) -> Found:
+        """What the partition has, which nobody else writes any more; this process may. ``level``: of the line that says
+        so. Raises Fenced, UpstreamError, LogError."""
         with self.standbys.waiting():
             taking = self._under_way.pop(number, None)
             if taking is None:
@@ -122,7 +122,8 @@ class TakingOver:
                     self._progress.replayed(len(records))
             if gone_on_with is not None and await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
                 raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
-        self.standbys.took_over(number, copy.replayed - before, before if followed is not None else None, snapshot)
+        had = before if followed is not None else None
+        self.standbys.took_over(number, copy.replayed - before, had, snapshot, level)
         return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
 
     def _where(self, number: int) -> str:

@@ -68,7 +68,6 @@ _STAYS: Final = frozenset(
     {
         ErrorCode.INVALID_CONFIG,
         ErrorCode.INVALID_PARTITIONS,
-        ErrorCode.INVALID_REPLICATION_FACTOR,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.POLICY_VIOLATION,
@@ -89,6 +88,10 @@ class TopicsUnfit(Exception):
 
 class _NotYet(UpstreamError):
     """It may be otherwise in a moment."""
+
+
+class _BrokersMissing(_NotYet):
+    """Likewise, while a cluster comes up; where no more brokers come, the topics are not fit."""
 
 
 class TopicsWanted(NamedTuple):
@@ -234,14 +237,14 @@ def owner_again_seconds(told: Mapping[int, Mapping[str, str]]) -> float:
 def replicas_for(wanted: TopicsWanted, found: Mapping[str, Found], racks: Mapping[int, str | None]) -> Replicas:
     """Of topics that are to be made: those of the one that is there, so that one broker leads a partition of both.
 
-    ``racks``: of the brokers, by node id. Raises :class:`TopicsUnfit`.
+    ``racks``: of the brokers, by node id. Raises :class:`_BrokersMissing`.
     """
     for topic in found.values():
         return topic.replicas
     if len(racks) < wanted.replication_factor:
         there_are = "is 1 broker" if len(racks) == 1 else f"are {len(racks)} brokers"
         factor = f"offsets.topic.replication.factor is {wanted.replication_factor}"
-        raise TopicsUnfit(f"{ErrorCode.INVALID_REPLICATION_FACTOR.name}: {factor}, and there {there_are}")
+        raise _BrokersMissing(f"{ErrorCode.INVALID_REPLICATION_FACTOR.name}: {factor}, and there {there_are}")
     return tuple(_spread(racks, partition)[: wanted.replication_factor] for partition in range(wanted.partitions))
 
 
@@ -312,9 +315,16 @@ async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Lo
 
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:
     deadline = time.monotonic() + patience_seconds
+    is_told = False
     while True:
         try:
             return await ask()
+        except _BrokersMissing as error:
+            if time.monotonic() > deadline:
+                raise TopicsUnfit(str(error)) from error
+            if not is_told:
+                is_told = True
+                log.info("waiting for more brokers, for %g seconds at most: %s", patience_seconds, error)
         except _NotYet:
             if time.monotonic() > deadline:
                 raise
@@ -457,16 +467,22 @@ def _topic(wanted: TopicsWanted, name: str, replicas: Replicas) -> create_topics
 
 
 def _raise_for(api: Api[Any, Any], told: Iterable[_Told]) -> None:
-    """Raises :class:`TopicsUnfit` or :class:`_NotYet` where not all codes are 0: a line of all of one kind."""
-    lines: dict[bool, list[str]] = {True: [], False: []}
+    """Raises :class:`TopicsUnfit`, :class:`_BrokersMissing` or :class:`_NotYet` where not all codes are 0: a line of
+    all of one kind."""
+    lines: dict[type[Exception], list[str]] = {TopicsUnfit: [], _BrokersMissing: [], _NotYet: []}  # the worst first
     for resource, code, message in sorted(told, key=itemgetter(0)):  # brokers answer in any order
         if code in _NO_RIGHT:
-            lines[True].append(f"the shim's principal needs {_RIGHTS[api.key]} on {resource}")
+            lines[TopicsUnfit].append(f"the shim's principal needs {_RIGHTS[api.key]} on {resource}")
         elif code:
             words = " ".join((message or "").split())  # a policy's may have lines
             line = f"{api.name}: {resource}: {ErrorCode.for_code(code).name}" + (f": {words}" if words else "")
-            lines[code in _STAYS].append(line)
-    if lines[True]:
-        raise TopicsUnfit("; ".join(lines[True]))
-    if lines[False]:
-        raise _NotYet("; ".join(lines[False]))
+            lines[_kind_of(code)].append(line)
+    for kind, its in lines.items():
+        if its:
+            raise kind("; ".join(its))
+
+
+def _kind_of(code: int) -> type[Exception]:
+    if code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        return _BrokersMissing
+    return TopicsUnfit if code in _STAYS else _NotYet

@@ -6,7 +6,17 @@ every other may count.
 """
 
 from shim.metrics.clients import ClientKind, ClientsSeen, Said
-from shim.metrics.counts import AnswerCounts, Before, CleaningCounts, FlushCounts, SoftwareSeen, StandbyCounts, Traffic
+from shim.metrics.counts import (
+    AnswerCounts,
+    Before,
+    CleaningCounts,
+    FlushCounts,
+    ForwardingCounts,
+    NotForwarded,
+    SoftwareSeen,
+    StandbyCounts,
+    Traffic,
+)
 from shim.metrics.histogram import LATENCY_SECONDS, Histogram
 from shim.metrics.model import Distribution, Kind, Metric, Sample, Series
 
@@ -19,9 +29,11 @@ __all__ = [
     "ClientsSeen",
     "Distribution",
     "FlushCounts",
+    "ForwardingCounts",
     "Histogram",
     "Kind",
     "Metric",
+    "NotForwarded",
     "Said",
     "Sample",
     "Series",

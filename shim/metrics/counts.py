@@ -89,6 +89,20 @@ class StandbyCounts:
         self.records[before] += records
 
 
+NotForwarded: TypeAlias = Literal["unreachable", "silent", "lost", "congested", "refused", "misanswered", "unsendable"]
+"""Why a request has no answer of the other process that was to give it. See the table of metrics."""
+NOT_FORWARDED: Final[tuple[NotForwarded, ...]] = get_args(NotForwarded)
+
+
+class ForwardingCounts:
+    """Of requests that other processes were to answer, and have not, by why; those that came together are one."""
+
+    __slots__ = ("failed",)
+
+    def __init__(self) -> None:
+        self.failed = dict.fromkeys(NOT_FORWARDED, 0)
+
+
 class FlushCounts:
     """Of the log's writes, each of which makes durable what all partitions had to write. ``failed``: partitions of
     which one has failed."""

@@ -31,6 +31,14 @@ LATENCY: Final = Metric(
 OFFSETS_COMMITTED: Final = Metric(
     "offsets_committed", _COUNTER, "Offsets in answered OffsetCommit requests; each is durable in the log."
 )
+FORWARDING_FAILED: Final = Metric(
+    "forwarding_failures",
+    _COUNTER,
+    "Requests that another shim, or worker, was to answer, and has not: it was `unreachable`, or `silent` for some "
+    "seconds, the connection was `lost`, it did not read (`congested`), it `refused`, what it answered was something "
+    "else (`misanswered`), or the request was too large for it (`unsendable`). Those that came together count once.",
+    ("reason",),
+)
 FLUSH_RECORDS: Final = Metric(
     "log_flush_records", _HISTOGRAM, "Records of the offsets log that became durable together, by flush."
 )
@@ -164,7 +172,7 @@ START_TIME: Final = Metric("process_start_time_seconds", _GAUGE, "When the proce
 BUILD: Final = Metric("build_info", _GAUGE, "1; what runs.", ("version", "python"))
 
 ALL: Final = (
-    *(REQUESTS, ERRORS, MALFORMED, LATENCY, OFFSETS_COMMITTED),
+    *(REQUESTS, ERRORS, MALFORMED, LATENCY, OFFSETS_COMMITTED, FORWARDING_FAILED),
     *(FLUSH_RECORDS, FLUSH_SECONDS, FLUSH_FAILED, LOG_BYTES),
     *(COMPACTIONS, COMPACTION_SECONDS, COMPACTION_RECORDS, COMPACTION_BYTES),
     *(

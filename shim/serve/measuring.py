@@ -14,7 +14,18 @@ from protocol.errors import ErrorCode
 from shim.api import ROUTES, treatment
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
-from shim.metrics import Before, ClientsSeen, Histogram, Metric, Sample, Series, StandbyCounts, families
+from shim.metrics import (
+    Before,
+    ClientsSeen,
+    ForwardingCounts,
+    Histogram,
+    Metric,
+    NotForwarded,
+    Sample,
+    Series,
+    StandbyCounts,
+    families,
+)
 from shim.migration.dual.dual_commit import DualCommit
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.words import PASSED_THROUGH, STORAGES
@@ -39,7 +50,7 @@ class Datagrams(Protocol):
 
 
 class Measured(NamedTuple):
-    """Of one shim. ``dual_commit``: None without a ZooKeeper."""
+    """Of one shim. ``dual_commit``: None without a ZooKeeper. ``forwarding``: None where nothing is forwarded."""
 
     runtime: Runtime
     cluster: Cluster
@@ -48,6 +59,7 @@ class Measured(NamedTuple):
     mirror: Mirror
     dual_commit: DualCommit | None
     loop_delay: LoopDelay
+    forwarding: ForwardingCounts | None
 
 
 class Measuring:
@@ -68,6 +80,7 @@ class Measuring:
         found = dict(
             (
                 *_of_traffic(self._parts.limits),
+                *_of_forwarding(self._parts.forwarding),
                 *_of_log(self._parts.runtime),
                 *await _of_groups(self._parts.runtime),
                 *_of_places(self._parts),
@@ -127,6 +140,10 @@ def _of_traffic(limits: Limits) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.OLDEST, _each(oldest)),
         (families.NEWEST, _each(newest)),
     )
+
+
+def _of_forwarding(counts: ForwardingCounts | None) -> Iterable[tuple[Metric, Sequence[Sample]]]:
+    return () if counts is None else ((families.FORWARDING_FAILED, _each(counts.failed)),)
 
 
 def _requests(counts: Mapping[int, int]) -> Iterator[Sample]:
@@ -219,7 +236,7 @@ def _size(histogram: Histogram) -> list[Sample]:
     return [Sample((), histogram.read())]
 
 
-def _each(by_label: Mapping[str, float] | Mapping[Before, float]) -> list[Sample]:
+def _each(by_label: Mapping[str, float] | Mapping[Before, float] | Mapping[NotForwarded, float]) -> list[Sample]:
     return [Sample((label,), float(value)) for label, value in by_label.items()]
 
 

@@ -131,18 +131,22 @@ class Parts:
         self.groups = Groups(*(runtime, logs.history, placements, stores, cluster_groups, asked, self._cluster_topics))
         self.registrar = self._registrar(given) if given.registrar else None
 
+        # Other shims, or workers of this one.
+        self.between = self._between(given, contexts, worker)
+        peers = None if self.between is None else self.between.peers
+
         # What operators see.
         self._ends = LogEnds(looked_at, settings.metrics_lag_interval_ms / 1000)
         self.loop_delay = LoopDelay()
         lags = Lags(runtime, self._ends, settings)
-        measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay)
+        forwarding = None if peers is None else peers.counts
+        measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay, forwarding)
         self.measuring = Measuring(measured)
         others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
         log_moves = (opened.data_dir.path / PLACES_NAME).exists()
         self.whole = Whole(runtime, cluster, settings, given.listening, given.zookeeper, others, log_moves=log_moves)
 
-        # What clients meet, and other shims, or workers of this one.
-        self.between = self._between(given, contexts, worker)
+        # What clients meet.
         services = [
             Services(
                 runtime,
@@ -154,7 +158,7 @@ class Parts:
                 self.authorizer,
                 placements,
                 stores,
-                None if self.between is None else self.between.peers,
+                peers,
                 () if self.between is None else self.between.others,
             )
             for each in given.listening

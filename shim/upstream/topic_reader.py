@@ -21,6 +21,7 @@ from shim.config import Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError, raise_for
+from shim.upstream.reading_trouble import Reading, ReadingTrouble
 from shim.upstream.topic_leaders import LedTopic, TopicLeaders
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class TopicReader:
         self._leaders = TopicLeaders(cluster, settings, topic)
         self._settings = settings
         self._topic = topic
+        self._trouble = ReadingTrouble(log, topic)
 
     async def partition_count(self) -> int:
         """Raises TopicUnknown, UpstreamError."""
@@ -164,52 +166,53 @@ class TopicReader:
         return self._read(position, _undecoded)
 
     async def _read(self, position: Position, decode: _Decode[Content]) -> AsyncGenerator[Fetched[Content], None]:
-        told = ""
+        reading: Reading = object()
         failures = 0
-        while True:
-            connection, retry_s = None, _RETRY_S
-            patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
-            try:
-                topic = await self._leaders.look_up(patience)
-                if _is_surprising(topic, position):
-                    topic = await self._leaders.look_up_at_most_brokers(position.partition, patience)
-                if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
-                    start = Position(position.partition, 0, topic_id=topic.topic_id)
-                    self._tell_of(start, position)
-                    yield Fetched(start, [], 0, is_reset=True)
-                    position = start
-                if position.partition not in topic.places:
-                    retry_s = _GONE_RETRY_S
-                connection, leading = await self._to_leader(topic, position.partition, patience)
-                end_offset = (await leading.offset(_LATEST)).offset
-                start = await leading.standing(position)
-                max_wait_ms = 0
-                while True:
-                    try:
-                        fetched, high_watermark = await leading.fetch(start.next_offset, max_wait_ms, decode)
-                    except _OutOfRange:
-                        start = await leading.nearer_end(start)
-                        continue
-                    if told:
-                        log.info("the cluster's %s-%d is read again from offset %d on", self._topic, *start[:2])
-                    told, failures = "", 0
-                    # Before the first answer it is not known whether who has answered is the leader of this topic.
-                    is_reset = start.next_offset < position.next_offset or position.is_of_another_topic(start.topic_id)
-                    if is_reset or start.next_offset > position.next_offset:
+        try:
+            while True:
+                connection, retry_s = None, _RETRY_S
+                patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
+                try:
+                    topic = await self._leaders.look_up(patience)
+                    if _is_surprising(topic, position):
+                        topic = await self._leaders.look_up_at_most_brokers(position.partition, patience)
+                    if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
+                        start = Position(position.partition, 0, topic_id=topic.topic_id)
                         self._tell_of(start, position)
-                    read = Fetched(start, fetched, end_offset, is_reset, high_watermark)
-                    yield read
-                    position = start = read.position
-                    max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
-            except (UpstreamError, BatchError) as error:
-                failures += 1
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("the cluster's %s-%d at offset %d, trying again: %s", self._topic, *position[:2], error)
-            finally:
-                if connection is not None:
-                    connection.close()
-            await asyncio.sleep(retry_s)
+                        yield Fetched(start, [], 0, is_reset=True)
+                        position = start
+                    if position.partition not in topic.places:
+                        retry_s = _GONE_RETRY_S
+                    connection, leading = await self._to_leader(topic, position.partition, patience)
+                    end_offset = (await leading.offset(_LATEST)).offset
+                    start = await leading.standing(position)
+                    max_wait_ms = 0
+                    while True:
+                        try:
+                            fetched, high_watermark = await leading.fetch(start.next_offset, max_wait_ms, decode)
+                        except _OutOfRange:
+                            start = await leading.nearer_end(start)
+                            continue
+                        self._trouble.went_well(reading, start)
+                        failures = 0
+                        # Before the first answer it is not known whether who has answered is the leader of this topic.
+                        is_another = position.is_of_another_topic(start.topic_id)
+                        is_reset = is_another or start.next_offset < position.next_offset
+                        if is_reset or start.next_offset > position.next_offset:
+                            self._tell_of(start, position)
+                        read = Fetched(start, fetched, end_offset, is_reset, high_watermark)
+                        yield read
+                        position = start = read.position
+                        max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
+                except (UpstreamError, BatchError) as error:
+                    failures += 1
+                    self._trouble.failed(reading, position, error)
+                finally:
+                    if connection is not None:
+                        connection.close()
+                await asyncio.sleep(retry_s)
+        finally:
+            self._trouble.ended(reading)
 
     def _tell_of(self, start: Position, position: Position) -> None:
         why = (

@@ -17,7 +17,10 @@ from protocol.own.history_log import (
     encode_history,
 )
 from protocol.partition import partition_for
+from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
+from shim.log.files import Files
+from shim.log.places import Place, Places
 from tests.admin.running import TIMESTAMP, Result, commit_record, log
 from tests.protocol.test_history_log import START, rows_record
 
@@ -88,6 +91,19 @@ def test_what_was_deleted(data_dir: Path) -> None:
         ("billing", "orders", 1, 20),
     ]
     assert dumped(data_dir, "--group", "billing", "--at", at(6)) == [("billing", "orders", 0, 2)]
+
+
+def test_a_part_of_it_may_be_where_the_log_was(data_dir: Path) -> None:
+    """Moved there and back: the history has a hole, and nothing in it says so."""
+    of_history = [("--at", at(5)), HISTORY]
+    for more in of_history:
+        told = log("dump", "--data-dir", data_dir, "--group", "billing", *more)
+        assert (told.status, HISTORY_ELSEWHERE in told.stderr) == (0, False)
+    Places.begun(Files(), data_dir, "__offset_shim", [Place.DIRECTORY] * PARTITIONS)
+    for more in of_history:
+        told = log("dump", "--data-dir", data_dir, "--group", "billing", *more)
+        assert (told.status, told.stderr.count(f"{HISTORY_ELSEWHERE}\n")) == (0, 1)
+    assert HISTORY_ELSEWHERE not in log("dump", "--data-dir", data_dir).stderr
 
 
 def test_who_moved_a_group_and_when(data_dir: Path) -> None:

@@ -27,7 +27,7 @@ from shim.api import EntrustedRequests, Services
 from shim.api import offset_commit as offset_commit_handler
 from shim.api.entrusted import FORWARDED, FORWARDED_TO_ALL
 from shim.coordinator import GroupCoordinator
-from shim.forwarding import Asked, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
+from shim.forwarding import Asked, Dial, Forwarded, HomeSide, OwnerSide, Peer, Peers, Request, Room
 from shim.metrics import AnswerCounts
 from shim.migration.hands.placements import Placements, Whose
 from shim.runtime import Runtime
@@ -309,7 +309,7 @@ class Nonsense:
     """In the place of :class:`Peers`."""
 
     def forward(self, peer: Peer, request: Request, asked: Asked) -> None:
-        asked.answered(b"\0\0\0\4abcd")
+        asked.answered(b"\0\0\0\4" + request.frame[8:12])
 
 
 async def test_of_a_list_that_fails_nothing_is_left_behind() -> None:
@@ -325,6 +325,89 @@ async def test_of_a_list_that_fails_nothing_is_left_behind() -> None:
     del client
     gc.collect()
     assert complaints == []
+
+
+class Misanswering(Peers):
+    """Its owner answers what ``misanswer`` makes of the answers."""
+
+    def __init__(self, answering: InMemory, misanswer: Callable[[bytes], bytes]) -> None:
+        super().__init__(answering.owner_of, cast(Dial, None), lambda: Hello("log", "a shim", 1 << 20))
+        self._answering = answering
+        self._misanswer = misanswer
+
+    def forward(self, peer: Peer, request: Request, asked: Asked) -> Forwarded:
+        its = cast(Any, asked)
+        answered = its.answered
+        its.answered = lambda frame: answered(self._misanswer(frame))
+        return self._answering.forward(peer, request, asked)
+
+
+def sized(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+MISANSWERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "to another request": lambda frame: frame[:4] + b"\0\0\1\0" + frame[8:],
+    "nothing": lambda frame: b"",
+    "an empty frame": lambda frame: sized(b""),
+    "no correlation id": lambda frame: sized(frame[4:7]),
+    "a negative size": lambda frame: b"\xff\xff\xff\xff" + frame[4:],
+    "cut": lambda frame: frame[:-1],
+    "a byte more": lambda frame: frame + b"\0",
+    "a size of more": lambda frame: (len(frame) - 3).to_bytes(4, "big") + frame[4:],
+    "one more": lambda frame: frame + frame,
+}
+
+
+async def misanswering(misanswer: Callable[[bytes], bytes]) -> Services:
+    to, answering = await shared(Untouched(), GroupCoordinator(), NO_AUTHORIZER)
+    return to._replace(peers=Misanswering(answering, misanswer))
+
+
+@pytest.mark.parametrize("misanswer", [pytest.param(make, id=name) for name, make in MISANSWERS.items()])
+async def test_what_is_no_answer_to_it_does_not_reach_the_client(
+    misanswer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once of whom it came."""
+    to = await misanswering(misanswer)
+    request = heartbeat.HeartbeatRequest(THERE, 1, "m")
+    found = [await answer(heartbeat.API, 3, request, to) for _ in range(2)]
+    assert [each.error_code for each in found] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert [each.getMessage() for each in caplog.records] == [
+        "requests cannot be forwarded to the shim at the owner for now: it answers something else than it was asked"
+    ]
+    assert to.peers is not None
+    assert {why: count for why, count in to.peers.counts.failed.items() if count} == {"misanswered": 2}
+
+
+def split(answers: bytes, count: int) -> list[bytes]:
+    """They are all of one size."""
+    size = len(answers) // count
+    return [answers[start : start + size] for start in range(0, len(answers), size)]
+
+
+@pytest.mark.parametrize(
+    "misanswer",
+    [
+        *(pytest.param(make, id=name) for name, make in MISANSWERS.items()),
+        pytest.param(lambda answers: b"".join(split(answers, 3)[:2]), id="one less"),
+        pytest.param(lambda answers: b"".join(reversed(split(answers, 3))), id="in another order"),
+        pytest.param(lambda answers: b"".join([split(answers, 3)[0]] * 3), id="one of them again and again"),
+    ],
+)
+async def test_answers_that_are_not_those_to_a_row_do_not_reach_the_client(
+    misanswer: Callable[[bytes], bytes],
+) -> None:
+    to = await misanswering(misanswer)
+    row = b"".join(offset_commit.API.request_frame(8, number, "me", commit_of(THERE, "t")) for number in range(3))
+    client = Client()
+    assert offset_commit_handler.several(to, client, row, 0, 64) == len(row)
+    await client.followed
+    (answers,) = client.answered
+    found = [offset_commit.API.parse_response(8, frame, 4) for frame in split(answers, 3)]
+    assert [(number, response.topics[0].partitions[0].error_code) for number, response in found] == [
+        (number, ErrorCode.NOT_COORDINATOR) for number in range(3)
+    ]
 
 
 async def test_nobody_is_believed_who_cannot_be(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,8 +14,9 @@ from protocol.errors import ErrorCode
 from protocol.own.between_shims import Answer, Begun, Forward, Hello, encode
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port
-from shim.forwarding import Entrusted, Peers, PeerServer, Request, Room, peers, serving
+from shim.forwarding import ONE_BY_ONE, Entrusted, Peers, PeerServer, Request, Room, peers, serving
 from shim.forwarding.over_tcp import TcpPort, dial_over_tcp, named_by_certificate
+from shim.metrics import NotForwarded
 from shim.tls import TlsContext, context_for_clients
 from shim.tls.contexts import context_for_shims
 from tests.certificates import Authority
@@ -77,6 +78,10 @@ async def asked_once(at: Peers, address: HostPort) -> bytes | ErrorCode:
         return await client.end
 
 
+def failures(at: Peers) -> dict[NotForwarded, int]:
+    return {why: count for why, count in at.counts.failed.items() if count}
+
+
 def somewhere() -> HostPort:
     return HostPort("127.0.0.1", free_port())
 
@@ -94,10 +99,13 @@ async def test_nobody_is_there_and_then_somebody(monkeypatch: pytest.MonkeyPatch
     async with asking() as at:
         assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
         assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR, "at once: it was tried a moment ago"
+        assert failures(at) == {"unreachable": 2}
         async with serving_at(address):
             await asyncio.sleep(0.1)
             assert await asked_once(at, address) == REQUEST.frame
         assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+        assert failures(at).keys() <= {"unreachable", "lost"}, "it may be heard of before, or because of it"
+        assert sum(failures(at).values()) == 3
 
 
 async def test_an_owner_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +114,9 @@ async def test_an_owner_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with socket.create_server(("127.0.0.1", 0)) as hung:
         address = HostPort(*hung.getsockname())
         async with asking() as at:
-            assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+            ends = await asyncio.gather(*(asked_once(at, address) for _ in range(3)))
+            assert set(ends) == {ErrorCode.NOT_COORDINATOR}
+            assert failures(at) == {"silent": 3}
 
 
 async def test_an_owner_that_takes_its_time_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +149,7 @@ async def test_a_connection_cut_at_any_byte(monkeypatch: pytest.MonkeyPatch) -> 
             assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
         cut_at = len(said)
         assert await asked_once(at, address) == b"answer"
+        assert failures(at) == {"lost": len(said)}
 
 
 @pytest.mark.parametrize(
@@ -243,6 +254,32 @@ async def test_an_owner_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> N
             at.forward(address, REQUEST, second)
             assert second.end.result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert not first.end.done()
+            assert failures(at) == {"congested": 1}
+        assert failures(at) == {"congested": 1}, "this side has ended it"
+
+
+async def test_an_owner_that_refuses() -> None:
+    """That it cannot take several at once is none."""
+    errors = iter((ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ONE_BY_ONE, ErrorCode.NOT_COORDINATOR))
+    address = somewhere()
+    async with serving_at(address, lambda entrusted: entrusted.refuse(next(errors))), asking() as at:
+        assert await asked_once(at, address) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await asked_once(at, address) is ONE_BY_ONE
+        assert await asked_once(at, address) is ErrorCode.NOT_COORDINATOR
+        client = Client()
+        at.forward(address, REQUEST._replace(frame=b"x" * (MOST + 1)), client)
+        assert client.end.result() is ErrorCode.INVALID_REQUEST
+        assert failures(at) == {"refused": 2, "unsendable": 1}
+
+
+async def test_who_is_not_waited_for_any_more_has_not_failed() -> None:
+    address = somewhere()
+    async with serving_at(address, lambda _: None), asking() as at:
+        forwarded = at.forward(address, REQUEST, Client())
+        assert forwarded is not None
+        forwarded.withdraw()
+        at.close()
+        assert failures(at) == {}
 
 
 def contexts(authority: Authority, keystore: Path) -> tuple[TlsContext, TlsContext]:

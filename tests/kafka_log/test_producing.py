@@ -82,6 +82,27 @@ async def test_what_waits_behind_a_leader_that_hangs(
         assert came.empty(), "it was asked for its versions, once"
 
 
+async def test_what_one_leader_holds_up_is_told_of_in_a_line(
+    broker: Broker, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What waits behind that, too."""
+    topic = make_topic(5)
+    monkeypatch.setattr(producing, "_ANSWERED_WITHIN_S", 1.0)
+    caplog.set_level("INFO", "shim.kafka_log.producing")
+    async with silent() as (late, came), producer(broker, topic, late) as its:
+        first = asyncio.create_task(its.send(dict.fromkeys((3, 1, 2), BATCH), PATIENCE_S))
+        await came.get()
+        await its.send(dict.fromkeys((0, 4), BATCH), PATIENCE_S)
+        await first
+        assert [each.getMessage() for each in caplog.records] == [
+            f"{topic}-0 and 4 others are not written yet, and sent again: {late}: Produce: not answered within 1 s"
+        ]
+        caplog.clear()
+    async with silent() as (late, _), producer(broker, topic, late) as its:
+        await its.send({3: BATCH}, PATIENCE_S)
+        assert [each.getMessage().partition(" not")[0] for each in caplog.records] == [f"{topic}-3 is"]
+
+
 async def test_after_its_time_a_batch_is_told_to_be_unknown(broker: Broker, make_topic: TopicFactory) -> None:
     """And does not hold up what comes then."""
     topic = make_topic(2)

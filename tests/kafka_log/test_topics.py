@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -14,6 +15,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from protocol.errors import ErrorCode
 from protocol.messages import create_topics, metadata
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
@@ -75,6 +77,15 @@ async def described(broker: Broker | LegacyBroker, *names: str) -> dict[str, met
     return {topic.name or "": topic for topic in answer.topics if not topic.error_code}
 
 
+async def nodes(broker: Broker) -> set[int]:
+    """Those of the cluster, as it knows them."""
+    connection = BrokerConnection(HostPort(broker.host, broker.port), Settings())
+    await connection.open()
+    answer = await connection.ask(metadata.API, metadata.MetadataRequest((), allow_auto_topic_creation=False))
+    connection.close()
+    return {each.node_id for each in answer.brokers}
+
+
 async def replicas(broker: Broker, name: str) -> tuple[tuple[int, ...], ...]:
     partitions = (await described(broker, name))[name].partitions
     return tuple(each.replica_nodes for each in sorted(partitions, key=lambda each: each.partition_index))
@@ -120,7 +131,7 @@ def test_replicas_are_spread_over_racks() -> None:
 
 @pytest.mark.parametrize(("brokers", "told"), [(1, "there is 1 broker"), (2, "there are 2 brokers")])
 def test_no_fewer_replicas_than_wanted(brokers: int, told: str) -> None:
-    with pytest.raises(TopicsUnfit, match=f"INVALID_REPLICATION_FACTOR: .*factor is 3, and {told}$"):
+    with pytest.raises(topics._BrokersMissing, match=f"INVALID_REPLICATION_FACTOR: .*factor is 3, and {told}$"):
         topics.replicas_for(wanted("t", 1, 3), {}, dict.fromkeys(range(brokers)))
 
 
@@ -351,11 +362,68 @@ async def test_other_partitions(broker: Broker, make_topic: TopicFactory, topic:
     )
 
 
-async def test_fewer_brokers_than_replicas(broker: Broker, topic: str) -> None:
+async def test_fewer_brokers_than_replicas(broker: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They are waited for, which is said once."""
+    caplog.set_level("INFO", "shim.kafka_log.topics")
     them = wanted(topic, factor=3)
-    with pytest.raises(TopicsUnfit, match="INVALID_REPLICATION_FACTOR"):
-        await ready([broker], them)
+    refusal = "INVALID_REPLICATION_FACTOR: offsets.topic.replication.factor is 3, and there is 1 broker"
+    with pytest.raises(TopicsUnfit) as refused:
+        await ready([broker], them, SHORT_S)
+    assert str(refused.value) == refusal
+    assert [each.getMessage() for each in caplog.records] == [
+        f"waiting for more brokers, for {SHORT_S} seconds at most: {refusal}"
+    ]
     assert not await described(broker, *them.names)
+
+
+@pytest.mark.parametrize("come", [True, False])
+async def test_a_broker_that_sees_too_few_others(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, come: bool
+) -> None:
+    """No controller can be made to know fewer than it tells of, so what it says is changed, once or for good."""
+    them = wanted(topic)
+    ask, late = KeptConnection.ask, [True]
+
+    async def late_ask(self: KeptConnection, api: Any, request: Any, **more: Any) -> Any:
+        answer = await ask(self, api, request, **more)
+        if api is create_topics.API and late:
+            if come:
+                late.clear()
+            answer = answer._replace(
+                topics=tuple(
+                    each._replace(error_code=ErrorCode.INVALID_REPLICATION_FACTOR, error_message="too few brokers")
+                    for each in answer.topics
+                )
+            )
+        return answer
+
+    monkeypatch.setattr(KeptConnection, "ask", late_ask)
+    if come:
+        assert (await ready([broker], them)).partitions == 1
+        return
+    with pytest.raises(
+        TopicsUnfit, match=r"^CreateTopics: topic \S+_history: INVALID_REPLICATION_FACTOR: too few brokers;"
+    ):
+        await ready([broker], them, SHORT_S)
+
+
+async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while a cluster comes up: the third one is there when the first two have been asked."""
+    said: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(topics.log, "info", lambda line, *more: said.put_nowait(line % more))
+    one, _, last = cluster.brokers
+    last.stop()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                if len(await nodes(one)) == 2:
+                    break
+                await asyncio.sleep(0.05)  # it tells nobody
+            waiting = asyncio.create_task(ready([one], wanted(topic, 2, 3)))
+            assert (await said.get()).endswith("factor is 3, and there are 2 brokers")
+    finally:
+        await asyncio.to_thread(cluster.start)
+    assert (await waiting).partitions == 2
 
 
 async def test_what_cannot_be_a_topic(broker: Broker, topic: str) -> None:

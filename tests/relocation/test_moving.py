@@ -4,6 +4,8 @@ counts is in one place, and nothing of it is lost."""
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -126,6 +128,33 @@ async def test_what_had_offsets_is_told_of_in_a_line_and_the_sum(
         "__consumer_offsets-1 is moved to kafka: 1 offset",
         "all 2 partitions are at kafka; 1 offset moved just now",
     ]
+
+
+async def test_of_each_that_had_offsets_one_line_is_told(
+    broker: Broker, tmp_path: Path, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is taken over several times for that, which is of no interest to anybody; and once at the next start."""
+    caplog.set_level(logging.DEBUG, "shim")
+
+    def told(level: int) -> list[str]:
+        lines = [each.getMessage() for each in caplog.records if each.levelno == level]
+        caplog.clear()
+        return [each for each in lines if re.search(r"offsets-\d", each)]
+
+    taken_over = f"{prefix}_offsets-%d: taken over, "
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        for number in BOTH:
+            await shim.commit(shim.group_in(number), 5)
+        for to in (Side.KAFKA, Side.LOCAL, Side.KAFKA):
+            told(logging.INFO)
+            await shim.move(to)
+            debug = [each.getMessage() for each in caplog.records if each.levelno == logging.DEBUG]
+            assert told(logging.INFO) == [f"__consumer_offsets-{number} is moved to {to}: 1 offset" for number in BOTH]
+            assert all(any(each.startswith(taken_over % number) for each in debug) for number in BOTH)
+    told(logging.INFO)
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)):
+        lines = told(logging.INFO)
+        assert all(sum(each.startswith(taken_over % number) for each in lines) == 1 for number in BOTH)
 
 
 async def test_not_while_others_share_the_topics(

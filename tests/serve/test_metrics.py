@@ -151,6 +151,7 @@ def test_a_group_with_members_and_its_lag(
     }
     assert found.value("store_lagging_groups", store="upstream") >= 0
     assert {each["treatment"] for each in found.labels("requests_total")} >= {"served", "forwarded", "rewritten"}
+    assert found.labels("forwarding_failures_total") == [], "there is nobody else"
 
 
 def test_no_more_series_of_lag_than_asked_for(

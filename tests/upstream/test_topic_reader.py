@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -192,6 +193,36 @@ async def test_a_broker_that_hangs_is_not_waited_for() -> None:
         two.partition.leader = 1
         two.partition.epochs.append(4)
         assert (await two.next_with_records()).position == at(2, 4, 1)
+
+
+async def test_what_holds_up_several_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """And of how many it is over; not of one that is not read any more."""
+    caplog.set_level("INFO", "shim.upstream.topic_reader")
+    async with two_brokers([3]) as two, AsyncExitStack() as readings:
+        reader = await two.reader()
+        reading = [await readings.enter_async_context(aclosing(reader.read(at(1, 3, 0)))) for _ in range(4)]
+        *others, last = [asyncio.create_task(_nothing_more(each)) for each in reading]
+        two.partition.refusing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        async with asyncio.timeout(WAIT_SECONDS):
+            await until(lambda: len(caplog.records) == 2)
+            last.cancel()
+            await asyncio.wait([last])
+            await reading[-1].aclose()
+            two.partition.refusing = ErrorCode.NONE
+            await until(lambda: len(caplog.records) == 3)
+            for each in others:
+                each.cancel()
+            await asyncio.wait(others)
+    first, counted, over = [each.getMessage() for each in caplog.records]
+    refused = f"trying again: {TOPIC}%s: NOT_LEADER_OR_FOLLOWER"
+    assert first == f"the cluster's {TOPIC}-0 at offset 1, {refused % '-0'}"
+    assert re.fullmatch(rf"the cluster's {TOPIC}, [234] partitions, {refused % ''}", counted)
+    assert re.fullmatch(rf"the cluster's {TOPIC} is read again, all of [234] partitions", over)
+
+
+async def _nothing_more(reading: AsyncIterator[Read]) -> None:
+    async for read in reading:
+        assert not read.batches
 
 
 async def test_a_connection_is_no_more_patient_than_it_is_told() -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shim.demo.parts import Broker
+from shim.metrics.counts import NOT_FORWARDED
 from tests.serve.scraped import AdminPort, until
 from tests.shim_process import Shim
 from tests.workers.conftest import admin_of, shim_of
@@ -41,6 +42,7 @@ async def test_who_looks_after_them_is_told_which_one_does_not_answer(
     before = port.scrape()
     assert [before.value("worker_answers", worker=each) for each in "01"] == [1, 1]
     assert before.value("ready") == 1
+    assert [each["reason"] for each in before.labels("forwarding_failures_total")] == list(NOT_FORWARDED)
     _, second = workers_of(shim.pid)
     os.kill(second, signal.SIGSTOP)
     try:

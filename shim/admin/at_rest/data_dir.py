@@ -16,6 +16,7 @@ from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock, partitions_in, refuse_brokers_folder, refuse_log_on_topics
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, LOOSE_FLUSH, recovery_points
+from shim.log.places import PLACES_NAME
 from shim.log.torn_tail import Known
 
 _OWN_TOPICS: Final = (OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC)
@@ -26,12 +27,14 @@ OTHER_FILES: Final = 32
 
 class DataDir(NamedTuple):
     """``partitions``: the folder of each, by topic and number. ``clean`` and ``loose`` as in
-    :class:`shim.log.recovery.LeftBehind`. ``recovery_points``: none where the note of them is ``malformed``."""
+    :class:`shim.log.recovery.LeftBehind`. ``moves``: whether partitions of the log are, or were, moved between it and
+    topics. ``recovery_points``: none where the note of them is ``malformed``."""
 
     path: Path
     partitions: dict[TopicPartition, Path]
     clean: bool
     loose: bool
+    moves: bool
     recovery_points: dict[TopicPartition, int]
     malformed: LogError | None
 
@@ -93,11 +96,11 @@ def read_data_dir(files: Files, path: Path) -> DataDir:
     partitions = partition_folders(files, path)
     if not partitions:
         raise LogError(f"{path} is no data directory: it has no partition in it")
-    clean, loose = files.exists(path / CLEAN_SHUTDOWN), files.exists(path / LOOSE_FLUSH)
+    clean, loose, moves = (files.exists(path / name) for name in (CLEAN_SHUTDOWN, LOOSE_FLUSH, PLACES_NAME))
     try:
-        return DataDir(path, partitions, clean, loose, recovery_points(files, path), None)
+        return DataDir(path, partitions, clean, loose, moves, recovery_points(files, path), None)
     except LogError as malformed:
-        return DataDir(path, partitions, clean, loose, {}, malformed)
+        return DataDir(path, partitions, clean, loose, moves, {}, malformed)
 
 
 @contextmanager

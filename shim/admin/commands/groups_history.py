@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
+from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE, has_history_elsewhere
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 
 
@@ -71,17 +71,8 @@ def history_command(
             ],
         )
     else:
-        click.echo(f"the history has no such move of it{_moved_away(shim)}", err=True)
-
-
-def _moved_away(shim: RunningShim) -> str:
-    """Why there may be none of what was there before; "" where that is not so."""
-    if not shim.get("/v1/overview")["log_moves"]:
-        return ""
-    return (
-        "; partitions of this shim's log were moved: what was committed before that is in the history at the other "
-        "place, which is not shown (docs/log-on-topics.md, Moving there and back)"
-    )
+        elsewhere = f"; {HISTORY_ELSEWHERE}" if has_history_elsewhere(shim) else ""
+        click.echo(f"the history has no such move of it{elsewhere}", err=True)
 
 
 def _from_shown(row: Row) -> int | str:
@@ -93,4 +84,4 @@ def _from_shown(row: Row) -> int | str:
 
 def _to_shown(row: Row) -> int | str:
     offset: int = row["to"]
-    return "deleted" if row["deleted"] else offset
+    return "deleted" if row.get("deleted") else offset  # an older shim's history has no deletions

@@ -20,7 +20,8 @@ from shim.admin.commands.console import (
     shown,
     yes_option,
 )
-from shim.admin.commands.reset_options import scope_options, target_of, target_options
+from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
+from shim.admin.commands.reset_options import by_history, scope_options, target_of, target_options
 from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, shim_at
 from shim.admin.live.as_json import Row
 from shim.config import HostPort
@@ -75,6 +76,8 @@ def reset_command(
     """
     question, options = target_of(given, group, topics, all_topics=all_topics)
     shim = shim_at(admin)
+    if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set
+        tell_of_history_elsewhere()
     plan: Row = shim.ask("/v1/groups/reset/plan", question)
     changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
     if not json_wanted:

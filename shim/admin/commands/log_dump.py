@@ -17,6 +17,7 @@ from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
 from shim.admin.commands.console import SOMETHING_WRONG, Refused, data_dir_option, in_one_line, json_option
+from shim.admin.commands.history_elsewhere import tell_of_history_elsewhere
 from shim.admin.commands.records_shown import Logged, as_json, as_text, key_of, read_as
 from shim.admin.commands.times import time_option
 from shim.admin.named_files import NamedFiles
@@ -97,6 +98,8 @@ def dump_command(
             damaged = damaged or reader.damaged
             unread += reader.unread
         sys.stdout.flush()
+    if topic == HISTORY_TOPIC and held.moves:
+        tell_of_history_elsewhere()
     if groups and not shown:
         click.echo(f"{topic} has no such record of {', '.join(groups)}", err=True)
     if at_ms is not None:

@@ -51,8 +51,8 @@ def move_command(to: str | None, admin: HostPort, json_wanted: bool) -> None:
     _tell(found, json_wanted=json_wanted)
     if to is None:
         return
-    if found["warning"]:
-        click.echo(f"Warning: {shown(found['warning'])}", err=True)
+    if warning := found.get("warning"):
+        click.echo(f"Warning: {shown(warning)}", err=True)
     if left := [each for each in found["partitions"] if each["log"] != to]:
         for each in left:
             click.echo(f"__consumer_offsets-{each['partition']} is not moved: {shown(each['trouble'])}", err=True)
@@ -90,7 +90,7 @@ def _left(found: Any, to: str) -> int:
 def _tell(found: Any, *, json_wanted: bool) -> None:
     partitions = found["partitions"]
     if json_wanted:
-        print_json({"partitions": partitions, "to": found["to"], "warning": found["warning"]})
+        print_json({"partitions": partitions, "to": found["to"], "warning": found.get("warning", "")})
         return
     print_table(
         ("PARTITION", "LOG", "TROUBLE"),

@@ -79,6 +79,8 @@ _TARGETS: Final[Mapping[str, _Option]] = {
 _BY_ITSELF: Final = ("from-file", "undo")
 """Which partitions these are about they say themselves."""
 
+_BY_HISTORY: Final = frozenset({"from_history_ms", "undo"})
+
 
 def target_options(command: Command) -> Command:
     """Those of :func:`target_of`."""
@@ -140,6 +142,11 @@ def _topic(text: str) -> Row:
     if min(partitions) < 0 or max(partitions) > 2**31 - 1:
         raise click.BadParameter(f"{text!r}: there are no such partitions")
     return {"topic": name, "partitions": partitions}
+
+
+def by_history(question: Row) -> bool:
+    """Whether what :func:`target_of` gave is answered from the shim's history."""
+    return not _BY_HISTORY.isdisjoint(question)
 
 
 def _each_once(topics: tuple[Row, ...]) -> list[Row]:

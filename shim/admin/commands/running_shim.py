@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
-from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.errors import BrokenOff, NotDone, NotOffered
 from shim.admin.live.access import CannotUse, token_in
 from shim.admin.live.as_json import Row
 from shim.admin.live.asking import RunningShim, in_parts
@@ -216,9 +216,18 @@ def refuse_misspelt(shim: RunningShim, choice: Chosen, done: Done) -> None:
         raise Refused(f"no group fits {choice.pattern}")
 
 
+def overview_of(shim: RunningShim) -> Row:
+    """With what an older shim does not tell: it has all partitions, and its log in one place."""
+    try:
+        whole: Row = shim.get("/v1/overview")
+    except NotOffered:
+        whole = {"partitions": 0}
+    return {"owned": whole["partitions"], "others": [], "log_moves": False, **whole}
+
+
 def tell_of_others(shim: RunningShim) -> None:
     """On standard error, where not all partitions are that shim's: what was shown is of its groups alone."""
-    whole = shim.get("/v1/overview")
+    whole = overview_of(shim)
     if whole["owned"] == whole["partitions"]:
         return
     others = ", ".join(map(shown, whole["others"]))

@@ -9,6 +9,8 @@ const LAST = 1000;
 const ROWS = 50;
 const EVERY_MS = 10000;
 const REST = 20; // the shim reads it from its disk: what takes long is asked for so many times as seldom
+const NOTHING = "The history has nothing of this group: only what was committed while the shim served it is in it.";
+const ELSEWHERE = "This log is moved between two places, or was: what was committed while a partition was at the other one is in the history there, which is not looked at.";
 const COLUMNS = [{ label: "Time" }, { label: "Topic" }, { label: "Partition", class: "number" }, { label: "From", class: "number" }, { label: "To", class: "number" }, { label: "By" }];
 
 export function historyPart(group) {
@@ -24,6 +26,7 @@ export function historyPart(group) {
   let due = -Infinity;
   let known = null;
   let stands = false;
+  let elsewhere = false;
 
   function showFrom(from) {
     offset = from;
@@ -42,7 +45,7 @@ export function historyPart(group) {
     list.node.hidden = mine.length === 0;
     parts.show(offset, ROWS, mine.length);
     parts.node.hidden = mine.length <= ROWS;
-    setText(told, moves.length === 0 ? "The history has nothing of this group: only what was committed while the shim served it is in it." : `${plural(mine.length, "move")} of this partition, of the newest ${count(moves.length)} of the group. Commits that moved nothing are left out.`);
+    setText(told, moves.length === 0 ? (elsewhere ? `${NOTHING} ${ELSEWHERE}` : NOTHING) : `${plural(mine.length, "move")} of this partition, of the newest ${count(moves.length)} of the group. Commits that moved nothing are left out.`);
   }
 
   function choose() {
@@ -65,6 +68,7 @@ export function historyPart(group) {
       if (state === known || begun < due) return;
       try {
         moves = (await get("v1/groups/history", { group, last: LAST }, signal)).moves;
+        elsewhere = moves.length === 0 && (await get("v1/overview", {}, signal)).log_moves;
         known = state;
         stands = served;
       } catch (error) {

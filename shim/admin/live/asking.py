@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from shim.admin.errors import BrokenOff, NotDone
+from shim.admin.errors import BrokenOff, NotDone, NotOffered
 from shim.admin.live.as_json import Row, encoded
 from shim.admin.live.guarding import JSON
 from shim.admin.live.migrating import NotKnown
@@ -24,6 +24,9 @@ _MOST_BYTES: Final = 256 << 10
 
 _NOT_CERTAIN: Final = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SERVICE_UNAVAILABLE)
 """Of a change that was begun; of what only looks, they say that there is nothing to be seen."""
+
+_NO_SUCH_PATH: Final = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.NOT_FOUND.phrase)
+"""Of what is not known at a path that there is, it says what that is."""
 
 
 class Answers(NamedTuple):
@@ -125,6 +128,8 @@ class RunningShim:
                 reason = self._reason(response)
             if changes and response.status in _NOT_CERTAIN:
                 raise BrokenOff(reason)
+            if (response.status, reason) == _NO_SUCH_PATH:
+                raise NotOffered(f"the shim at {self._address} has no {path.partition('?')[0]}: it is an older one")
             raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
         return response
 

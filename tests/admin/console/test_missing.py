@@ -7,9 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from shim.admin.live.grouping import Moved as MovedOffset
+from shim.admin.live.grouping import Window
 from tests.admin.console.browser import Browser
+from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import admin_of
+from tests.admin.live.watching import OVERVIEW
 
 _NO_DETAILS: Final = "404 (Not Found)"
 
@@ -51,6 +55,22 @@ def admin() -> Iterator[str]:
 
 def settled(browser: Browser) -> None:
     browser.until("document.querySelector('#live').dataset.state === 'good'")
+
+
+class WithoutMoves(Grouped):
+    async def history(self, group: str, window: Window) -> list[MovedOffset]:
+        return []
+
+
+@pytest.mark.parametrize("log_moves", [False, True])
+def test_a_history_that_stayed_where_the_log_was(browser: Browser, log_moves: bool) -> None:
+    moved = Moved()
+    moved.add("billing", storage="kafka")
+    with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
+        browser.open(f"http://{address}/#/group/billing")
+        browser.until("document.querySelector('#main').innerText.includes('The history has nothing of this group')")
+        told = browser.run("return document.querySelector('#main').innerText")
+    assert ("the history there, which is not looked at." in told) is log_moves
 
 
 def test_a_group_that_is_not_there(admin: str, browser: Browser) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
 from shim.admin.live import asking
 from shim.admin.live.grouping import Kind, Member
@@ -21,6 +22,7 @@ from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, in_a_process, offset_shim
+from tests.admin.live.watching import OVERVIEW
 
 OF_ALL = ("--to-earliest", "--all-topics")
 
@@ -61,6 +63,21 @@ def test_a_reset_shows_what_it_sets(grouped: Grouped, admin: str) -> None:
     assert [(each.partition, each.offset, each.new_offset) for each in changes] == [(0, 5, 0), (1, -1, 3)]
     assert cause.startswith("groups reset --to-earliest, by ")
     assert cause.endswith(": 4711")
+
+
+@pytest.mark.parametrize(
+    ("target", "asks_history"),
+    [(("--from-history", "2026-03-01", "--all-topics"), True), (("--undo",), True), (OF_ALL, False)],
+)
+def test_a_history_of_which_a_part_may_be_elsewhere(
+    grouped: Grouped, moved: Moved, target: tuple[str, ...], asks_history: bool
+) -> None:
+    """It is said where the log was moved, and of what is asked of the history."""
+    for log_moves in (False, True):
+        with admin_of(moved, grouped, whole=OVERVIEW._replace(log_moves=log_moves)) as address:
+            told = offset_shim("groups", "reset", "g", *target, "--dry-run", "--admin", address)
+        assert told.status == 0
+        assert told.stderr == (f"{HISTORY_ELSEWHERE}\n" if log_moves and asks_history else "")
 
 
 def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
