@@ -141,7 +141,7 @@ class KafkaBackend:
         reader = TopicReader(self._cluster, settings, topics.offsets)
         if self._kept is not None:
             self._kept.open(topics.offsets, topics.offsets_id, self._offsets, reader)
-            await on_disk(self._kept.tidy)
+            await on_disk(self._kept.tidy, topics.delete_retention_ms)
             if topics.offsets_id == ZERO_UUID:  # of a topic without an id there are none
                 self.writes.snapshots = None
         self._taking_over = TakingOver(
@@ -150,6 +150,7 @@ class KafkaBackend:
             self._wanted,
             self._offsets,
             reader,
+            topics.delete_retention_ms / 1000,
             self._kept,
             lambda: self._coordinator_settings,
             self.progress,
@@ -160,9 +161,12 @@ class KafkaBackend:
         self.is_open = True
         self._watching = asyncio.create_task(self._watch.run())
 
-    def _looked(self, found: Looked) -> None:
+    async def _looked(self, found: Looked) -> None:
+        assert self._taking_over is not None
+        self._taking_over.tombstones.told(found.delete_retention_ms / 1000)
         if self._kept is not None and self._snapshots is not None:
-            self._kept.tombstones_stay(found.delete_retention_ms / 1000)
+            if self._kept.is_of_another(found.delete_retention_ms):
+                await on_disk(self._kept.tidy, found.delete_retention_ms)
             for number in range(self.num_partitions):
                 self._snapshots.may_be_outdated(number)
 

@@ -3,17 +3,20 @@
 ::
 
     DIR/snapshots/<topic id, 32 hexadecimal digits>-<p>/<offset, 20 digits>.snapshot     as of a log in the directory
+    DIR/snapshots/retention                      text: 0, topic id, `delete.retention.ms`, era; topic id and era in hex
 
-    its payload: magic "OSTP", version uint16; the anchor: topic id, partition int32, next offset int64, leader epoch
-    int32, and of the batch that ends there base offset int64, producer id int64, producer epoch int16, base sequence
-    int32, append time int64; the owner's record: length uint32 and key, length uint32 and value; length uint64, the
-    shim's own state (own_dump.py); what else the coordinator has (dump.py)
+    its payload: magic "OSTP", version uint16, era 16 bytes; the anchor: topic id, partition int32, next offset int64,
+    leader epoch int32, and of the batch that ends there base offset int64, producer id int64, producer epoch int16,
+    base sequence int32, append time int64; the owner's record: length uint32 and key, length uint32 and value; length
+    uint64, the shim's own state (own_dump.py); what else the coordinator has (dump.py)
 
 All big-endian, but for the last two. It is what whoever follows the partition has in memory (partition_copy.py), and is
 put to the same questions; two more come with being kept in a file:
 
 - How old it is (tombstones.py). Its time is that of its last batch, and that of the fence, with which the partition was
-  taken over, is now, both as the brokers' clocks said when these were appended.
+  taken over, is now, both as the brokers' clocks said when these were appended. How long tombstones stay must not have
+  changed since, in either direction: those that went under the shorter time are gone. An era is a time in which it has
+  not, as far as looks at the topic tell; a snapshot of another era than this one is of no use.
 - Whether the batch is there of which it was taken. A cluster that was put back to an earlier time has the same id, its
   topics have theirs, and leaders count their epochs on from there.
 
@@ -32,6 +35,7 @@ from itertools import islice
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from protocol.errors import DecodeError
 from protocol.own.position import Position
@@ -44,8 +48,10 @@ from shim.counted import counted
 from shim.kafka_log.lease import boottime
 from shim.kafka_log.owned_topic import OwnedTopic
 from shim.kafka_log.read_part import ReadPart
+from shim.kafka_log.tombstones import SHARE_OF_RETENTION
 from shim.log import LogError
 from shim.log.active import LastBatch
+from shim.log.checkpoint import replace_file
 from shim.log.data_dir import make_data_dir
 from shim.log.files import Files
 from shim.log.snapshot import Snapshot, SnapshotFolder
@@ -59,15 +65,17 @@ log = logging.getLogger(__name__)
 SNAPSHOTS_NAME: Final = "snapshots"
 """The folder in a data directory."""
 
-_RENEWED_AT: Final = 0.25
-"""Of the topic's `delete.retention.ms`: half of the time for which a snapshot counts."""
+_RENEWED_AT: Final = SHARE_OF_RETENTION / 2
+"""Of the topic's `delete.retention.ms`."""
 
 _MAGIC: Final = b"OSTP"
-_VERSION: Final = 1
-_HEAD: Final = Struct(">4sH")
+_VERSION: Final = 2
+_HEAD: Final = Struct(">4sH16s")
 _ANCHOR: Final = Struct(">16siqiqqhiq")
 _LENGTH: Final = Struct(">I")
 _LONG_LENGTH: Final = Struct(">Q")
+_RETENTION_NAME: Final = "retention"
+_ERA: Final = re.compile(r"(0 [0-9a-f]{32} \d+ )([0-9a-f]{32})\n")
 _FOLDER: Final = re.compile(r"([0-9a-f]{32})-(0|[1-9]\d{0,8})")
 _GROUPS_LOOKED_AT: Final = 100
 _ASKED_AT_ONCE: Final = 64
@@ -105,6 +113,10 @@ class Anchor(NamedTuple):
         """Its leader's epoch has begun with it, at the latest."""
         return Position(self.partition, self.next_offset, self.leader_epoch, self.base_offset, self.topic_id)
 
+    def appended_at(self, now_ms: int, now: float) -> float:
+        """On another clock, in seconds, which said ``now`` when the brokers' said ``now_ms``."""
+        return now - (now_ms - self.append_time_ms) / 1000
+
     def goes_with(self, there: BatchHeader | None) -> bool:
         """Whether the log has it, where ``there`` is the batch with its base offset, or the next one that is left.
         Compaction may have emptied it. Where it is gone, nobody knows what stood in its place: in a cluster that was
@@ -113,10 +125,11 @@ class Anchor(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A snapshot that was read, and is sound. ``part``: as if all before it had been read. ``own``, ``rest``: two parts
-    of what the coordinator has."""
+    """A snapshot that was read, and is sound. ``era``: in which it was taken. ``part``: as if all before it had been
+    read. ``own``, ``rest``: two parts of what the coordinator has."""
 
     snapshot: Snapshot
+    era: bytes
     anchor: Anchor
     part: ReadPart
     own: memoryview
@@ -132,16 +145,16 @@ class Kept(NamedTuple):
             home.check(group)
 
 
-def head_of(anchor: Anchor, owner: Owner) -> bytes:
+def head_of(era: bytes, anchor: Anchor, owner: Owner) -> bytes:
     """What a payload begins with."""
     parts = (_LENGTH.pack(len(each or b"")) + (each or b"") for each in encode_own((OwnerKey(), owner)))
-    return b"".join((_HEAD.pack(_MAGIC, _VERSION), _ANCHOR.pack(*anchor), *parts))
+    return b"".join((_HEAD.pack(_MAGIC, _VERSION, era), _ANCHOR.pack(*anchor), *parts))
 
 
 def read_kept(topic: str, snapshot: Snapshot) -> Kept:
     """Raises DecodeError, LogError."""
     dump = DumpReader(snapshot.payload)
-    magic, version = dump.unpack(_HEAD)
+    magic, version, era = dump.unpack(_HEAD)
     if (magic, version) != (_MAGIC, _VERSION):
         dump.fail(f"no snapshot of version {_VERSION} of a partition on a topic: {magic!r}, version {version}")
     anchor = Anchor(*dump.unpack(_ANCHOR))
@@ -151,7 +164,7 @@ def read_kept(topic: str, snapshot: Snapshot) -> Kept:
         dump.fail("no owner, or another offset")
     own = dump.take(dump.unpack(_LONG_LENGTH)[0])
     part = ReadPart.behind(topic, anchor.position, owner, {anchor.producer_id: anchor.producer_epoch})
-    return Kept(snapshot, anchor, part, own, dump.rest())
+    return Kept(snapshot, era, anchor, part, own, dump.rest())
 
 
 class TopicDump:
@@ -196,17 +209,51 @@ class TopicSnapshots:
         """Of the batches that are asked for: base offset, producer id and epoch, append time."""
         self._taken_at: dict[int, float] = {}
         """Of CLOCK_BOOTTIME: as old is what each partition's newest one has."""
-        self._renewed_seconds = float("inf")
-        self._is_tidy = False
+        self._retention_ms = 0
+        self._era: bytes | None = None
+        """None: none is believed or taken."""
 
     def open(self, topic: str, topic_id: bytes, owned: OwnedTopic, reader: TopicReader) -> None:
         self._topic, self._topic_id, self._owned, self._reader = topic, topic_id, owned, reader
         for number in range(self._num_partitions):
             self._folders[number] = _Folder(self._files, self._path / f"{topic_id.hex()}-{number}")
 
-    def tidy(self) -> None:
-        """Blocking. Those of topics and partitions that are no more are removed, and what was begun; none is taken
-        before that is over. It never fails."""
+    def is_of_another(self, retention_ms: int) -> bool:
+        """Whether the era is over, as `delete.retention.ms` has changed; another one begins with :meth:`tidy`."""
+        if retention_ms == self._retention_ms and self._era is not None:
+            return False
+        self._era = None
+        return True
+
+    def tidy(self, retention_ms: int) -> None:
+        """Blocking. Those of topics and partitions that are no more are removed, and what was begun; none is taken or
+        believed before that is over. ``retention_ms``: `delete.retention.ms` of the topic. It never fails."""
+        self._remove_what_is_left()
+        try:
+            era, is_new = self._era_of(retention_ms)
+        except OSError as error:
+            log.warning("%s: no snapshots are used or taken: %s", self._path, error)
+            return
+        if is_new:
+            self._taken_at = dict.fromkeys(self._taken_at, float("-inf"))
+        self._retention_ms, self._era = retention_ms, era
+
+    def _era_of(self, retention_ms: int) -> tuple[bytes, bool]:
+        """That which goes on, or a new one, durably, before anything is decided under it. Raises OSError."""
+        path = self._path / _RETENTION_NAME
+        head = f"0 {self._topic_id.hex()} {retention_ms} "
+        try:
+            found = _ERA.fullmatch(self._files.read_file(path).decode("ascii", "replace"))
+        except FileNotFoundError:
+            found = None
+        if found is not None and found[1] == head:
+            return bytes.fromhex(found[2]), False
+        era = uuid4().bytes
+        make_data_dir(self._files, self._path)
+        replace_file(self._files, path, f"{head}{era.hex()}\n".encode("ascii"))
+        return era, True
+
+    def _remove_what_is_left(self) -> None:
         try:
             if not self._files.exists(self._path):
                 return
@@ -220,8 +267,6 @@ class TopicSnapshots:
                     self._remove(self._path / name)
         except OSError as error:
             log.warning("%s is not tidied up: %s", self._path, error)
-        finally:
-            self._is_tidy = True
 
     def _remove(self, folder: Path) -> None:
         """Raises OSError, also where there is something else in it."""
@@ -244,14 +289,11 @@ class TopicSnapshots:
     def end_offset(self, number: int) -> int:
         return self._owned.end(number) if self._owned is not None else 0
 
-    def tombstones_stay(self, seconds: float) -> None:
-        """So long at least, from now on."""
-        self._renewed_seconds = seconds * _RENEWED_AT
-
     def is_outdated(self, number: int, _offset: int) -> bool:
         """It is soon: brokers tell nobody what they compact, and what is written to a partition may be too little for
         another one."""
-        return boottime() - self._taken_at.get(number, float("inf")) > self._renewed_seconds
+        age = boottime() - self._taken_at.get(number, float("inf"))
+        return age > self._retention_ms / 1000 * _RENEWED_AT
 
     def ends_of(self, number: int) -> list[End]:
         """Of what is written to topics everybody may ask; what comes of it is to be completed."""
@@ -265,8 +307,6 @@ class TopicSnapshots:
 
     async def complete(self, number: int, ends: list[End]) -> list[End]:
         """Its leader is asked for the batch."""
-        if not self._is_tidy:  # it would take what is begun for what was left
-            raise NotNow("the disk is not tidied up yet")
         return [await self._completed(number, each) for each in ends]
 
     async def _completed(self, number: int, end: End) -> End:
@@ -281,9 +321,11 @@ class TopicSnapshots:
         there = header.base_offset, header.producer_id, header.producer_epoch, header.max_timestamp
         if there != self._written[number] or not header.is_log_append_time:
             raise NotNow(f"offset {end.batch.base_offset} has another batch than was written there")
+        if self._era is None:
+            raise NotNow("how long tombstones stay is not on the disk yet")
         batch = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
         self._taken_at[number] = boottime()
-        head = head_of(Anchor.of(topic_id, number, header), self._owned.owner)
+        head = head_of(self._era, Anchor.of(topic_id, number, header), self._owned.owner)
         return end._replace(batch=batch, head=head)
 
     async def completed(self, ends: Mapping[int, list[End]], seconds: float) -> dict[int, list[End]]:
@@ -312,6 +354,8 @@ class TopicSnapshots:
         """Blocking. The newest one that is sound; those that are not are removed. ``check`` is called now and then;
         what it raises ends that."""
         folder = self._folders[number]
+        if self._era is None:
+            return None
         try:
             snapshot = folder.newest(check)
         except FileNotFoundError:
@@ -328,6 +372,9 @@ class TopicSnapshots:
             return None
         if (kept.anchor.topic_id, kept.anchor.partition) != (self._topic_id, number) or self._topic_id == ZERO_UUID:
             folder.refuse(snapshot.path, "it is of another partition, or topic")
+            return None
+        if kept.era != self._era:
+            folder.refuse(snapshot.path, "delete.retention.ms of the topic has changed since it was taken")
             return None
         return kept
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import aclosing, contextmanager
 from typing import Final
@@ -164,14 +164,15 @@ class Standbys:
             while True:
                 its.is_at_end = False
                 async with self._far_behind:
-                    its.is_at_end = await self._read(number, its, to_end=True)
-                if its.is_at_end:
+                    reached_at = await self._first_end(number, its)
+                if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
+                    its.is_at_end = True
                     log.debug(
                         "%s-%d: followed to offset %d, %s",
                         *(self._topic, number, its.copy.part.position.next_offset),
                         counted(its.copy.replayed, "record"),
                     )
-                    await self._read(number, its, to_end=False)
+                    await self._go_on(number, its)
                 its.copy = self._new_copy(number)
         except (LogError, BatchError) as error:  # whoever owns it has to see to that
             log.warning("%s; %s-%d is not followed", error, self._topic, number)
@@ -180,29 +181,58 @@ class Standbys:
         if self._standbys.get(number) is its:
             del self._standbys[number]
 
-    async def _read(self, number: int, its: _Standby, *, to_end: bool) -> bool:
-        """``to_end``: until all is read that is there. False: what was read is of no use any more."""
+    async def _first_end(self, number: int, its: _Standby) -> float | None:
+        """See :meth:`_ends`; None where there was none."""
+        async with aclosing(self._ends(number, its)) as ends:
+            async for reached_at in ends:
+                return reached_at
+        return None
+
+    async def _go_on(self, number: int, its: _Standby) -> None:
+        """Until what was read is of no use any more."""
+        async with aclosing(self._ends(number, its)) as ends:
+            async for reached_at in ends:
+                if not await self._is_up_to_date(number, its.copy, reached_at):
+                    return
+
+    async def _ends(self, number: int, its: _Standby) -> AsyncGenerator[float, None]:
+        """Read on, and give each time, of CLOCK_BOOTTIME, at which was asked for what had the end in it. It is over
+        when what was read is of no use any more."""
         copy = its.copy
         asked_at = boottime()
+        if not copy.replayed:  # it has waited for its turn
+            copy.up_to_date_at = asked_at
         async with aclosing(self._reader.read_raw(copy.part.position)) as reading:
             async for read in reading:
                 reached = copy.part.position.next_offset
                 if read.is_reset:
-                    return False  # the reader has said why
+                    return  # the reader has said why
                 if read.start.next_offset > reached:
                     raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
                 await self._nothing_loads.wait()
                 await self._replay(its, read)
                 copy.part.forget_claims()
                 if copy.part.position.next_offset >= read.high_watermark:
-                    if await self._may_be_gone(number, copy.up_to_date_at, asked_at):
-                        self.tell_of_age(number)
-                        return False
-                    copy.up_to_date_at = asked_at
-                    if to_end:
-                        return True
+                    yield asked_at
                 asked_at = boottime()
-        raise AssertionError("the reader goes on for ever")
+
+    async def _is_up_to_date(self, number: int, copy: PartitionCopy, reached_at: float) -> bool:
+        """Whether it has the end as of then, and no tombstone can have been gone by then that it has not read. Asked
+        until that is known."""
+        what = _NOT_KNOWN.format(f"{self._topic}-{number}")
+        while True:
+            try:
+                gone = await self._tombstones.may_be_gone(copy.up_to_date_at, reached_at)
+            except UpstreamError as error:
+                self._trouble.failed(what, error)
+                await asyncio.sleep(RETRY_SECONDS)  # brokers do not tell when they can tell it
+                continue
+            self._trouble.went_well(what)
+            if gone:
+                self.tell_of_age(number)
+            else:
+                copy.up_to_date_at = reached_at
+            return not gone
 
     async def _replay(self, its: _Standby, read: Fetched[bytes]) -> None:
         if not read.batches:
@@ -213,19 +243,6 @@ class Standbys:
         # The thread goes on where this is cancelled: whoever takes the copy waits for it.
         await asyncio.shield(its.replaying)
         its.replaying = None
-
-    async def _may_be_gone(self, number: int, since: float, at: float) -> bool:
-        """See :meth:`Tombstones.may_be_gone`; asked until it is known."""
-        what = _NOT_KNOWN.format(f"{self._topic}-{number}")
-        while True:
-            try:
-                gone = await self._tombstones.may_be_gone(since, at)
-            except UpstreamError as error:
-                self._trouble.failed(what, error)
-                await asyncio.sleep(RETRY_SECONDS)  # brokers do not tell when they can tell it
-            else:
-                self._trouble.went_well(what)
-                return gone
 
     def tell_of_age(self, number: int) -> None:
         log.warning("%s-%d: what was followed is too old, and all of it is read", self._topic, number)

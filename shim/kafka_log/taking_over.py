@@ -38,6 +38,8 @@ DISK_SECONDS = 30.0
 """How long a snapshot is waited for; without it all is read."""
 
 _AT_ONCE: Final = 64
+_QUESTIONS: Final = 5
+_ASKED_AGAIN_SECONDS: Final = 1.0
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -64,11 +66,13 @@ class TakingOver:
         wanted: TopicsWanted,
         offsets: OwnedTopic,
         reader: TopicReader,
+        retention_seconds: float,
         snapshots: TopicSnapshots | None,
         coordinator_settings: Callable[[], CoordinatorSettings],
         progress: Progress,
     ) -> None:
-        """``coordinator_settings``: of those that are loaded from now on."""
+        """``retention_seconds``: `delete.retention.ms` of the topic, as it was found. ``coordinator_settings``: of
+        those that are loaded from now on."""
         self._wanted = wanted
         self._offsets = offsets
         self._snapshots = snapshots
@@ -78,8 +82,8 @@ class TakingOver:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
         self._stopping = False
-        self._tombstones = Tombstones(cluster, settings, wanted)
-        self.standbys = Standbys(reader, wanted.offsets, self._copy, self._replayer, self._tombstones)
+        self.tombstones = Tombstones(cluster, settings, wanted, retention_seconds)
+        self.standbys = Standbys(reader, wanted.offsets, self._copy, self._replayer, self.tombstones)
 
     def expect(self, numbers: Collection[int]) -> None:
         """They are taken over at once, as each of the former owners' leases has to have ended."""
@@ -120,11 +124,20 @@ class TakingOver:
                 async for records in reading:
                     await loop.run_in_executor(self._replayer, copy.apply, records)
                     self._progress.replayed(len(records))
-            if gone_on_with is not None and await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+            if gone_on_with is not None and await self._got_too_old(copy):
                 raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
         had = before if followed is not None else None
         self.standbys.took_over(number, copy.replayed - before, had, snapshot, level)
         return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
+
+    async def _got_too_old(self, copy: PartitionCopy) -> bool:
+        """As it is the last question, and nobody is served meanwhile, it is asked some times. Raises UpstreamError."""
+        for _ in range(_QUESTIONS - 1):
+            try:
+                return await self.tombstones.may_be_gone(copy.up_to_date_at, boottime())
+            except UpstreamError:
+                await asyncio.sleep(_ASKED_AGAIN_SECONDS)  # brokers do not tell when they can tell it
+        return await self.tombstones.may_be_gone(copy.up_to_date_at, boottime())
 
     def _where(self, number: int) -> str:
         return f"{self._wanted.offsets}-{number}"
@@ -149,7 +162,7 @@ class TakingOver:
         if copy is None:
             return None
         try:
-            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+            if await self.tombstones.may_be_gone(copy.up_to_date_at, boottime()):
                 self.standbys.tell_of_age(number)
                 return None
             if await self._offsets.goes_on(number, copy.part):
@@ -171,11 +184,17 @@ class TakingOver:
         if kept is None:
             return None
         copy = self._copy(number, kept.part)
+        fence = self._offsets.fence(number)
+        copy.up_to_date_at = kept.anchor.appended_at(fence.append_time_ms, fence.sent_at)
         try:
-            doubt = await self._doubt(number, self._snapshots, kept, copy)
-        except RetentionNotTold as error:
+            is_too_old = await self.tombstones.may_be_gone(copy.up_to_date_at, boottime())
+        except UpstreamError as error:  # to read it from its beginning nobody need know that
             log.warning("%s: its snapshot is not used: %s", self._where(number), error)
             return None
+        if is_too_old:
+            doubt: object = "it is older than half of delete.retention.ms of the topic"
+        else:
+            doubt = await self._doubt(number, self._snapshots, kept, copy)
         if doubt is not None:
             await on_disk(self._snapshots.refuse, kept, doubt)
             return None
@@ -184,13 +203,8 @@ class TakingOver:
 
     async def _doubt(self, number: int, snapshots: TopicSnapshots, kept: Kept, copy: PartitionCopy) -> object:
         """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError."""
-        fence = self._offsets.fence(number)
-        age_ms = fence.append_time_ms - kept.anchor.append_time_ms
-        if age_ms < 0:
+        if kept.anchor.append_time_ms > self._offsets.fence(number).append_time_ms:
             return "it is younger than the end of the log: the brokers' clocks tell nothing"
-        copy.up_to_date_at = fence.sent_at - age_ms / 1000
-        if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
-            return "it is older than half of delete.retention.ms of the topic"
         if not await self._offsets.goes_on(number, copy.part) or not await snapshots.has(kept.anchor):
             return "it is not what stands there any more"
         restored = partial(kept.restore, copy.coordinator, self._home(number), self._check_goes_on)

@@ -303,14 +303,27 @@ async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Lo
     """As one broker tells. Raises :class:`TopicsUnfit` where it may not, or a topic is not there;
     :class:`UpstreamError`."""
     with closing(_Brokers(cluster, settings)) as brokers:
-        found = await brokers.there(wanted)
+        found = await brokers.there(wanted.names)
     missing = [name for name in wanted.names if name not in found]
     if missing:
         raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
-    retention = found[wanted.offsets].configs.get("delete.retention.ms", "")
+    return Looked(tuple(complaints(wanted, found)), _retention_ms(wanted.offsets, found[wanted.offsets]))
+
+
+async def look_up_retention(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> int:
+    """`delete.retention.ms` of the offsets, whatever there is of the history. Raises as :func:`look`."""
+    with closing(_Brokers(cluster, settings)) as brokers:
+        found = await brokers.there((wanted.offsets,))
+    if wanted.offsets not in found:
+        raise TopicsUnfit(f"{wanted.offsets} is not there")
+    return _retention_ms(wanted.offsets, found[wanted.offsets])
+
+
+def _retention_ms(name: str, found: Found) -> int:
+    retention = found.configs.get("delete.retention.ms", "")
     if not retention.isdecimal():
-        raise TopicsUnfit(f"topic {wanted.offsets}: delete.retention.ms is {retention or 'not told'}")
-    return Looked(tuple(complaints(wanted, found)), int(retention))
+        raise TopicsUnfit(f"topic {name}: delete.retention.ms is {retention or 'not told'}")
+    return int(retention)
 
 
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:
@@ -340,7 +353,7 @@ class _Brokers:
 
     async def owner_again_seconds(self) -> float:
         """Every broker is asked for its own, but for those that cannot be reached as long as others can."""
-        _, view = await self._view(())
+        _, view, _ = await self._found(())
         addresses = {broker.node_id: HostPort(broker.host, broker.port) for broker in view.brokers}
         asked = [self._forgetting(node_id, address) for node_id, address in addresses.items()]
         told: dict[int, Mapping[str, str]] = {}
@@ -362,7 +375,7 @@ class _Brokers:
 
     async def topics(self, wanted: TopicsWanted) -> dict[str, Found]:
         """What is not there is made, and then it is not ready yet."""
-        asked, view, found = await self._found(wanted)
+        asked, view, found = await self._found(wanted.names)
         unfit = "; ".join(complaints(wanted, found))
         if unfit:
             raise TopicsUnfit(unfit)
@@ -376,36 +389,48 @@ class _Brokers:
                 raise _NotYet(f"topic {name}: no broker leads partition {each.leaderless[0]}")
         return found
 
-    async def there(self, wanted: TopicsWanted) -> dict[str, Found]:
+    async def there(self, names: Collection[str]) -> dict[str, Found]:
         """Those of them that are there, by name."""
-        _, _, found = await self._found(wanted)
+        _, _, found = await self._found(names)
         return found
 
-    async def _found(self, wanted: TopicsWanted) -> tuple[KeptConnection, metadata.MetadataResponse, dict[str, Found]]:
-        asked, view = await self._view(wanted.names)
-        there = [topic for topic in view.topics if topic.error_code != _NOT_THERE]
-        _raise_for(metadata.API, [_Told(f"topic {topic.name}", topic.error_code) for topic in there])
-        configs = await self._configs(asked, _TOPIC, [topic.name or "" for topic in there], _SETTINGS)
-        return asked, view, {topic.name or "": _found(topic, configs[topic.name or ""]) for topic in there}
-
-    async def _view(self, names: Collection[str]) -> tuple[KeptConnection, metadata.MetadataResponse]:
-        """The first broker that answers, and what it says."""
-        request = metadata.MetadataRequest(
-            tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
-        )
-        failures = []
+    async def _found(
+        self, names: Collection[str]
+    ) -> tuple[KeptConnection, metadata.MetadataResponse, dict[str, Found]]:
+        """As the first broker tells that answers all of it."""
+        failures: list[str] = []
         for address in self._cluster.any_address():
             asked = self._connections.to(address)
             try:
-                view = await asked.ask(metadata.API, request, at_least=_WITHOUT_MAKING)
+                view, found = await self._told_by(asked, names)
+            except _NotYet:
+                raise
             except UpstreamError as error:
                 failures.append(str(error))
                 continue
-            # At an address there may be another cluster by now.
-            if view.brokers and (not self._cluster.looked_up or view.cluster_id == self._cluster.cluster_id):
-                return asked, view
-            failures.append(f"{address}: knows no broker yet, or is of another cluster")
+            if failures:
+                log.info("%s is asked about topics of the log: %s", address, "; ".join(failures))
+            return asked, view, found
         raise UpstreamError("; ".join(failures) or "no broker is known")
+
+    async def _told_by(
+        self, asked: KeptConnection, names: Collection[str]
+    ) -> tuple[metadata.MetadataResponse, dict[str, Found]]:
+        view = await self._view(asked, names)
+        there = [topic for topic in view.topics if topic.error_code != _NOT_THERE]
+        _raise_for(metadata.API, [_Told(f"topic {topic.name}", topic.error_code) for topic in there])
+        configs = await self._configs(asked, _TOPIC, [topic.name or "" for topic in there], _SETTINGS)
+        return view, {topic.name or "": _found(topic, configs[topic.name or ""]) for topic in there}
+
+    async def _view(self, asked: KeptConnection, names: Collection[str]) -> metadata.MetadataResponse:
+        request = metadata.MetadataRequest(
+            tuple(metadata.MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
+        )
+        view = await asked.ask(metadata.API, request, at_least=_WITHOUT_MAKING)
+        # At an address there may be another cluster by now.
+        if view.brokers and (not self._cluster.looked_up or view.cluster_id == self._cluster.cluster_id):
+            return view
+        raise UpstreamError(f"{asked.address}: knows no broker yet, or is of another cluster")
 
     async def _configs(
         self, asked: KeptConnection, kind: int, names: Sequence[str], settings: tuple[str, ...]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from shim.config import Settings
@@ -25,7 +25,7 @@ class TopicsWatch:
     """For the event loop. ``complaints``: as the topics were found last."""
 
     def __init__(
-        self, cluster: Cluster, settings: Settings, wanted: TopicsWanted, looked: Callable[[Looked], None]
+        self, cluster: Cluster, settings: Settings, wanted: TopicsWanted, looked: Callable[[Looked], Awaitable[None]]
     ) -> None:
         """``looked`` is called with what is found each time."""
         self._cluster = cluster
@@ -49,7 +49,7 @@ class TopicsWatch:
                 log.exception(_NOT_LOOKED_AT)
             else:
                 self._trouble.went_well(_NOT_LOOKED_AT)
-                self._looked(found)
+                await self._looked(found)
                 self._found(found.complaints)
 
     def _found(self, complaints: Sequence[str]) -> None:

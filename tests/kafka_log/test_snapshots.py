@@ -52,17 +52,18 @@ from tests.log.faulty_files import FaultyFiles
 TOPIC_ID, OTHER_ID = bytes([1] * 16), bytes([2] * 16)
 OWNER = Owner(bytes([7] * 16), "whoever took it", 1_000)
 HOUR_MS = 3_600_000
+ERA = bytes([9] * 16)
 
 
 def anchor_in(topic: TopicPartition) -> Anchor:
     return Anchor.of(TOPIC_ID, 0, topic.headers[-1])
 
 
-def payload_of(topic: TopicPartition, coordinator: GroupCoordinator) -> bytes:
+def payload_of(topic: TopicPartition, coordinator: GroupCoordinator, era: bytes = ERA) -> bytes:
     dump = TopicDump(coordinator)
     while dump.step():
         pass
-    return head_of(anchor_in(topic), OWNER) + b"".join(dump.pieces())
+    return head_of(era, anchor_in(topic), OWNER) + b"".join(dump.pieces())
 
 
 def kept_of(topic: TopicPartition, payload: bytes) -> Kept:
@@ -178,12 +179,17 @@ def test_it_is_renewed_before_it_counts_no_more(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("shim.kafka_log.snapshots.boottime", lambda: 5_000.0)
     assert not its.is_outdated(0, 9), "there is none"
     its.gone_on_with(0, 5_000.0 - 901.0)
-    assert not its.is_outdated(0, 9), "how long tombstones stay is not told yet"
-    its.tombstones_stay(3_600.0)
     assert its.is_outdated(0, 9)
     assert not its.is_outdated(1, 9)
     its.gone_on_with(0, 5_000.0 - 899.0)
     assert not its.is_outdated(0, 9)
+
+
+@given(age_ms=st.integers(0, 10**9), now=st.floats(0, 10**9))
+def test_its_age_is_that_of_its_last_batch(age_ms: int, now: float) -> None:
+    """By the brokers' clocks, which are others than that by which it is counted."""
+    anchor = Anchor(TOPIC_ID, 0, 10, 0, 9, 7, 0, 0, append_time_ms=HOUR_MS)
+    assert now - anchor.appended_at(HOUR_MS + age_ms, now) == pytest.approx(age_ms / 1000, abs=1e-3)
 
 
 ANY_HEADER = st.builds(
@@ -217,12 +223,14 @@ class Folders:
         self.d = decided()
         header = self.d.topic.headers[-1]
         self.anchor = LastBatch(header.next_offset, 0, 0, header.size, header.base_offset, header.crc)
-        self.payload = payload_of(self.d.topic, self.d.coordinator)
+        assert self.its._era is not None
+        self.payload = payload_of(self.d.topic, self.d.coordinator, self.its._era)
         self.take()
 
     def opened(self, topic_id: bytes, files: Files | None = None, partitions: int = 2) -> TopicSnapshots:
         its = TopicSnapshots(files or Files(), self.path, partitions)
         its.open(NAME, topic_id, cast(OwnedTopic, None), cast(TopicReader, None))
+        its.tidy(HOUR_MS)
         return its
 
     def take(self, number: int = 0) -> Path:
@@ -232,7 +240,7 @@ class Folders:
 
     @property
     def names(self) -> list[str]:
-        return sorted(str(each.relative_to(self.path)) for each in self.path.rglob("*") if each.is_file())
+        return sorted(str(each.relative_to(self.path)) for each in self.path.rglob("*.snapshot*") if each.is_file())
 
     @property
     def path_of_it(self) -> Path:
@@ -269,11 +277,11 @@ def test_it_is_read_where_it_was_left(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_a_newer_format_is_refused_in_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     its = Folders(tmp_path)
-    its.payload = its.payload[:5] + b"\x02" + its.payload[6:]
+    its.payload = its.payload[:5] + b"\x03" + its.payload[6:]
     its.take()
     assert its.its.newest(0) is None
     (told,) = caplog.records
-    assert "no snapshot of version 1 of a partition on a topic" in told.getMessage()
+    assert "no snapshot of version 2 of a partition on a topic" in told.getMessage()
     assert its.names == []
 
 
@@ -308,9 +316,9 @@ def test_what_is_of_no_partition_any_more_is_removed(tmp_path: Path) -> None:
         (others / name / snapshot_name(5)).write_bytes(b"")
         (others / name / f"{snapshot_name(6)}.tmp").write_bytes(b"")
     (others / "somebody's").mkdir()
-    its.its.tidy()
+    its.its.tidy(HOUR_MS)
     assert sorted(each.name for each in others.iterdir()) == sorted(
-        [f"{TOPIC_ID.hex()}-0", f"{TOPIC_ID.hex()}-1", "somebody's"]
+        [f"{TOPIC_ID.hex()}-0", f"{TOPIC_ID.hex()}-1", "retention", "somebody's"]
     )
     assert len(its.names) == 2
 
@@ -319,7 +327,7 @@ def test_what_cannot_be_removed_or_read_stops_nobody(tmp_path: Path, caplog: pyt
     files = FaultyFiles()
     its = Folders(tmp_path, files)
     (tmp_path / SNAPSHOTS_NAME / f"{OTHER_ID.hex()}-0" / "somebody's").mkdir(parents=True)
-    its.its.tidy()
+    its.its.tidy(HOUR_MS)
     files.fail("open", errno.EIO)
     assert its.its.newest(0) is None
     files.heal()
@@ -408,17 +416,16 @@ async def test_it_is_anchored_to_what_was_written(
 ) -> None:
     its, wrote = TopicSnapshots(Files(), tmp_path, 1), Wrote(HEADER)
     its.open(NAME, TOPIC_ID, cast(OwnedTopic, wrote), cast(TopicReader, wrote))
-    with pytest.raises(NotNow, match="not tidied up yet"):
+    with pytest.raises(NotNow, match="is not on the disk yet"):
         await its.complete(0, its.ends_of(0))
-    its.tidy()
-    its.tombstones_stay(3_600.0)
+    its.tidy(HOUR_MS)
     its.gone_on_with(0, 0.0)
     assert its.is_outdated(0, 5)
     (end,) = await its.complete(0, its.ends_of(0))
     assert not its.is_outdated(0, 7), "it is of now"
     d = decided()
     payload = payload_of(d.topic, d.coordinator)
-    head = len(head_of(anchor_in(d.topic), OWNER))
+    head = len(head_of(ERA, anchor_in(d.topic), OWNER))
     snapshot = Snapshot(tmp_path, end.batch, memoryview(end.head + payload[head:]))
     assert read_kept(NAME, snapshot).anchor == Anchor(TOPIC_ID, 0, 7, 3, 5, 7, 2, 9, 1_000)
     wrote.there = there

@@ -23,7 +23,7 @@ from shim.kafka_log import snapshots as snapshots_of_topics
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
 from shim.kafka_log.taking_over import TakingOver
-from shim.kafka_log.topics import Looked, TopicsUnfit
+from shim.kafka_log.topics import TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
@@ -178,9 +178,9 @@ def _damage(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
     return "is not used: its checksum is wrong"
 
 
-def _age(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(tombstones, "SHARE_OF_RETENTION", 1e-12)
-    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+def _age(data_dir: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of the 7 days that the topic is made with."""
+    _anchor_elsewhere(data_dir, lambda anchor: anchor._replace(append_time_ms=anchor.append_time_ms - 84 * HOUR_MS))
     return "is not used: it is older than half of delete.retention.ms of the topic"
 
 
@@ -207,13 +207,26 @@ def _a_lost_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _unknown_retention(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+    monkeypatch.setattr(tombstones, "UNASKED_SECONDS", 0.0)
 
-    async def refused(*_: object) -> Looked:
+    async def refused(*_: object) -> int:
         raise TopicsUnfit("the shim's principal needs DescribeConfigs on topic t")
 
-    monkeypatch.setattr(tombstones, "look", refused)
+    monkeypatch.setattr(tombstones, "look_up_retention", refused)
     return "is not used: delete.retention.ms is not known: the shim's principal needs DescribeConfigs on topic t"
+
+
+def _no_answer(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    _brokers_do_not_tell(monkeypatch)
+    return "is not used: no answer"
+
+
+def _brokers_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_answer(*_: object) -> int:
+        raise UpstreamError("no answer")
+
+    monkeypatch.setattr(tombstones, "look_up_retention", no_answer)
+    monkeypatch.setattr(tombstones, "UNASKED_SECONDS", 0.0)
 
 
 def _hanging_disk(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -243,7 +256,17 @@ def _anchor_elsewhere(data_dir: Path, change: Callable[[Anchor], Anchor]) -> Non
 
 @pytest.mark.parametrize(
     "doubt",
-    [_damage, _age, _clocks, _another_batch, _a_lost_end, _unknown_retention, _hanging_disk, _mistake_of_ours],
+    [
+        _damage,
+        _age,
+        _clocks,
+        _another_batch,
+        _a_lost_end,
+        _unknown_retention,
+        _no_answer,
+        _hanging_disk,
+        _mistake_of_ours,
+    ],
 )
 async def test_everything_is_read_in_doubt(
     broker: Broker,
@@ -265,6 +288,32 @@ async def test_everything_is_read_in_doubt(
     monkeypatch.undo()
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert list(read_of(rig)) == ["snapshot"], "a new one was taken, or it was not that one's fault"
+
+
+@pytest.mark.parametrize("to", [3_600_000, 30 * 86_400_000])
+async def test_one_of_before_tombstones_stayed_for_another_time_is_of_no_use(
+    broker: Broker, tmp_path: Path, settings: Settings, to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it serves, and has been told, though it is as before when it is started again. One was taken anew."""
+    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    topic = f"{settings.offsets_log_topics_prefix}_offsets"
+    before = await filled(broker, tmp_path, settings)
+    older = {each: each.read_bytes() for each in files_of(tmp_path)}
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+        await alter(broker, topic, delete_retention_ms=str(to))
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(older) & set(files_of(tmp_path)))
+        await alter(broker, topic, delete_retention_ms=str(7 * 86_400_000))
+        newer = files_of(tmp_path)
+        await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(newer) & set(files_of(tmp_path)))
+        rig.was_killed = True
+    for each in files_of(tmp_path):
+        each.unlink()
+    for each, content in older.items():  # as if it had not been written anew
+        each.write_bytes(content)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["beginning"]
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
 
 
 async def test_a_topic_that_was_made_anew_is_another_one(broker: Broker, tmp_path: Path, settings: Settings) -> None:
@@ -331,8 +380,8 @@ async def test_a_disk_that_is_full_is_told_of_once_and_nothing_else_happens(
     monkeypatch.setattr(snapshots_module, "RETRY_S", 0.01)
     files = FaultyFiles()
     monkeypatch.setattr(logs_module, "Files", lambda: files)
-    files.fail("pwrite", errno.ENOSPC, SNAPSHOTS_NAME)
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        files.fail("pwrite", errno.ENOSPC, SNAPSHOTS_NAME)
         await fill(rig)
         tries = [path for method, path in files.calls if method == "create"]
         await until(lambda: [method for method, _ in files.calls].count("create") > len(tries) + 5)
@@ -341,6 +390,30 @@ async def test_a_disk_that_is_full_is_told_of_once_and_nothing_else_happens(
         files.heal()
         await until(lambda: len(files_of(tmp_path)) == PARTITIONS)
         rig.was_killed = True
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["snapshot"]
+
+
+async def test_where_it_cannot_be_noted_how_long_tombstones_stay_there_is_none(
+    broker: Broker,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    before = await filled(broker, tmp_path, settings)
+    (tmp_path / SNAPSHOTS_NAME / "retention").unlink()
+    files = FaultyFiles()
+    monkeypatch.setattr(logs_module, "Files", lambda: files)
+    files.fail("pwrite", errno.ENOSPC, SNAPSHOTS_NAME)
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        assert list(read_of(rig)) == ["beginning"]
+        assert [rig.state(number) for number in range(PARTITIONS)] == before
+        assert "no snapshots are used or taken" in caplog.text
+        files.heal()
+        await until((tmp_path / SNAPSHOTS_NAME / "retention").exists)
+    assert len(files_of(tmp_path)) == PARTITIONS
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert list(read_of(rig)) == ["snapshot"]
 
@@ -421,7 +494,7 @@ def _as_ever(_monkeypatch: pytest.MonkeyPatch) -> str:
 
 def _too_old(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(tombstones, "SHARE_OF_RETENTION", 1e-12)
-    monkeypatch.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+    monkeypatch.setattr(tombstones, "UNASKED_SECONDS", 0.0)
     return "beginning"
 
 
@@ -455,14 +528,28 @@ async def test_what_was_followed_is_there_when_it_is_known_how_old_it_may_be(
         (before, *_) = await fill(rig)
         its = await _followed(rig)
 
-        async def no_answer(*_: object) -> Looked:
-            raise UpstreamError("no answer")
-
         with monkeypatch.context() as while_they_do_not_answer:
-            while_they_do_not_answer.setattr(tombstones, "look", no_answer)
-            while_they_do_not_answer.setattr(tombstones, "LEFT_ALONE_SECONDS", 0.0)
+            _brokers_do_not_tell(while_they_do_not_answer)
             with pytest.raises(UpstreamError, match="no answer"):
                 await its.read_back(0)
         found = await its.read_back(0)
         assert its.standbys.counts.taken_over["standby"] == 1
+        assert known(found.coordinator) == before
+
+
+async def test_what_was_followed_and_got_too_old_while_the_rest_was_read_is_given_up(
+    broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was known to be too old before: it is a machine that was suspended."""
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        (before, *_) = await fill(rig)
+        its = await _followed(rig)
+        suspended = [False, True]
+        monkeypatch.setattr(
+            taking_over, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+        )
+        with pytest.raises(UpstreamError, match="got too old while it was gone on with"):
+            await its.read_back(0)
+        found = await its.read_back(0)
+        assert its.standbys.counts.taken_over["standby"] == 0
         assert known(found.coordinator) == before

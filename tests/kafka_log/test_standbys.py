@@ -266,7 +266,10 @@ async def test_what_may_be_too_old_is_not_at_its_end_until_that_is_known(
     monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.001)
     async with following(0) as its:
         its.retention.errors = [UpstreamError("no answer"), UpstreamError("no answer")]
+        its.topic.brings(0, 4, behind=1)
+        await its.reads(0, 1)
         now[0] += RETENTION_S - 1
+        its.topic.brings(0, behind=1)
         its.topic.brings(0, 5)
         await its.counts(1, 0)
         assert its.retention.asked == [(1000.0, 1000.0 + RETENTION_S - 1)] * 3
@@ -364,3 +367,19 @@ async def test_what_was_taken_over_is_counted(caplog: pytest.LogCaptureFixture) 
         f"{TOPIC}-4: taken over, 12 records read from the beginning",
         f"{TOPIC}-5: taken over, 2 records read behind a snapshot of offset 1,000",
     ]
+
+
+async def test_who_waits_to_know_its_age_is_in_nobody_s_way(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is far behind is read one after the other: a question that nobody answers is not a part of that."""
+    monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.001)
+    async with following(1, 0) as its:
+        never = UpstreamError("no answer")
+        its.retention.errors = [never] * 1_000
+        its.topic.brings(0, 5)
+        await its.reads(0, 1)
+        await until(lambda: len(its.retention.asked) > 3)
+        its.topic.brings(1, 6)
+        await its.reads(1, 1)
+        assert its.its.counts.at_end == 0
+        its.retention.errors.clear()
+        await its.counts(2, 0)

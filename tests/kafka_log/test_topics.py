@@ -277,13 +277,13 @@ async def test_one_that_the_broker_has_not_heard_of(
     view, make, late, made = topics._Brokers._view, topics._Brokers._make, [True], []
 
     async def late_view(
-        self: topics._Brokers, names: Collection[str]
-    ) -> tuple[KeptConnection, metadata.MetadataResponse]:
-        asked, told = await view(self, names)
+        self: topics._Brokers, asked: KeptConnection, names: Collection[str]
+    ) -> metadata.MetadataResponse:
+        told = await view(self, asked, names)
         if names and late:
             late.clear()
             told = told._replace(topics=tuple(each._replace(error_code=3, partitions=()) for each in told.topics))
-        return asked, told
+        return told
 
     async def noted(
         self: topics._Brokers,

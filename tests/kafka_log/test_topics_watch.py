@@ -16,7 +16,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.kafka_log import topics_watch
-from shim.kafka_log.snapshots import TopicSnapshots
+from shim.kafka_log.tombstones import Tombstones
 from shim.kafka_log.topics import Looked, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 from tests.relocation.rig import running, settings_of
@@ -54,13 +54,13 @@ async def test_what_may_lose_data_is_said_once_and_served_on(
     settings = settings_of(f"__watched_{uuid.uuid4().hex[:12]}", "kafka")
     topic = f"{settings.offsets_log_topics_prefix}_offsets"
     stays: list[float] = []
-    told = TopicSnapshots.tombstones_stay
+    told = Tombstones.told
 
-    def noted(its: TopicSnapshots, seconds: float) -> None:
-        stays.append(seconds)
-        told(its, seconds)
+    def noted(its: Tombstones, retention_seconds: float) -> None:
+        stays.append(retention_seconds)
+        told(its, retention_seconds)
 
-    monkeypatch.setattr(TopicSnapshots, "tombstones_stay", noted)
+    monkeypatch.setattr(Tombstones, "told", noted)
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         await until(lambda: len(stays) > 3)
         assert rig.runtime.complaints == ()
@@ -116,7 +116,11 @@ async def test_brokers_that_do_not_answer_change_nothing(
         return answer
 
     monkeypatch.setattr(topics_watch, "look", look)
-    its = topics_watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), found.append)
+
+    async def looked(one: Looked) -> None:
+        found.append(one)
+
+    its = topics_watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), looked)
     with pytest.raises(asyncio.CancelledError):
         await its.run()
     assert its.complaints == unfit.complaints
