@@ -110,7 +110,7 @@ class Peers:
     def misanswered(self, peer: Peer) -> None:
         """What it has answered is not the answer to what it was asked."""
         self.counts.failed["misanswered"] += 1
-        self._trouble.failed(self._trouble_with(peer), Exception("it answers something else than it was asked"))
+        log.warning("%s answers something else than it was asked: its answer is thrown away", self._called(peer))
 
     def _connect(self, peer: Peer) -> Link | None:
         now = time.monotonic()

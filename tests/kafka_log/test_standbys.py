@@ -383,3 +383,17 @@ async def test_who_waits_to_know_its_age_is_in_nobody_s_way(now: list[float], mo
         assert its.its.counts.at_end == 0
         its.retention.errors.clear()
         await its.counts(2, 0)
+
+
+async def test_what_waits_for_its_turn_is_not_older_for_that(now: list[float]) -> None:
+    """Where all of them take longer to be read than tombstones stay, none would come to its end."""
+    async with following(0, 1) as its:
+        await until(lambda: its.topic.reading == {0})
+        now[0] += RETENTION_S + 1
+        its.topic.brings(0, behind=1)
+        its.topic.brings(0, 5, at=0)
+        await until(lambda: 1 in its.topic.reading)
+        now[0] += 5
+        its.topic.brings(1, 6)
+        await its.counts(1, 1)
+        assert its.retention.asked[-1][0] == 1000.0 + RETENTION_S + 1
