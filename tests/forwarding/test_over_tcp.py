@@ -244,6 +244,39 @@ async def test_many_strangers_of_one_address_are_in_nobody_elses_way(monkeypatch
         writer.close()
 
 
+async def test_that_strangers_are_closed_is_told_once_until_there_are_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "MOST_STRANGERS", 2)
+    monkeypatch.setattr(serving, "SILENCE_SECONDS", 600.0)
+    line = "connections on which nobody has said who it is are closed for now: there are more than 2"
+    address = somewhere()
+
+    async def goes(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+
+    async def says_who_it_is(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encode(HELLO))
+        assert await reader.readexactly(len(encode(HELLO))) == encode(HELLO)
+
+    async with serving_at(address), asyncio.timeout(30.0):
+        one, another, third = [await silent(address) for _ in range(3)]
+        await goes(*one)
+        assert caplog.messages == [line]
+        await says_who_it_is(*another)
+        fourth, fifth = [await silent(address) for _ in range(2)]
+        await goes(*third)
+        assert caplog.messages == [line], "there was one all the while"
+        await says_who_it_is(*fourth)
+        await says_who_it_is(*fifth)
+        more = [await silent(address) for _ in range(3)]
+        await goes(*more[0])
+        assert caplog.messages == [line, line], "for a while there was none"
+        for _, writer in (one, another, third, fourth, fifth, *more):
+            writer.close()
+
+
 async def test_an_owner_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "MOST_UNSENT_BYTES", 1 << 16)
     with socket.create_server(("127.0.0.1", 0)) as hung:
