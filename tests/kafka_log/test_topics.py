@@ -211,6 +211,30 @@ def test_brokers_that_forget_a_fence_at_once() -> None:
         topics.owner_again_seconds(told)
 
 
+_PASSES, _FEW, _STAYS = ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst", "told"),
+    [
+        ((_PASSES, ErrorCode.NONE), topics._NotYet, (0,)),
+        ((_PASSES, _FEW), topics._BrokersMissing, (1,)),
+        ((_FEW, _PASSES, ErrorCode.NONE, _FEW), topics._BrokersMissing, (0, 3)),
+        ((_FEW, _STAYS), TopicsUnfit, (1,)),
+        ((_STAYS, _PASSES), TopicsUnfit, (0,)),
+        ((_PASSES, _FEW, _STAYS), TopicsUnfit, (2,)),
+    ],
+)
+def test_of_what_is_refused_the_worst_is_told(
+    codes: Sequence[ErrorCode], worst: type[Exception], told: Sequence[int]
+) -> None:
+    """Brokers that are missing may be missing for good, and the topics are not fit then; what passes never is."""
+    with pytest.raises(worst) as refused:
+        topics._raise_for(create_topics.API, [topics._Told(f"topic {at}", code) for at, code in enumerate(codes)])
+    lines = "; ".join(f"CreateTopics: topic {at}: {codes[at].name}" for at in told)
+    assert (type(refused.value), str(refused.value)) == (worst, lines)
+
+
 # What brokers do
 
 
