@@ -1,4 +1,5 @@
-"""The modules and folders that the documentation of the code names are there, and so is what it says is in them."""
+"""The modules and folders that the documentation of the code names are there, and so is what it says is in them; and of
+some rooms it names each module."""
 
 from __future__ import annotations
 
@@ -13,26 +14,41 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ("docs/architecture.md", "docs/contributing.md")
 MADE: Final = ("build/site",)
 """By what the pages tell of."""
+WHOLE_ROOMS: Final = ("shim/runtime", "shim/kafka_log", "shim/forwarding")
+"""Of which the first page names each module."""
 
 _NAMED: Final = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.py|(?:[\w.-]+/)+|(?:[\w.-]+/)+[\w-]+)(?:: ([\w.]+))?`")
 _ROW: Final = re.compile(r"\| ((?:`[\w/.]+`(?:, )?)+) \|")
 
 
-def not_there(text: str) -> Iterator[str]:
-    """What of the names in ``text`` is not; each is from the root or from ``shim/`` on, or in the room that its row of
-    a table is about, or in the folder of the one before it in its line."""
+def named(text: str) -> Iterator[tuple[str, str, Path | None]]:
+    """The names in ``text``: of a module or folder, of what is in it ("" for the whole), and where that is. Each is
+    from the root or from ``shim/`` on, or in the room that its row of a table is about, or in the folder of the one
+    before it in its line."""
     for line in text.splitlines():
         row = _ROW.match(line)
         near = [ROOT / room for room in re.findall(r"`([^`]+)`", row[1])] if row else []
         for path, name in _NAMED.findall(line):
             found = _found(path.rstrip("/"), near)
-            if found is None:
-                yield path
-                continue
-            if not row:
+            if found is not None and not row:
                 near = [found.parent]
-            if name and not all(re.search(rf"\b{part}\b", found.read_text()) for part in name.split(".")):
-                yield f"{path}: {name}"
+            yield path, name, found
+
+
+def not_there(text: str) -> Iterator[str]:
+    """What of the names in ``text`` is not."""
+    for path, name, found in named(text):
+        if found is None:
+            yield path
+        elif name and not all(re.search(rf"\b{part}\b", found.read_text()) for part in name.split(".")):
+            yield f"{path}: {name}"
+
+
+def not_named(room: str, text: str) -> list[str]:
+    """The modules of a room that ``text`` does not name."""
+    there = {found for _, _, found in named(text)}
+    modules = sorted((ROOT / room).glob("*.py"))
+    return [str(each.relative_to(ROOT)) for each in modules if each not in there and each.name != "__init__.py"]
 
 
 def _found(path: str, near: list[Path]) -> Path | None:
@@ -53,3 +69,16 @@ def test_what_a_page_names_is_there(page: str) -> None:
 def test_what_is_not_there_is_found() -> None:
     text = "| `shim/log/` | (`journal.py`, `gone.py`) |\nin `log/journal.py: Journal.gone`, `flush.py`, `no/folder/`"
     assert list(not_there(text)) == ["gone.py", "log/journal.py: Journal.gone", "no/folder/"]
+
+
+@pytest.mark.parametrize("room", WHOLE_ROOMS)
+def test_each_module_is_named(room: str) -> None:
+    assert not_named(room, (ROOT / PAGES[0]).read_text()) == []
+
+
+def test_what_is_not_named_is_found() -> None:
+    """The names of one room are none of another's."""
+    text = "| `shim/runtime/` | (`replaying.py`) |\n| `shim/kafka_log/` | (`lease.py`, `history.py`) |"
+    missing = not_named("shim/kafka_log", text)
+    assert "shim/kafka_log/replaying.py" in missing
+    assert not {"shim/kafka_log/lease.py", "shim/kafka_log/history.py", "shim/kafka_log/__init__.py"} & {*missing}
