@@ -52,7 +52,7 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
     "python -m benchmarks.overhead": Elsewhere(
         "tests/benchmarks/test_overhead.py::test_lines_are_measured_at_all_three", ("benchmarks.overhead",)
     ),
-    "python -m benchmarks.failover": Elsewhere(
+    "python -m benchmarks.failover --rounds 101": Elsewhere(
         "tests/benchmarks/test_failover.py::test_both_sides_go_on", ("benchmarks.failover",)
     ),
     "python -m benchmarks.scale": Elsewhere(
