@@ -113,6 +113,11 @@ class Migration:
         self._alone_until = time.monotonic() + _ALONE_SECONDS
         return ""
 
+    async def _refuse_beside_shims(self, group: str) -> None:
+        """Raises Refused."""
+        if why := await self._beside_shims():
+            raise Refused(f"group {group}: {why}")
+
     async def _has_members(self, group: LiveGroup) -> bool:
         """Raises Refused."""
         try:  # brokers before Kafka 2.6 list no states
@@ -257,7 +262,8 @@ class Migration:
             return await self._stepping.hindrance(group, place, step)
         if place is not None:
             return ""
-        return self._hand_over.hindrance(group, await self._cluster_groups.described(group))
+        described = await self._cluster_groups.described(group)
+        return self._hand_over.hindrance(group, described) or await self._beside_shims()
 
     # -- moving
 
@@ -272,8 +278,6 @@ class Migration:
         if self._placements.of(group) is Whose.UNKNOWN:
             raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
         place = self._place(group)
-        if place is None and (why := await self._beside_shims()):
-            raise Refused(f"group {group}: {why}")
         if place is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)
         elif place is None:
@@ -289,6 +293,7 @@ class Migration:
         return await self._status(group)
 
     async def _begin_in_zookeeper(self, group: str, cause: str) -> None:
+        await self._refuse_beside_shims(group)
         try:
             if not await self._lookup.offsets(group):
                 raise Refused(f"group {group}: there are no offsets of it in ZooKeeper")
@@ -329,6 +334,7 @@ class Migration:
         return await self._status(group)
 
     async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> None:
+        await self._refuse_beside_shims(group)
         await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
 
     async def _give_back(self, group: str, cause: str) -> None:
