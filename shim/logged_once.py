@@ -10,12 +10,14 @@ class LoggedOnce:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._why: dict[str, str] = {}
+        self._why: dict[str, tuple[str, int]] = {}
 
-    def failed(self, what: str, error: Exception) -> None:
-        if self._why.get(what) != str(error):
-            self._why[what] = str(error)
-            self._log.warning("%s for now: %s", what, error)
+    def failed(self, what: str, error: Exception, level: int = logging.WARNING) -> None:
+        """At another ``level`` it is something else that is wrong."""
+        why = str(error), level
+        if self._why.get(what) != why:
+            self._why[what] = why
+            self._log.log(level, "%s for now: %s", what, error)
 
     def went_well(self, what: str) -> None:
         self._why.pop(what, None)

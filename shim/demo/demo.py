@@ -336,8 +336,8 @@ def run(*, keep: bool, json_wanted: bool) -> int:
         print(json.dumps(report, indent=2))  # noqa: T201 - the command's output
         return 0 if report["holds"] else 1
     holds = show(findings, console)
-    if not keep:
-        console.print("`offset-shim demo --keep` keeps all this, to look at", highlight=False)
+    last = f"kept: {folder}" if keep else "`offset-shim demo --keep` keeps all this, to look at"
+    console.print(last, markup=False, highlight=False, soft_wrap=True)
     return 0 if holds else 1
 
 

@@ -73,4 +73,4 @@ class TcpPort:
 
 
 def _refused(address: HostPort, reason: str) -> None:
-    log.warning("a connection from %s that requests would be forwarded on: %s", address.host, reason)
+    log.warning("a connection to shims.listener from %s was closed: %s", address.host, reason)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 from protocol.own.between_shims import Hello
 from shim.forwarding.broken import Broken
 from shim.forwarding.owner import Entrusted, OwnerSide, Room
+from shim.forwarding.strangers import MOST_BYTES, named
 from shim.logged_once import LoggedOnce
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ Admits: TypeAlias = Callable[[asyncio.Transport], str | None]
 """Why nothing is to be believed that comes on a connection, in a few words; None: it is. Asked when the first bytes of
 it are there."""
 
+_COMPLAINTS: Final = 100
+"""So many different lines are told once each, and then again: whoever connects can cause them at will."""
 _STRANGERS: Final = "connections on which nobody has said who it is are closed"
 
 ANYBODY: Final[Admits] = lambda transport: None  # noqa: E731  # it is a default
@@ -54,6 +57,7 @@ class PeerServer:
         self._strangers: dict[_OwnerLink, str] = {}
         """By when they came; and where from."""
         self._trouble = LoggedOnce(log)
+        self._complaints: set[str] = set()
         self._closed = False
 
     def connection(self) -> asyncio.Protocol:
@@ -105,7 +109,13 @@ class PeerServer:
         return self._admits(transport)
 
     def complain(self, peer: str, reason: str) -> None:
-        self._trouble.failed("a connection that requests are forwarded on is closed", Exception(f"{peer}: {reason}"))
+        """``peer``: which connection it was."""
+        line = f"{peer} was closed: {reason}"
+        if line not in self._complaints:
+            if len(self._complaints) >= _COMPLAINTS:
+                self._complaints.clear()
+            self._complaints.add(line)
+            log.warning("%s", line)
 
 
 class _OwnerLink(asyncio.Protocol):
@@ -113,7 +123,8 @@ class _OwnerLink(asyncio.Protocol):
         self._server = server
         self._side = server.side(self._write, lambda: server.met(self))
         self._transport: asyncio.Transport | None = None
-        self._peer = "?"
+        self._named = "a connection"
+        self._first = b""
         self._is_admitted = False
         self._ended = False
         self._heard = False
@@ -122,8 +133,9 @@ class _OwnerLink(asyncio.Protocol):
     def connection_made(self, made: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, made)  # uvloop's is one in all but its class
         peer = transport.get_extra_info("peername")
-        self._peer = str(peer[0]) if peer else "this machine"
-        if self._server.came(self, self._peer):
+        host = str(peer[0]) if peer else "this machine"
+        self._named = f"a connection to shims.listener from {host}" if peer else "a connection of another worker"
+        if self._server.came(self, host):
             self._watch()
         else:
             self._ended = True
@@ -139,6 +151,8 @@ class _OwnerLink(asyncio.Protocol):
                 self._break(reason)
                 return
             self._is_admitted = True
+        if not self._side.is_known and len(self._first) < MOST_BYTES:
+            self._first += data[: MOST_BYTES - len(self._first)]
         try:
             self._side.feed(data)
         except Broken as error:
@@ -176,7 +190,8 @@ class _OwnerLink(asyncio.Protocol):
         self._watch()
 
     def _break(self, reason: str) -> None:
-        self._server.complain(self._peer, reason)
+        stranger = "" if self._side.is_known else named(self._first)
+        self._server.complain(self._named, stranger or reason)
         self.end()
 
     def end(self) -> None:

@@ -7,11 +7,13 @@ all places in their order, and back; one that the cluster knew goes from there t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from heapq import merge
 from typing import Final
 
 from protocol.errors import ErrorCode
+from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.migration.compared import differs_from_zookeeper
@@ -37,13 +39,15 @@ from shim.migration.words import (
     Storage,
     Verified,
 )
-from shim.offsets.cluster.groups import CONSUMER_GROUP, DEAD, ClusterGroups
+from shim.offsets.cluster.groups import CONSUMER_GROUP, DEAD, NOBODY, ClusterGroups, LiveGroup
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
 _STATUSES_AT_ONCE: Final = 100
 _NAMES_AT_ONCE: Final = 1_000
+_ALONE_SECONDS: Final = 5.0
+"""For so long it is gone by that no other shims were there: thousands of groups are started in a row."""
 
 
 class Migration:
@@ -62,8 +66,9 @@ class Migration:
     ) -> None:
         """``followed``: as for :class:`Placements`."""
         self._runtime = runtime
-        # That of the shims themselves, which is the cluster's for good.
-        self._shims_group = settings.offsets_log_topics_prefix if settings.offsets_log == "kafka" else ""
+        # With a prefix of its own for its topics, whoever has set it has said that others have other groups.
+        self._is_beside_shims = settings.offsets_log != "kafka"
+        self._alone_until = 0.0
         self._cluster_groups = cluster_groups
         self._placements = placements
         self._stores = stores
@@ -77,17 +82,48 @@ class Migration:
 
     async def candidates(self) -> Sequence[str]:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
-        in its log alone. None of those that another shim has, or worker. Raises UpstreamError, Refused."""
-        try:
-            names = set(await self._cluster_groups.groups())
-        except UpstreamError as error:
-            raise Refused(f"the cluster cannot be asked for its groups: {error}") from error
+        in its log alone. None of those that another shim has, or worker, nor those of shims themselves, which are the
+        cluster's for good. Raises UpstreamError, Refused."""
+        live = await self._live()
+        names = set(live)
         try:
             names.update(await self._lookup.groups())
         except StoreError as error:
             raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
-        names.discard(self._shims_group)
+        names -= {group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE}
         return sorted(group for group in names if self._is_here(group) and self._can_start(group))
+
+    async def _live(self) -> Mapping[str, LiveGroup]:
+        """Raises Refused."""
+        try:
+            return await self._cluster_groups.groups()
+        except UpstreamError as error:
+            raise Refused(f"the cluster cannot be asked for its groups: {error}") from error
+
+    async def _beside_shims(self) -> str:
+        """Why nothing is taken over here: any group that the cluster knows may be served by shims that share a log. ""
+        where there are none. Raises Refused."""
+        if not self._is_beside_shims or time.monotonic() < self._alone_until:
+            return ""
+        live = await self._live()
+        for group in sorted(group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE):
+            if await self._has_members(live[group]):
+                others = "shims that share a log on topics serve in front of this cluster"
+                return f"{others}, and this one is none of them: they are in group {group}"
+        self._alone_until = time.monotonic() + _ALONE_SECONDS
+        return ""
+
+    async def _refuse_beside_shims(self, group: str) -> None:
+        """Raises Refused."""
+        if why := await self._beside_shims():
+            raise Refused(f"group {group}: {why}")
+
+    async def _has_members(self, group: LiveGroup) -> bool:
+        """Raises Refused."""
+        try:  # brokers before Kafka 2.6 list no states
+            return (group.state or await self._cluster_groups.state_of(group.group)) not in NOBODY
+        except UpstreamError as error:
+            raise Refused(f"the cluster cannot be asked for group {group.group}: {error}") from error
 
     def _is_here(self, group: str) -> bool:
         return not self._runtime.is_elsewhere(self._runtime.partition_of(group))
@@ -101,9 +137,12 @@ class Migration:
             groups = await self.candidates()
         try:
             offsets = await self._cluster_groups.offsets_of(groups)
-            return [await self._planned(group, len(offsets[group])) for group in groups]
+            planned = [await self._planned(group, len(offsets[group])) for group in groups]
+            why = await self._beside_shims()
         except UpstreamError as error:
             raise Refused(f"the cluster cannot be asked: {error}") from error
+        taken_over = [not each.hindrance and self._placements.of(each.group) not in SERVED for each in planned]
+        return [each._replace(hindrance=why) if its else each for each, its in zip(planned, taken_over, strict=True)]
 
     async def _planned(self, group: str, count: int) -> Planned:
         if self._placements.of(group) in SERVED and self._place(group) is Step.ZOOKEEPER:
@@ -223,7 +262,8 @@ class Migration:
             return await self._stepping.hindrance(group, place, step)
         if place is not None:
             return ""
-        return self._hand_over.hindrance(group, await self._cluster_groups.described(group))
+        described = await self._cluster_groups.described(group)
+        return self._hand_over.hindrance(group, described) or await self._beside_shims()
 
     # -- moving
 
@@ -253,6 +293,7 @@ class Migration:
         return await self._status(group)
 
     async def _begin_in_zookeeper(self, group: str, cause: str) -> None:
+        await self._refuse_beside_shims(group)
         try:
             if not await self._lookup.offsets(group):
                 raise Refused(f"group {group}: there are no offsets of it in ZooKeeper")
@@ -293,6 +334,7 @@ class Migration:
         return await self._status(group)
 
     async def _take_over(self, group: str, step: Step, cause: str, *, from_zookeeper: bool) -> None:
+        await self._refuse_beside_shims(group)
         await self._hand_over.take_over(group, step, cause, from_zookeeper=from_zookeeper)
 
     async def _give_back(self, group: str, cause: str) -> None:

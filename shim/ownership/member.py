@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -27,6 +28,11 @@ _LEAVES_WITHIN_SECONDS: Final = 2.0
 _JOINS_AGAIN: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 )
+_COMES_UP: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""The coordinator is being found, or loads: at a first start the cluster has to make the topic of its offsets first."""
+_COMES_UP_WITHIN_SECONDS: Final = 10.0
 _STAYS: Final = frozenset(
     {
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -102,10 +108,12 @@ class GroupMember:
 
     async def run(self) -> None:
         """Until cancelled. Raises InstanceFenced, and UpstreamError where brokers refuse what does not pass."""
+        comes_up_until = time.monotonic() + _COMES_UP_WITHIN_SECONDS
         try:
             while True:
                 try:
                     joined = await self._join()
+                    comes_up_until = 0.0
                     self._trouble.went_well(self._what)
                     self._joined = joined
                     await self._stay(joined)
@@ -118,7 +126,8 @@ class GroupMember:
                         continue
                     if refused.error in _STAYS:
                         raise
-                    self._trouble.failed(self._what, refused)
+                    comes_up = refused.error in _COMES_UP and time.monotonic() < comes_up_until
+                    self._trouble.failed(self._what, refused, logging.INFO if comes_up else logging.WARNING)
                     await asyncio.sleep(_AGAIN_SECONDS)  # a coordinator tells nobody when it is there
                 except UpstreamError as error:
                     self._over()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
+import struct
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
@@ -14,6 +17,8 @@ from shim.tls.words import NotTls, tls_reason
 
 HANDSHAKE_SECONDS = 10.0
 """How long a client may take for the handshake."""
+_RESET = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: nothing stays of the connection when it is closed."""
 
 
 class Receiver(Protocol):
@@ -237,6 +242,25 @@ class _Client(_TlsConnection):
         super().connection_lost(exc)
 
 
+class _Plain(asyncio.Protocol):
+    """A connection without TLS until it is made: one that has its own address for its peer's is to itself, and closed
+    before ``app`` hears of it."""
+
+    def __init__(self, app: Receiver) -> None:
+        self._app = app
+        self.is_to_itself = False
+
+    def connection_made(self, made: asyncio.BaseTransport) -> None:
+        transport, own = cast(asyncio.Transport, made), made.get_extra_info("sockname")
+        if own is not None and own == made.get_extra_info("peername"):
+            self.is_to_itself = True
+            made.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            transport.abort()  # at once, so that whoever is to listen there can
+            return
+        transport.set_protocol(cast(asyncio.BaseProtocol, self._app))
+        self._app.connection_made(transport)
+
+
 def tls_server(context: TlsContext, app: Receiver, refused: Refused) -> asyncio.Protocol:
     """For a connection that has come: the protocol that gives ``app`` what is in it.
 
@@ -249,15 +273,19 @@ def tls_server(context: TlsContext, app: Receiver, refused: Refused) -> asyncio.
 async def dial(factory: Callable[[], ProtocolT], address: HostPort, context: TlsContext | None) -> ProtocolT:
     """Connect to a broker, in TLS where there is a ``context``; gives the protocol, which has its transport then.
 
+    Where nobody listens, at a port of this machine of those that systems give to who connects, the connection may be
+    given that very port, and is to itself. That is a refused one: in TLS its own hello is an error.
+
     Raises what connecting raises, :class:`ssl.SSLError`, and :class:`ValueError` for what is no host name. The time
     that it takes is for the caller to bound.
     """
     loop = asyncio.get_running_loop()
-    if context is None:
-        made = cast(Callable[[], asyncio.BaseProtocol], factory)
-        _, plain = await loop.create_connection(made, address.host, address.port)
-        return cast(ProtocolT, plain)
     app = factory()
+    if context is None:
+        _, plain = await loop.create_connection(lambda: _Plain(app), address.host, address.port)
+        if plain.is_to_itself:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+        return app
     try:
         stream = TlsStream(context.current, server_side=False, server_hostname=address.host)
     except TypeError as error:  # of a NUL in the name

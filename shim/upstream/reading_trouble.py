@@ -4,13 +4,16 @@ leads."""
 from __future__ import annotations
 
 import logging
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from protocol.own.position import Position
 from shim.counted import counted
 
 Reading: TypeAlias = object
 """Of one partition: whatever is the same for as long as it is read."""
+
+_MEANWHILE: Final = "nothing is served here from there on"
+"""Whoever reads is a standby, takes a partition over, or waits for what a transaction or the history has there."""
 
 
 class ReadingTrouble:
@@ -40,11 +43,12 @@ class ReadingTrouble:
         if why != before:
             self._uncounted.intersection_update(self._why.values())
             level = logging.WARNING if is_first else logging.DEBUG
-            line = "the cluster's %s-%d at offset %d, trying again: %s"
-            self._log.log(level, line, self._topic, *position[:2], error)
+            line = "the cluster's %s-%d at offset %d (%s), trying again: %s"
+            self._log.log(level, line, self._topic, *position[:2], _MEANWHILE, error)
         elif why in self._uncounted and (count := list(self._why.values()).count(why)) > 1:
             self._uncounted.remove(why)
-            self._log.warning("the cluster's %s, %s, trying again: %s", self._topic, counted(count, "partition"), why)
+            line = "the cluster's %s, %s (%s), trying again: %s"
+            self._log.warning(line, self._topic, counted(count, "partition"), _MEANWHILE, why)
 
     def went_well(self, reading: Reading, position: Position) -> None:
         """It is read from there."""

@@ -58,6 +58,7 @@ class TopicLeaders:
         failures = []
         addresses = list(self._cluster.any_address())
         asked: set[asyncio.Task[LedTopic]] = set()
+        done: set[asyncio.Task[LedTopic]] = set()
         try:
             while addresses or asked:
                 if addresses:
@@ -75,8 +76,10 @@ class TopicLeaders:
         finally:
             for task in asked:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise UpstreamError("; ".join(failures) or "no broker is known")
+            # Those among them, too, that had failed in the very turn in which one of them answered.
+            await asyncio.gather(*asked, *done, return_exceptions=True)
+        # In one order: the same trouble is the same line, whoever was asked first.
+        raise UpstreamError("; ".join(sorted(failures)) or "no broker is known")
 
     async def look_up_at_most_brokers(self, partition: int, patience: float) -> LedTopic:
         """What most brokers say, by the newest leader: one alone may be cut off from the others, and not know it.

@@ -140,11 +140,12 @@ def test_the_folder_goes_even_when_the_demo_fails(
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_the_last_line_says_how_to_keep_it(
+def test_the_last_line_says_where_it_is_kept_or_how_to(
     keep: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(demo, "play", lambda folder, stage: FINDINGS)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run(keep=keep, json_wanted=False) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert ("offset-shim demo --keep" in last) is not keep
+    (kept,) = tmp_path.iterdir() if keep else (None,)
+    assert last == (f"kept: {kept}" if keep else "`offset-shim demo --keep` keeps all this, to look at")

@@ -34,9 +34,9 @@ def the_loop(brokers: int, controllers: int) -> str:
     _, _, section = (ROOT / "docs" / "log-on-topics.md").read_text().partition("## Three brokers without Docker")
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     assert commands_of_page(f"```sh\n{block}```") == [step.doc for step in THREE_BROKERS]
-    block = block.replace("3909$i", f"$(({brokers} + i))").replace("3919$i", f"$(({controllers} + i))")
-    typed = re.sub(r"3919(\d)", lambda found: str(controllers + int(found[1])), block)
-    assert not re.search(r"39[01]9\d?", typed)
+    block = block.replace("2909$i", f"$(({brokers} + i))").replace("2919$i", f"$(({controllers} + i))")
+    typed = re.sub(r"2919(\d)", lambda found: str(controllers + int(found[1])), block)
+    assert not re.search(r"29[01]9\d?", typed)
     return typed
 
 

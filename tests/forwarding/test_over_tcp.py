@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
+from protocol.messages import api_versions, metadata
 from protocol.own.between_shims import Answer, Begun, Forward, Hello, encode
 from shim.config import HostPort, Settings
 from shim.demo.parts import free_port
@@ -174,6 +175,40 @@ async def test_hostile_bytes_end_their_own_connection(sent: bytes) -> None:
                 await reader.read()
         writer.close()
         assert await asked_once(at, address) == REQUEST.frame
+
+
+@pytest.mark.parametrize(
+    ("sent", "what"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request"),
+        (b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", "a TLS hello on a plaintext port"),
+        (
+            api_versions.API.request_frame(3, 1, "rdkafka", api_versions.ApiVersionsRequest("librdkafka", "2.16.0")),
+            "a Kafka client's request; clients bootstrap at another port",
+        ),
+        (
+            metadata.API.request_frame(1, 1, "kafka-python", metadata.MetadataRequest(())),
+            "a Kafka client's request; clients bootstrap at another port",
+        ),
+        (encode(HELLO._replace(log="theirs/__offset_shim")), "a shim has another log: theirs/__offset_shim"),
+        (b"\0\0\0\x01\x7f", "no message of this direction"),
+    ],
+)
+async def test_strangers_are_named(sent: bytes, what: str, caplog: pytest.LogCaptureFixture) -> None:
+    address = somewhere()
+    async with serving_at(address):
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection(*address)
+            for at in range(len(sent)):  # in any pieces
+                writer.write(sent[at : at + 1])
+            writer.write_eof()
+            async with asyncio.timeout(30.0):
+                with suppress(ConnectionError):
+                    await reader.read()
+            writer.close()
+    (line,) = caplog.messages
+    assert line.startswith("a connection to shims.listener from 127.0.0.1 was closed: ")
+    assert what in line
 
 
 async def test_who_says_nothing_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ class OldGroups(ClusterGroups):
     """As of brokers before 2.6."""
 
     async def groups(self) -> dict[str, LiveGroup]:
-        return {group: LiveGroup(group, "", "") for group in await super().groups()}
+        return {group: LiveGroup(group, "", "", "consumer") for group in await super().groups()}
 
 
 async def test_brokers_that_do_not_list_states_are_asked_for_groups_that_the_mirror_knows(

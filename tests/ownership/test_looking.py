@@ -59,10 +59,14 @@ def test_all_groups_at_any_shim(cluster: Cluster, make_topic: TopicFactory, tmp_
                     (owner,) = (each for each, its in zip(shims, answers, strict=True) if not its.returncode)
                     where = f"at another shim, {owner.bootstrap} (ask its --admin)"
                     assert answer.stderr == f"Error: the partition of group {group} is {where}\n"
+            histories = {in_groups(admin, "history", group).stdout for admin in admins}
+            assert len(histories) == 1, "each reads the topic"
+            assert topic in histories.pop()
         assert "to be taken over on topics of the cluster, and read" in shims[0].log()
         for shim, admin in zip(shims, admins, strict=True):
             rest = ", ".join(sorted(each.bootstrap for each in shims if each is not shim))
-            told_of = rf"this shim has \d+ of {PARTITIONS} partitions; others: {rest} \(ask the --admin of each\)\n"
+            how = re.escape("(clients' addresses; ask each one's --admin)")
+            told_of = rf"this shim has \d+ of {PARTITIONS} partitions; others: {rest} {how}\n"
             assert re.fullmatch(told_of, in_groups(admin, "list").stderr)
     finally:
         for shim in shims:

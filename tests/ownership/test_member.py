@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
@@ -16,6 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import join_group
 from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Cluster as Brokers
+from shim.ownership import member
 from shim.ownership.member import GroupMember, GroupTimes, InstanceFenced
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.coordinators import Coordinators
@@ -197,6 +199,33 @@ async def test_what_does_not_pass_ends_it_and_nothing_else(
                 await a.running
     else:
         await a.hears("a")
+
+
+async def test_a_coordinator_that_comes_up_is_no_trouble_at_first(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "shim.ownership.member")
+    ask, refused = Coordinators.ask, [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+    async def refusing(self: Coordinators, address: HostPort, api: Any, request: Any, **kwargs: Any) -> Any:
+        if api is join_group.API and refused:
+            return join_group.JoinGroupResponse(error_code=refused.pop())
+        return await ask(self, address, api, request, **kwargs)
+
+    def levels() -> set[int]:
+        told = {each.levelno for each in caplog.records if "what partitions are whose" in each.getMessage()}
+        caplog.clear()
+        return told
+
+    monkeypatch.setattr(Coordinators, "ask", refusing)
+    monkeypatch.setattr(member, "_COMES_UP_WITHIN_SECONDS", PATIENCE_S)
+    a = group.joins("a")
+    generation = await a.hears("a")
+    assert levels() == {logging.INFO}
+    refused.append(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    a.member.rejoin()
+    assert await a.hears("a") > generation
+    assert levels() == {logging.WARNING}, "once it was there"
 
 
 async def test_the_coordinator_hangs(cluster: Brokers) -> None:

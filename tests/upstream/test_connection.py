@@ -6,6 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -55,6 +56,19 @@ async def test_who_gives_up_while_it_opens_leaves_nothing_open() -> None:
     finally:
         connection.close()
         server.close()
+
+
+async def test_a_connection_to_itself_is_a_refused_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens at the port of a broker that was stopped, and the system gives that port to who connects."""
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        address = HostPort(*stopped.getsockname())
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "create_connection", partial(loop.create_connection, local_addr=address))
+    connection = BrokerConnection(address, SETTINGS)
+    for _ in range(2):  # it has left nothing at that port
+        with pytest.raises(UpstreamError) as refused:
+            await connection.open()
+        assert str(refused.value) == f"{address}: Connection refused"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from shim.upstream.errors import UpstreamError
 from shim.upstream.reading_trouble import ReadingTrouble
 
 HANGS, GONE = "10.0.0.1:9092: Fetch: timed out", "10.0.0.1:9092: connection refused"
+MEANWHILE = "nothing is served here from there on"
 PARTITIONS = range(17)
 
 Told = Callable[[], list[str]]
@@ -49,7 +50,7 @@ def test_of_one_it_is_told_when_it_fails_otherwise_and_when_it_is_over(trouble: 
     go_on(trouble, 3)
     go_on(trouble, 3)
     assert told() == [
-        *(f"WARNING the cluster's t-3 at offset 5, trying again: {why}" for why in (HANGS, GONE, HANGS)),
+        *(f"WARNING the cluster's t-3 at offset 5 ({MEANWHILE}), trying again: {why}" for why in (HANGS, GONE, HANGS)),
         "INFO the cluster's t-3 is read again from offset 7 on",
     ]
 
@@ -62,8 +63,8 @@ def test_of_many_it_is_told_how_many_there_are(
             fail(trouble, number, HANGS)
     assert len(caplog.records) == len(PARTITIONS) + 1, "at DEBUG there is a line of each"
     assert told() == [
-        f"WARNING the cluster's t-0 at offset 5, trying again: {HANGS}",
-        f"WARNING the cluster's t, 17 partitions, trying again: {HANGS}",
+        f"WARNING the cluster's t-0 at offset 5 ({MEANWHILE}), trying again: {HANGS}",
+        f"WARNING the cluster's t, 17 partitions ({MEANWHILE}), trying again: {HANGS}",
     ]
     for number in PARTITIONS[:-1]:
         go_on(trouble, number)
@@ -73,7 +74,7 @@ def test_of_many_it_is_told_how_many_there_are(
     go_on(trouble, PARTITIONS[-1])
     assert told() == ["INFO the cluster's t is read again, all of 17 partitions"]
     fail(trouble, 0, HANGS)
-    assert told() == [f"WARNING the cluster's t-0 at offset 5, trying again: {HANGS}"], "and so anew"
+    assert told() == [f"WARNING the cluster's t-0 at offset 5 ({MEANWHILE}), trying again: {HANGS}"], "and so anew"
 
 
 def test_who_speaks_may_be_read_again_before_the_others(trouble: ReadingTrouble, told: Told) -> None:
@@ -82,7 +83,7 @@ def test_who_speaks_may_be_read_again_before_the_others(trouble: ReadingTrouble,
     fail(trouble, 2, HANGS)
     go_on(trouble, 0)
     fail(trouble, 2, HANGS)
-    assert told()[1:] == [f"WARNING the cluster's t, 2 partitions, trying again: {HANGS}"]
+    assert told()[1:] == [f"WARNING the cluster's t, 2 partitions ({MEANWHILE}), trying again: {HANGS}"]
 
 
 def test_what_brokers_say_of_each_is_one_kind(trouble: ReadingTrouble, told: Told) -> None:
@@ -90,8 +91,8 @@ def test_what_brokers_say_of_each_is_one_kind(trouble: ReadingTrouble, told: Tol
         for number in (1, 12):
             fail(trouble, number, f"t-{number}: NOT_LEADER_OR_FOLLOWER")
     assert told() == [
-        "WARNING the cluster's t-1 at offset 5, trying again: t-1: NOT_LEADER_OR_FOLLOWER",
-        "WARNING the cluster's t, 2 partitions, trying again: t: NOT_LEADER_OR_FOLLOWER",
+        f"WARNING the cluster's t-1 at offset 5 ({MEANWHILE}), trying again: t-1: NOT_LEADER_OR_FOLLOWER",
+        f"WARNING the cluster's t, 2 partitions ({MEANWHILE}), trying again: t: NOT_LEADER_OR_FOLLOWER",
     ]
 
 
@@ -101,10 +102,14 @@ def test_each_kind_is_told_of(trouble: ReadingTrouble, told: Told) -> None:
     assert len(told()) == 2
     for number in PARTITIONS:
         fail(trouble, number, GONE)
-    assert told() == [f"WARNING the cluster's t, 9 partitions, trying again: {GONE}"], "as many as there are by then"
+    assert told() == [f"WARNING the cluster's t, 9 partitions ({MEANWHILE}), trying again: {GONE}"], (
+        "as many as there are by then"
+    )
     for number in PARTITIONS:
         fail(trouble, number, HANGS)
-    assert told() == [f"WARNING the cluster's t-0 at offset 5, trying again: {HANGS}"], "it was over in between"
+    assert told() == [f"WARNING the cluster's t-0 at offset 5 ({MEANWHILE}), trying again: {HANGS}"], (
+        "it was over in between"
+    )
 
 
 def test_what_is_read_no_more_is_not_waited_for(trouble: ReadingTrouble, told: Told) -> None:

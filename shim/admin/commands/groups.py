@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from shim.admin.commands.console import (
@@ -18,7 +20,9 @@ from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at, tell_of_others
+from shim.admin.errors import NotDone
 from shim.admin.live.as_json import Row
+from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 from shim.counted import counted
 
@@ -62,7 +66,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     shim, query = shim_at(admin), () if pattern is None else [("pattern", pattern)]
     document = shim.get("/v1/groups", query)
     if lag_wanted:
-        lags = {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+        lags = _lags(shim, query)
         document["groups"] = [{**row, "lag": lags.get(row["group"])} for row in document["groups"]]
     tell_of_others(shim)
     if json_wanted:
@@ -80,6 +84,15 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
         print_table(headings, rows)
     else:
         click.echo("no group that this shim has heard of (`migrate plan` shows those of the cluster)", err=True)
+
+
+def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int | None]:
+    """By group; none where the shim cannot tell them now, as standard error says then."""
+    try:
+        return {row["group"]: row["lag"] for row in shim.get("/v1/groups/lag", query)["groups"]}
+    except NotDone as error:  # what else is known is told
+        click.echo(f"no lag: {shown(str(error))}", err=True)
+        return {}
 
 
 @groups_commands.command("describe", short_help="One group: step, members, offsets and lag.")

@@ -179,8 +179,11 @@ def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOf
     """Why it broke off, or None."""
     try:
         for row in rows:
-            (done.not_done if "error" in row else done.rows).append(row)
-            ongoing.advance(1)
+            if "error" in row:
+                done.not_done.append(row)  # and no step towards 100 %, of which it would be the last line
+            else:
+                done.rows.append(row)
+                ongoing.advance(1)
     except (BrokenOff, NotDone) as error:
         return BrokenOff(str(error))
     return None
@@ -231,7 +234,7 @@ def tell_of_others(shim: RunningShim) -> None:
     if whole["owned"] == whole["partitions"]:
         return
     others = ", ".join(map(shown, whole["others"]))
-    where = f"; others: {others} (ask the --admin of each)" if others else ""
+    where = f"; others: {others} (clients' addresses; ask each one's --admin)" if others else ""
     click.echo(f"this shim has {whole['owned']} of {counted(whole['partitions'], 'partition')}{where}", err=True)
 
 

@@ -152,7 +152,8 @@ class RunningShim:
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:
-        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}")
+        wrong = "if clients bootstrap there, it is the wrong port"
+        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {wrong}")
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:

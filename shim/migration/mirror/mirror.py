@@ -190,7 +190,9 @@ class Mirror:
         with self._remembering(coordinator, group):
             await self._runtime.settled(number)
             if self._runtime.coordinator(number) is not coordinator:
-                raise StoreUnavailable(f"group {group}: its partition is read back, what was decided last may be lost")
+                raise StoreUnavailable(
+                    f"group {group}: its partition is read back: what was not acknowledged may not be there"
+                )
             await self._bring(coordinator, group, own)
 
     @contextmanager

@@ -14,6 +14,7 @@ from typing import Final
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
+from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import Hands, Step
 from shim.counted import counted
 from shim.migration.compared import differences_to_cluster, differing, refused, without
@@ -55,6 +56,8 @@ class HandOver:
         """What is in the way of a take-over; "" for nothing."""
         if self._placements.of(group) in SERVED:
             return "it is served by the shim already"
+        if described.protocol_type == PROTOCOL_TYPE:
+            return "it is the group of shims that share a log on topics"
         strangers = [each for each in described.members if not self.is_here(group, each.member_id)]
         if strangers:
             return f"{len(strangers)} of its members do not come through this shim: {named(strangers)}"

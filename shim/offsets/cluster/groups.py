@@ -76,6 +76,7 @@ class LiveGroup(NamedTuple):
     group: str
     state: str
     type: str
+    protocol_type: str
 
 
 class RefusedPartition(NamedTuple):
@@ -126,7 +127,9 @@ class ClusterGroups:
             answer = await self._until_ready(partial(self._listed, node_id))
             for listed in answer:
                 if listed.group_type.lower() != "share":
-                    found[listed.group_id] = LiveGroup(listed.group_id, listed.group_state, listed.group_type)
+                    found[listed.group_id] = LiveGroup(
+                        listed.group_id, listed.group_state, listed.group_type, listed.protocol_type
+                    )
                     self._coordinators[listed.group_id] = node_id
         return found
 

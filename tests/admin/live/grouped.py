@@ -29,7 +29,7 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 class Grouped:
     """A :class:`shim.admin.live.grouping.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows what
     becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and ``breaks``: a
-    reset does."""
+    reset does. ``without_brokers``: none says where logs end."""
 
     moved: MovedGroups
     hindrance: str = ""
@@ -41,6 +41,7 @@ class Grouped:
     members: list[Member] = field(default_factory=list)
     last_commit: Moved | None = None
     without_history: bool = False
+    without_brokers: bool = False
     hangs: bool = False
     breaks: bool = False
 
@@ -50,6 +51,8 @@ class Grouped:
         return Details("consumer", self.members, ends, self.last_commit)
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
+        if self.without_brokers:
+            raise Refused("10.0.0.4:9092: Connection refused")
         return {group: None if group in self.uncertain else 12 for group in groups}
 
     async def history(self, group: str, window: Window) -> Sequence[Moved] | None:

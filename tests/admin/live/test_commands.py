@@ -69,7 +69,10 @@ def test_a_list(moved: Moved, admin: str) -> None:
 @pytest.mark.parametrize("command", [["groups", "list"], *(["migrate", each] for each in ("plan", "status", "verify"))])
 def test_groups_of_other_shims_are_told_of(moved: Moved, command: list[str]) -> None:
     whole = OVERVIEW._replace(owned=25, loaded=25, others=["10.0.0.5:19092", "10.0.0.6:19092"])
-    told = "this shim has 25 of 50 partitions; others: 10.0.0.5:19092, 10.0.0.6:19092 (ask the --admin of each)\n"
+    told = (
+        "this shim has 25 of 50 partitions; others: 10.0.0.5:19092, 10.0.0.6:19092 "
+        "(clients' addresses; ask each one's --admin)\n"
+    )
     with admin_of(moved, whole=whole) as admin:
         assert offset_shim(*command, "--admin", admin).stderr.startswith(told)
     with admin_of(moved, whole=whole._replace(owned=0, others=[])) as admin:
@@ -196,6 +199,17 @@ def test_offsets_that_cannot_be_compared(moved: Moved, admin: str) -> None:
     assert told.status == 1
     assert [line.split()[0] for line in told.stdout.splitlines()] == ["GROUP", "a"]
     assert told.stderr == "b: refused: zookeeper cannot be reached\n"
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_what_was_refused_is_no_part_of_what_is_done(
+    moved: Moved, admin: str, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    moved.add("a", "b", storage="kafka", dual=True)
+    moved.refused[first] = "zookeeper cannot be reached"
+    monkeypatch.setattr("shim.admin.commands.console._LINE_EVERY_S", 0.0)
+    told = offset_shim("migrate", "verify", "--admin", admin)
+    assert told.stderr == f"verify: 50 %\n{first}: refused: zookeeper cannot be reached\n"
 
 
 def test_very_many_differences(moved: Moved, admin: str) -> None:
@@ -458,7 +472,7 @@ def test_something_else_is_there(command: list[str], answer: bytes) -> None:
     assert (result.status, result.stdout) == (2, "")
     told = f"something else than a shim's admin port answers at {address}"
     ended = "" if answer else ", or a shim that is ending: the connection was closed"
-    assert result.stderr == f"Error: {told}{ended}\n"
+    assert result.stderr == f"Error: {told}{ended}; if clients bootstrap there, it is the wrong port\n"
 
 
 def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

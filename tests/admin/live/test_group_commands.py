@@ -343,6 +343,18 @@ def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
     ]
 
 
+def test_a_list_has_no_lag_while_the_brokers_are_away(grouped: Grouped, admin: str) -> None:
+    grouped.without_brokers = True
+    listed = offset_shim("groups", "list", "--lag", "--admin", admin)
+    assert listed == (
+        0,
+        "GROUP  OFFSETS.STORAGE  STATE   TYPE     MEMBERS  LAG\ng      kafka            Stable  Classic        2  -\n",
+        "no lag: 10.0.0.4:9092: Connection refused\n",
+    )
+    (row,) = offset_shim("groups", "list", "--lag", "--json", "--admin", admin).json["groups"]
+    assert (row["group"], row["lag"]) == ("g", None)
+
+
 def test_watching_tells_what_changes_until_it_is_interrupted(moved: Moved, admin: str) -> None:
     moved.add("h", "other")
     # Where tests run in the background of a shell, the signal is ignored.
