@@ -242,9 +242,9 @@ def replicas_for(wanted: TopicsWanted, found: Mapping[str, Found], racks: Mappin
     for topic in found.values():
         return topic.replicas
     if len(racks) < wanted.replication_factor:
-        there_are = "is 1 broker" if len(racks) == 1 else f"are {len(racks)} brokers"
+        there_are = "there is 1 broker" if len(racks) == 1 else f"there are {len(racks)} brokers"
         factor = f"offsets.topic.replication.factor is {wanted.replication_factor}"
-        raise _BrokersMissing(f"{ErrorCode.INVALID_REPLICATION_FACTOR.name}: {factor}, and there {there_are}")
+        raise _BrokersMissing(f"{ErrorCode.INVALID_REPLICATION_FACTOR.name}: {factor}, and {there_are}")
     return tuple(_spread(racks, partition)[: wanted.replication_factor] for partition in range(wanted.partitions))
 
 

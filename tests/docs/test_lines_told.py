@@ -16,12 +16,12 @@ TABLES: Final = (("docs/log-on-topics.md", "## When it fails"),)
 
 _HOLE: Final = re.compile(r"%(?:\.\d+)?[sdrgf]")
 """Of a string of the code; those of f-strings part it by themselves."""
-_LEFT_OUT: Final = re.compile(r"…|\d[\d,.]*| for now: |: ")
+_LEFT_OUT: Final = re.compile(r"…|\d[\d,.]*| for now: |: |[()]")
 """What a page leaves out, or has an example of; and what is put between two that are said by different places, as
 :class:`shim.logged_once.LoggedOnce` does."""
 _FILLED_IN: Final = re.compile(
     r"\b(?:is|are) (?=not )|\b(?:the shim at|worker|partitions|others|topic|in it|on topics|log-places)\b"
-    r"|__offset_shim_offsets"
+    r"|__offset_shim_offsets|\b[A-Z]+(?:_[A-Z]+)+\b|offsets\.topic\.replication\.factor is|and (?=there is)"
 )
 """What the page says where the code has a hole."""
 _AT_ENDS: Final = " :;,-."
