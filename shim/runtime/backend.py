@@ -42,6 +42,8 @@ class Reports(NamedTuple):
     of it is in the log: the partition has to be loaded again, or, where it is OwnedElsewhere, given up."""
     answered: Callable[[], None]
     """Everybody has been told who waited for a write."""
+    landed: Callable[[int], None]
+    """A write of the partition is durable."""
 
 
 class Writes(Protocol):

@@ -47,6 +47,7 @@ class Keeper:
         self._given = settings
         self._settings = backend.coordinator_settings(settings)
         self._seen_to: dict[Partition, asyncio.Task[None]] = {}
+        self._pausing: dict[Partition, asyncio.Event] = {}
         self.shared_out = asyncio.Event()
         """Set when it is known for the first time which partitions are to be served here, and when it ends."""
         self._begun = False
@@ -144,7 +145,9 @@ class Keeper:
         self._log.loaded(partition.number, loaded)
         if partition.was_forgotten:
             partition.was_forgotten = False
-            log.warning("__consumer_offsets-%d: reloaded and served again", partition.number)
+            # Whether it can be written again is not known then, and it is said once that it is.
+            level = logging.DEBUG if partition.failing else logging.WARNING
+            log.log(level, "__consumer_offsets-%d: reloaded and served again", partition.number)
         self._begins(partition)
         return from_snapshot
 
@@ -152,14 +155,18 @@ class Keeper:
         """Have them loaded and given up as they should be; at most one thing at a time is done with each."""
         if not self._begun:
             return
-        wanted = [
-            each
-            for each in partitions
-            if (each.is_to_be_loaded or each.is_to_be_released) and each not in self._seen_to
-        ]
-        self._expect(each for each in wanted if each.is_to_be_loaded and self._writes.flight_of(each.number) is None)
+        wanted = []
+        for partition in partitions:
+            if partition.is_to_be_released and partition in self._pausing:
+                self._pausing[partition].set()
+            if (partition.is_to_be_loaded or partition.is_to_be_released) and partition not in self._seen_to:
+                wanted.append(partition)
+        self._expect(each for each in wanted if each.is_to_be_loaded and not self._has_to_wait(each))
         for partition in wanted:
             self._begin(partition, self._put_right)
+
+    def _has_to_wait(self, partition: Partition) -> bool:
+        return self._writes.flight_of(partition.number) is not None or partition.failing.left(self._clock.now()) > 0
 
     def _expect(self, partitions: Iterable[Partition]) -> None:
         numbers = []
@@ -191,6 +198,8 @@ class Keeper:
                     await self._log.release(number)
                 except Exception:  # whoever comes next takes it over all the same, after a lease
                     log.exception("__consumer_offsets-%d: releasing it broke off", number)
+            elif partition.is_to_be_loaded and (left := partition.failing.left(self._clock.now())) > 0:
+                await self._pause(partition, left / 1000)
             elif partition.is_to_be_loaded:
                 try:
                     await self._load(partition)
@@ -203,6 +212,16 @@ class Keeper:
                     self._cannot_serve(partition, error)
             else:
                 return
+
+    async def _pause(self, partition: Partition, seconds: float) -> None:
+        """Until then, or until it is to be given up, for which nobody has to wait."""
+        over = self._pausing[partition] = asyncio.Event()
+        timer = asyncio.get_running_loop().call_later(seconds, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            del self._pausing[partition]
 
     def lose(self, partition: Partition, error: OwnedElsewhere) -> None:
         log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)

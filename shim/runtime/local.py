@@ -56,7 +56,13 @@ class LocalBackend:
     def attach(self, reports: Reports) -> None:
         self._snapshots = Snapshots(LocalEnds(self._log), reports.coordinator, lambda: self.writes.wake())
         self.writes = Writer(
-            self._log, self._snapshots, self._clock, self._commit_timeout, reports.failed, reports.answered
+            self._log,
+            self._snapshots,
+            self._clock,
+            self._commit_timeout,
+            reports.failed,
+            reports.answered,
+            reports.landed,
         )
 
     @property

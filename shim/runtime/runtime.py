@@ -56,7 +56,9 @@ class Runtime:
         self._admitting = False
         self._stopping = False
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
-        backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
+        backend.attach(
+            Reports(lambda number: self._partitions[number].coordinator, self._failed, answered, self._landed)
+        )
         self._writes = backend.writes
         self._keeper = Keeper(backend, self._partitions, settings, clock, self._group_memory, self._begins, self._lost)
         self._watchers: list[Watcher] = [self._end_left_open]
@@ -123,6 +125,11 @@ class Runtime:
             for each in self._partitions
             if each.is_ours and (each.coordinator is None or not self._admitting)
         )
+
+    @property
+    def failing(self) -> int:
+        """Partitions to be served here that are not, as the last write of each has failed."""
+        return sum(each.is_ours and each.coordinator is None and bool(each.failing) for each in self._partitions)
 
     @property
     def owned(self) -> Sequence[int] | None:
@@ -358,8 +365,15 @@ class Runtime:
     def _failed(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
         for number, error in failed.items():
             if not isinstance(error, OwnedElsewhere):
-                log.error("__consumer_offsets-%d: a write failed: %s", number, error)
+                is_new = self._partitions[number].failing.failed(self._clock.now(), error)
+                level = logging.ERROR if is_new else logging.DEBUG
+                log.log(level, "__consumer_offsets-%d: a write failed, and it is read back for now: %s", number, error)
         self._forget([self._partitions[number] for number in failed], flight, failed)
+
+    def _landed(self, number: int) -> None:
+        if failing := self._partitions[number].failing:
+            failing.landed()
+            log.info("__consumer_offsets-%d: it is written again", number)
 
     # -- after a failure
 
@@ -386,7 +400,8 @@ class Runtime:
                     elsewhere.append((partition, error))
                     lost += partition.retire(ErrorCode.NOT_COORDINATOR)
                 else:
-                    log.error("__consumer_offsets-%d: reloading the partition from its log", number)
+                    if error is None:  # otherwise it was said of the write
+                        log.error("__consumer_offsets-%d: reloading the partition from its log", number)
                     partition.was_forgotten = True
                     lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 self._tell_watchers(partition)
