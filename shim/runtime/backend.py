@@ -89,6 +89,9 @@ class Backend(Protocol):
     @property
     def num_partitions(self) -> int: ...
 
+    def name_of(self, number: int) -> str:
+        """Of a partition's log, for people: they look for it where it is."""
+
     @property
     def is_divided(self) -> bool:
         """Whether other processes have some of the partitions: workers of this shim, or other shims."""

@@ -124,7 +124,7 @@ class Keeper:
         except OwnedElsewhere as error:
             self.lose(partition, error)
         except self._log.passing as error:
-            log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
+            log.error("%s: loading failed, it will be tried again: %s", self._name(partition), error)
             failed[partition] = error
         except Exception as error:
             self._cannot_serve(partition, error)
@@ -147,7 +147,7 @@ class Keeper:
             partition.was_forgotten = False
             # Whether it can be written again is not known then, and it is said once that it is.
             level = logging.DEBUG if partition.failing else logging.WARNING
-            log.log(level, "__consumer_offsets-%d: reloaded and served again", partition.number)
+            log.log(level, "%s: reloaded and served again", self._name(partition))
         self._begins(partition)
         return from_snapshot
 
@@ -164,6 +164,9 @@ class Keeper:
         self._expect(each for each in wanted if each.is_to_be_loaded and not self._has_to_wait(each))
         for partition in wanted:
             self._begin(partition, self._put_right)
+
+    def _name(self, partition: Partition) -> str:
+        return self._log.name_of(partition.number)
 
     def _has_to_wait(self, partition: Partition) -> bool:
         return self._writes.flight_of(partition.number) is not None or partition.failing.left(self._clock.now()) > 0
@@ -197,7 +200,7 @@ class Keeper:
                 try:
                     await self._log.release(number)
                 except Exception:  # whoever comes next takes it over all the same, after a lease
-                    log.exception("__consumer_offsets-%d: releasing it broke off", number)
+                    log.exception("%s: releasing it broke off", self._name(partition))
             elif partition.is_to_be_loaded and (left := partition.failing.left(self._clock.now())) > 0:
                 await self._pause(partition, left / 1000)
             elif partition.is_to_be_loaded:
@@ -206,7 +209,7 @@ class Keeper:
                 except OwnedElsewhere as error:
                     self.lose(partition, error)
                 except self._log.passing as error:
-                    trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
+                    trouble.failed(f"{self._name(partition)}: reload failed, trying again", error)
                     await asyncio.sleep(RELOAD_RETRY_SECONDS)
                 except Exception as error:
                     self._cannot_serve(partition, error)
@@ -224,7 +227,7 @@ class Keeper:
             del self._pausing[partition]
 
     def lose(self, partition: Partition, error: OwnedElsewhere) -> None:
-        log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)
+        log.warning("%s: another process has it: %s", self._name(partition), error)
         partition.is_held = False
         partition.unavailable = ErrorCode.NOT_COORDINATOR
         self._lost(partition)
@@ -232,9 +235,8 @@ class Keeper:
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
         if partition.is_ours:
             partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        name = self._name(partition)
         if isinstance(error, LogError):
-            log.error("%s; __consumer_offsets-%d is not served: see offset-shim log verify", error, partition.number)
+            log.error("%s; %s is not served: see offset-shim log verify", error, name)
         else:
-            log.error(
-                "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=error
-            )
+            log.error("%s; %s is not served until a restart", error, name, exc_info=error)

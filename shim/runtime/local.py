@@ -69,6 +69,9 @@ class LocalBackend:
     def num_partitions(self) -> int:
         return self._log.num_partitions
 
+    def name_of(self, number: int) -> str:
+        return f"{OFFSETS_TOPIC}-{number}"
+
     @property
     def is_divided(self) -> bool:
         return self._log.share is not None

@@ -79,6 +79,10 @@ class Runtime:
     def num_partitions(self) -> int:
         return len(self._partitions)
 
+    def name_of(self, partition_number: int) -> str:
+        """Of its log, for people."""
+        return self._log.name_of(partition_number)
+
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
 
@@ -257,7 +261,7 @@ class Runtime:
                 del partition.waiting[ticket]
                 ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             except Exception:
-                log.exception("__consumer_offsets-%d: a request could not be decided", partition_number)
+                log.exception("%s: a request could not be decided", self.name_of(partition_number))
                 del partition.waiting[ticket]
                 self._forget([partition])
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -272,7 +276,7 @@ class Runtime:
         try:
             outcome = decided(partition, decision(partition.coordinator, self._clock.now()))
         except Exception:
-            log.exception("__consumer_offsets-%d: a decision that nobody waits for broke off", partition_number)
+            log.exception("%s: a decision that nobody waits for broke off", self.name_of(partition_number))
             self._forget([partition])
         else:
             self._carry_out(partition, outcome, after_flight=True)
@@ -300,7 +304,7 @@ class Runtime:
         except NotServed:
             ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         except Exception:
-            log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
+            log.exception("%s: a question could not be answered", self.name_of(partition_number))
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _tell([(ticket, response)], partition_number, self._writes.awaited(partition_number))
@@ -353,7 +357,7 @@ class Runtime:
         try:
             outcome = decided(partition, partition.coordinator.expire(self._clock.now()))
         except Exception:
-            log.exception("__consumer_offsets-%d: a deadline could not be handled", partition.number)
+            log.exception("%s: a deadline could not be handled", self.name_of(partition.number))
             self._forget([partition])
         else:
             self._carry_out(partition, outcome, after_flight=True)
@@ -367,13 +371,14 @@ class Runtime:
             if not isinstance(error, OwnedElsewhere):
                 is_new = self._partitions[number].failing.failed(self._clock.now(), error)
                 level = logging.ERROR if is_new else logging.DEBUG
-                log.log(level, "__consumer_offsets-%d: a write failed, and it is read back for now: %s", number, error)
+                name = self.name_of(number)
+                log.log(level, "%s: a write failed, and it is read back for now: %s", name, error)
         self._forget([self._partitions[number] for number in failed], flight, failed)
 
     def _landed(self, number: int) -> None:
         if failing := self._partitions[number].failing:
             failing.landed()
-            log.info("__consumer_offsets-%d: it is written again", number)
+            log.info("%s: it is written again", self.name_of(number))
 
     # -- after a failure
 
@@ -401,7 +406,7 @@ class Runtime:
                     lost += partition.retire(ErrorCode.NOT_COORDINATOR)
                 else:
                     if error is None:  # otherwise it was said of the write
-                        log.error("__consumer_offsets-%d: reloading the partition from its log", number)
+                        log.error("%s: reloading the partition from its log", self.name_of(number))
                     partition.was_forgotten = True
                     lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 self._tell_watchers(partition)

@@ -14,6 +14,7 @@ import shim.runtime.failing as failing_module
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from shim.log.journal import JOURNAL_NAME
+from shim.runtime import LocalBackend
 from shim.runtime.failing import Failing
 from shim.serve.health import Health
 from shim.serve.measuring import Measuring
@@ -138,3 +139,28 @@ async def test_one_that_pauses_is_given_up_at_once(tmp_path: Path, monkeypatch: 
                 shim.changed.clear()
                 await shim.changed.wait()
         assert isinstance(await shim.answer(1), OffsetFetchResponseGroup)
+
+
+async def test_a_line_names_the_log_that_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the backend calls it: a partition need not be in the data directory."""
+    monkeypatch.setattr(failing_module, "FIRST_PAUSE_MS", 1)
+    monkeypatch.setattr(LocalBackend, "name_of", lambda self, number: f"elsewhere-{number}")
+    caplog.set_level(logging.DEBUG, "shim.runtime")
+    async with running(tmp_path) as shim:
+        served = asyncio.Event()
+        shim.runtime.watch(lambda number, its: served.set() if its is not None else None)
+        shim.log.release(1_000)
+        fill_the_disk(shim)
+        assert await shim.commit(shim.group_in(0), 1).result() is ErrorCode.NOT_COORDINATOR
+        shim.log.files.heal()
+        async with asyncio.timeout(WAIT_SECONDS):
+            await served.wait()
+        assert not isinstance(await shim.commit(shim.group_in(0), 1).result(), ErrorCode)
+        lines = [record.getMessage().partition(": ") for record in caplog.records if "-0" in record.getMessage()]
+        assert [(name, what.partition(",")[0]) for name, _, what in lines] == [
+            ("elsewhere-0", "a write failed"),
+            ("elsewhere-0", "reloaded and served again"),
+            ("elsewhere-0", "it is written again"),
+        ]
