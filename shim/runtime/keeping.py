@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
@@ -16,6 +16,7 @@ from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Backend, OwnedElsewhere
 from shim.runtime.clock import Clock
 from shim.runtime.partition import Partition
+from shim.runtime.progress import NewShare
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Keeper:
         self._settings = backend.coordinator_settings(settings)
         self._seen_to: dict[Partition, asyncio.Task[None]] = {}
         self._pausing: dict[Partition, asyncio.Event] = {}
+        self._new = NewShare()
         self.shared_out = asyncio.Event()
         """Set when it is known for the first time which partitions are to be served here, and when it ends."""
         self._begun = False
@@ -149,7 +151,16 @@ class Keeper:
             level = logging.DEBUG if partition.failing else logging.WARNING
             log.log(level, "%s: reloaded and served again", self._name(partition))
         self._begins(partition)
+        self._new.served(partition, self._clock.now())
         return from_snapshot
+
+    def shares_out(self, new: Collection[Partition], others: Iterable[Partition]) -> None:
+        """Of those that are to be served here, these were not; and the others are not to be."""
+        if self._begun:  # otherwise they are among those that are loaded first
+            self._new.comes(new, self._clock.now())
+        for partition in others:
+            self._new.left(partition, self._clock.now())
+        self.shared_out.set()
 
     def see_to(self, partitions: Iterable[Partition]) -> None:
         """Have them loaded and given up as they should be; at most one thing at a time is done with each."""
@@ -230,11 +241,13 @@ class Keeper:
         log.warning("%s: another process has it: %s", self._name(partition), error)
         partition.is_held = False
         partition.unavailable = ErrorCode.NOT_COORDINATOR
+        self._new.left(partition, self._clock.now())
         self._lost(partition)
 
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
         if partition.is_ours:
             partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._new.left(partition, self._clock.now())
         name = self._name(partition)
         if isinstance(error, LogError):
             log.error("%s; %s is not served: see offset-shim log verify", error, name)

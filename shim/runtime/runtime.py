@@ -146,6 +146,10 @@ class Runtime:
 
     def where_it_is(self, partition_number: int) -> str:
         """Of one that is not served here, for people."""
+        partition = self._partitions[partition_number]
+        if partition.is_to_be_loaded and not self._stopping:
+            is_taken_over = self.is_among_shims and not partition.was_forgotten
+            return f"being {'taken over' if is_taken_over else 'read back'}, ask again"
         if not self.is_elsewhere(partition_number):
             return "not loaded"
         owner = self.named_owner(partition_number)
@@ -198,6 +202,7 @@ class Runtime:
         that is not served, as it was lost or could not be used, is tried again. ``followed``: partitions of others that
         may be this one's soon."""
         given_up: list[Partition] = []
+        new: list[Partition] = []
         lost: list[Ticket] = []
         for partition in self._partitions:
             partition.is_ours = partition.number in numbers
@@ -206,8 +211,10 @@ class Runtime:
                     given_up.append(partition)
                 lost += partition.retire(ErrorCode.NOT_COORDINATOR)
             elif partition.coordinator is None:
+                if partition.unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    new.append(partition)
                 partition.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._keeper.shared_out.set()
+        self._keeper.shares_out(new, [each for each in self._partitions if not each.is_ours])
         for partition in given_up:
             self._tell_watchers(partition)
         for ticket in lost:
