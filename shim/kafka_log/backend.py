@@ -109,6 +109,9 @@ class KafkaBackend:
     def num_partitions(self) -> int:
         return self._settings.offsets_topic_num_partitions
 
+    def name_of(self, number: int) -> str:
+        return f"{self._wanted.offsets}-{number}"
+
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """Half of what a batch may have: a set may have as much again of what is pending."""
         most = self._max_message_bytes // 2

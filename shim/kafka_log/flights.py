@@ -230,6 +230,7 @@ class TopicFlights:
             failed = taken_off.trouble.get(number)
             self._end_snapshot(number, taken_off, landed=failed is None)
             if failed is None:
+                self._reports.landed(number)
                 flight.landed(number)
                 continue
             self._reports.failed({number: failed}, flight)

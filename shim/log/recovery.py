@@ -229,7 +229,7 @@ def _cut_unacknowledged(files: Files, fd: int, path: Path, end: int) -> None:
         raise CorruptLog(path, size, f"the file ends here, {end} bytes were acknowledged")
     files.truncate(fd, end)
     if size > end:
-        _logger.warning("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
+        _logger.debug("%s: cut off %d bytes of a failed write at byte %d", path, size - end, end)
 
 
 def logged_records(path: Path, batch: SoundBatch, start_offset: int = 0) -> Iterator[LoggedRecord]:

@@ -86,6 +86,9 @@ class TwoLogs:
     def num_partitions(self) -> int:
         return self._local.num_partitions
 
+    def name_of(self, number: int) -> str:
+        return self._side(self._places[number]).name_of(number)
+
     @property
     def progress(self) -> Progress:
         return self._local.progress

@@ -42,6 +42,8 @@ class Reports(NamedTuple):
     of it is in the log: the partition has to be loaded again, or, where it is OwnedElsewhere, given up."""
     answered: Callable[[], None]
     """Everybody has been told who waited for a write."""
+    landed: Callable[[int], None]
+    """A write of the partition is durable."""
 
 
 class Writes(Protocol):
@@ -86,6 +88,9 @@ class Backend(Protocol):
 
     @property
     def num_partitions(self) -> int: ...
+
+    def name_of(self, number: int) -> str:
+        """Of a partition's log, for people: they look for it where it is."""
 
     @property
     def is_divided(self) -> bool:

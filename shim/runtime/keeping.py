@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from protocol.errors import ErrorCode
@@ -16,6 +16,7 @@ from shim.logged_once import LoggedOnce
 from shim.runtime.backend import Backend, OwnedElsewhere
 from shim.runtime.clock import Clock
 from shim.runtime.partition import Partition
+from shim.runtime.progress import NewShare
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class Keeper:
         self._given = settings
         self._settings = backend.coordinator_settings(settings)
         self._seen_to: dict[Partition, asyncio.Task[None]] = {}
+        self._pausing: dict[Partition, asyncio.Event] = {}
+        self._new = NewShare()
         self.shared_out = asyncio.Event()
         """Set when it is known for the first time which partitions are to be served here, and when it ends."""
         self._begun = False
@@ -123,7 +126,7 @@ class Keeper:
         except OwnedElsewhere as error:
             self.lose(partition, error)
         except self._log.passing as error:
-            log.error("__consumer_offsets-%d: loading failed, it will be tried again: %s", partition.number, error)
+            log.error("%s: loading failed, it will be tried again: %s", self._name(partition), error)
             failed[partition] = error
         except Exception as error:
             self._cannot_serve(partition, error)
@@ -144,22 +147,40 @@ class Keeper:
         self._log.loaded(partition.number, loaded)
         if partition.was_forgotten:
             partition.was_forgotten = False
-            log.warning("__consumer_offsets-%d: reloaded and served again", partition.number)
+            # Whether it can be written again is not known then, and it is said once that it is.
+            level = logging.DEBUG if partition.failing else logging.WARNING
+            log.log(level, "%s: reloaded and served again", self._name(partition))
         self._begins(partition)
+        self._new.served(partition, self._clock.now())
         return from_snapshot
+
+    def shares_out(self, new: Collection[Partition], others: Iterable[Partition]) -> None:
+        """Of those that are to be served here, these were not; and the others are not to be."""
+        if self._begun:  # otherwise they are among those that are loaded first
+            self._new.comes(new, self._clock.now())
+        for partition in others:
+            self._new.left(partition, self._clock.now())
+        self.shared_out.set()
 
     def see_to(self, partitions: Iterable[Partition]) -> None:
         """Have them loaded and given up as they should be; at most one thing at a time is done with each."""
         if not self._begun:
             return
-        wanted = [
-            each
-            for each in partitions
-            if (each.is_to_be_loaded or each.is_to_be_released) and each not in self._seen_to
-        ]
-        self._expect(each for each in wanted if each.is_to_be_loaded and self._writes.flight_of(each.number) is None)
+        wanted = []
+        for partition in partitions:
+            if partition.is_to_be_released and partition in self._pausing:
+                self._pausing[partition].set()
+            if (partition.is_to_be_loaded or partition.is_to_be_released) and partition not in self._seen_to:
+                wanted.append(partition)
+        self._expect(each for each in wanted if each.is_to_be_loaded and not self._has_to_wait(each))
         for partition in wanted:
             self._begin(partition, self._put_right)
+
+    def _name(self, partition: Partition) -> str:
+        return self._log.name_of(partition.number)
+
+    def _has_to_wait(self, partition: Partition) -> bool:
+        return self._writes.flight_of(partition.number) is not None or partition.failing.left(self._clock.now()) > 0
 
     def _expect(self, partitions: Iterable[Partition]) -> None:
         numbers = []
@@ -190,32 +211,45 @@ class Keeper:
                 try:
                     await self._log.release(number)
                 except Exception:  # whoever comes next takes it over all the same, after a lease
-                    log.exception("__consumer_offsets-%d: releasing it broke off", number)
+                    log.exception("%s: releasing it broke off", self._name(partition))
+            elif partition.is_to_be_loaded and (left := partition.failing.left(self._clock.now())) > 0:
+                await self._pause(partition, left / 1000)
             elif partition.is_to_be_loaded:
                 try:
                     await self._load(partition)
                 except OwnedElsewhere as error:
                     self.lose(partition, error)
                 except self._log.passing as error:
-                    trouble.failed(f"__consumer_offsets-{number}: reload failed, trying again", error)
+                    trouble.failed(f"{self._name(partition)}: reload failed, trying again", error)
                     await asyncio.sleep(RELOAD_RETRY_SECONDS)
                 except Exception as error:
                     self._cannot_serve(partition, error)
             else:
                 return
 
+    async def _pause(self, partition: Partition, seconds: float) -> None:
+        """Until then, or until it is to be given up, for which nobody has to wait."""
+        over = self._pausing[partition] = asyncio.Event()
+        timer = asyncio.get_running_loop().call_later(seconds, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+            del self._pausing[partition]
+
     def lose(self, partition: Partition, error: OwnedElsewhere) -> None:
-        log.warning("__consumer_offsets-%d: another process has it: %s", partition.number, error)
+        log.warning("%s: another process has it: %s", self._name(partition), error)
         partition.is_held = False
         partition.unavailable = ErrorCode.NOT_COORDINATOR
+        self._new.left(partition, self._clock.now())
         self._lost(partition)
 
     def _cannot_serve(self, partition: Partition, error: Exception) -> None:
         if partition.is_ours:
             partition.unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._new.left(partition, self._clock.now())
+        name = self._name(partition)
         if isinstance(error, LogError):
-            log.error("%s; __consumer_offsets-%d is not served: see offset-shim log verify", error, partition.number)
+            log.error("%s; %s is not served: see offset-shim log verify", error, name)
         else:
-            log.error(
-                "%s; __consumer_offsets-%d is not served until a restart", error, partition.number, exc_info=error
-            )
+            log.error("%s; %s is not served until a restart", error, name, exc_info=error)

@@ -56,12 +56,21 @@ class LocalBackend:
     def attach(self, reports: Reports) -> None:
         self._snapshots = Snapshots(LocalEnds(self._log), reports.coordinator, lambda: self.writes.wake())
         self.writes = Writer(
-            self._log, self._snapshots, self._clock, self._commit_timeout, reports.failed, reports.answered
+            self._log,
+            self._snapshots,
+            self._clock,
+            self._commit_timeout,
+            reports.failed,
+            reports.answered,
+            reports.landed,
         )
 
     @property
     def num_partitions(self) -> int:
         return self._log.num_partitions
+
+    def name_of(self, number: int) -> str:
+        return f"{OFFSETS_TOPIC}-{number}"
 
     @property
     def is_divided(self) -> bool:

@@ -67,7 +67,8 @@ class OffsetsOfTopics:
                     return offsets
                 continue
             if answer is ErrorCode.COORDINATOR_NOT_AVAILABLE and self._runtime.coordinator(number) is None:
-                log.warning("__consumer_offsets-%d is not served: offsets for %s are not deleted there", number, topic)
+                name = self._runtime.name_of(number)
+                log.warning("%s is not served: offsets for %s are not deleted there", name, topic)
                 return offsets
             # It is being loaded, or the disk hangs, or the write has failed, and nobody knows what of it is there.
             deletion = _Deletion(topic)

@@ -66,9 +66,8 @@ class OffsetsRetention:
             offsets, groups, more = offsets + answer.offsets, groups + answer.groups, answer.more
         if offsets or groups:
             log.info(
-                "__consumer_offsets-%d: deleted %d offsets that have expired (offsets.retention.minutes is %d), "
-                "and %d empty groups",
-                *(number, offsets, self._minutes, groups),
+                "%s: deleted %d offsets that have expired (offsets.retention.minutes is %d), and %d empty groups",
+                *(self._runtime.name_of(number), offsets, self._minutes, groups),
             )
 
     def _operation(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:

@@ -16,6 +16,7 @@ from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run
 from shim.coordinator import GroupCoordinator, Outcome, RowsOfTopic, TransactionBatch, TransactionEnd
 from shim.log import DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from shim.runtime.failing import Failing
 from shim.runtime.flight import Batch, Record, RecordSet, Ticket
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
@@ -25,8 +26,8 @@ class Partition:
     """Of one number: its coordinator while there is one, and who waits for that."""
 
     __slots__ = (
-        "_rebalances", "coordinator", "due", "is_held", "is_ours", "last", "number", "timer", "unavailable", "waiting",
-        "was_forgotten",
+        "_rebalances", "coordinator", "due", "failing", "is_held", "is_ours", "last", "number", "timer", "unavailable",
+        "waiting", "was_forgotten",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
@@ -42,6 +43,7 @@ class Partition:
         self.waiting: dict[object, Ticket] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.due: int | None = None
+        self.failing = Failing()
         self._rebalances = 0
 
     @property

@@ -1,13 +1,14 @@
-"""How far the loading of all partitions is."""
+"""How far the loading of all partitions is, and when those are served that have come later."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from shim.counted import counted
+from shim.runtime.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -64,3 +65,30 @@ class Progress:
                 "loaded %s (%d from snapshots), %s replayed, in %.1f s",
                 *(counted(self._done, "partition"), self._from_snapshots, counted(self._records, "record"), seconds),
             )
+
+
+class NewShare:
+    """Partitions that have come to this process while it runs: one line when all of them are served, or are not to be
+    any more. Times are those of the shim's clock, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._missing: set[Partition] = set()
+        self._served = self._begun = 0
+
+    def comes(self, partitions: Collection[Partition], now: int) -> None:
+        """To those that are still missing."""
+        if not self._missing:
+            self._served, self._begun = 0, now
+        self._missing.update(partitions)
+
+    def served(self, partition: Partition, now: int) -> None:
+        if partition in self._missing:
+            self._served += 1
+            self.left(partition, now)
+
+    def left(self, partition: Partition, now: int) -> None:
+        """It is not missing: others have it, or it cannot be served, of which there is a line."""
+        if partition in self._missing:
+            self._missing.remove(partition)
+            if self._served and not self._missing:
+                log.info("%s taken over in %.1f s", counted(self._served, "partition"), (now - self._begun) / 1000)

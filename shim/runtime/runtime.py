@@ -56,7 +56,9 @@ class Runtime:
         self._admitting = False
         self._stopping = False
         self._group_memory = GroupMemory(settings.group_memory_max_bytes)
-        backend.attach(Reports(lambda number: self._partitions[number].coordinator, self._failed, answered))
+        backend.attach(
+            Reports(lambda number: self._partitions[number].coordinator, self._failed, answered, self._landed)
+        )
         self._writes = backend.writes
         self._keeper = Keeper(backend, self._partitions, settings, clock, self._group_memory, self._begins, self._lost)
         self._watchers: list[Watcher] = [self._end_left_open]
@@ -76,6 +78,10 @@ class Runtime:
     @property
     def num_partitions(self) -> int:
         return len(self._partitions)
+
+    def name_of(self, partition_number: int) -> str:
+        """Of its log, for people."""
+        return self._log.name_of(partition_number)
 
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, len(self._partitions))
@@ -125,6 +131,11 @@ class Runtime:
         )
 
     @property
+    def failing(self) -> int:
+        """Partitions to be served here that are not, as the last write of each has failed."""
+        return sum(each.is_ours and each.coordinator is None and bool(each.failing) for each in self._partitions)
+
+    @property
     def owned(self) -> Sequence[int] | None:
         """The partitions that are to be served here; None before the first :meth:`own`."""
         return [each.number for each in self._partitions if each.is_ours] if self._keeper.shared_out.is_set() else None
@@ -135,6 +146,10 @@ class Runtime:
 
     def where_it_is(self, partition_number: int) -> str:
         """Of one that is not served here, for people."""
+        partition = self._partitions[partition_number]
+        if partition.is_to_be_loaded and not self._stopping:
+            is_taken_over = self.is_among_shims and not partition.was_forgotten
+            return "being taken over, ask again" if is_taken_over else "being read back, ask again"
         if not self.is_elsewhere(partition_number):
             return "not loaded"
         owner = self.named_owner(partition_number)
@@ -187,6 +202,7 @@ class Runtime:
         that is not served, as it was lost or could not be used, is tried again. ``followed``: partitions of others that
         may be this one's soon."""
         given_up: list[Partition] = []
+        new: list[Partition] = []
         lost: list[Ticket] = []
         for partition in self._partitions:
             partition.is_ours = partition.number in numbers
@@ -195,8 +211,10 @@ class Runtime:
                     given_up.append(partition)
                 lost += partition.retire(ErrorCode.NOT_COORDINATOR)
             elif partition.coordinator is None:
+                if partition.unavailable is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    new.append(partition)
                 partition.unavailable = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._keeper.shared_out.set()
+        self._keeper.shares_out(new, [each for each in self._partitions if not each.is_ours])
         for partition in given_up:
             self._tell_watchers(partition)
         for ticket in lost:
@@ -250,7 +268,7 @@ class Runtime:
                 del partition.waiting[ticket]
                 ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             except Exception:
-                log.exception("__consumer_offsets-%d: a request could not be decided", partition_number)
+                log.exception("%s: a request could not be decided", self.name_of(partition_number))
                 del partition.waiting[ticket]
                 self._forget([partition])
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -265,7 +283,7 @@ class Runtime:
         try:
             outcome = decided(partition, decision(partition.coordinator, self._clock.now()))
         except Exception:
-            log.exception("__consumer_offsets-%d: a decision that nobody waits for broke off", partition_number)
+            log.exception("%s: a decision that nobody waits for broke off", self.name_of(partition_number))
             self._forget([partition])
         else:
             self._carry_out(partition, outcome, after_flight=True)
@@ -293,7 +311,7 @@ class Runtime:
         except NotServed:
             ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         except Exception:
-            log.exception("__consumer_offsets-%d: a question could not be answered", partition_number)
+            log.exception("%s: a question could not be answered", self.name_of(partition_number))
             ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             _tell([(ticket, response)], partition_number, self._writes.awaited(partition_number))
@@ -346,7 +364,7 @@ class Runtime:
         try:
             outcome = decided(partition, partition.coordinator.expire(self._clock.now()))
         except Exception:
-            log.exception("__consumer_offsets-%d: a deadline could not be handled", partition.number)
+            log.exception("%s: a deadline could not be handled", self.name_of(partition.number))
             self._forget([partition])
         else:
             self._carry_out(partition, outcome, after_flight=True)
@@ -358,8 +376,16 @@ class Runtime:
     def _failed(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
         for number, error in failed.items():
             if not isinstance(error, OwnedElsewhere):
-                log.error("__consumer_offsets-%d: a write failed: %s", number, error)
+                is_new = self._partitions[number].failing.failed(self._clock.now(), error)
+                level = logging.ERROR if is_new else logging.DEBUG
+                name = self.name_of(number)
+                log.log(level, "%s: a write failed, and it is read back for now: %s", name, error)
         self._forget([self._partitions[number] for number in failed], flight, failed)
+
+    def _landed(self, number: int) -> None:
+        if failing := self._partitions[number].failing:
+            failing.landed()
+            log.info("%s: it is written again", self.name_of(number))
 
     # -- after a failure
 
@@ -386,7 +412,8 @@ class Runtime:
                     elsewhere.append((partition, error))
                     lost += partition.retire(ErrorCode.NOT_COORDINATOR)
                 else:
-                    log.error("__consumer_offsets-%d: reloading the partition from its log", number)
+                    if error is None:  # otherwise it was said of the write
+                        log.error("%s: reloading the partition from its log", self.name_of(number))
                     partition.was_forgotten = True
                     lost += partition.retire(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
                 self._tell_watchers(partition)

@@ -41,11 +41,14 @@ class Writer:
         commit_timeout_seconds: float,
         failed: Callable[[Mapping[int, Exception], Flight | None], None],
         answered: Callable[[], None] = lambda: None,
+        landed: Callable[[int], None] = lambda number: None,
     ) -> None:
-        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one.
-        ``answered`` is called when everybody has been told who waited for one.
+        """``failed`` is told of which partitions a write has failed, and of the flight that it was, if it was one;
+        ``landed`` of each partition of which one is durable. ``answered`` is called when everybody has been told who
+        waited for one.
         """
         self._answered = answered
+        self._told_landed = landed
         self._log = offsets_log
         self._snapshots = snapshots
         self._clock = clock
@@ -188,6 +191,7 @@ class Writer:
             self._failed(failed, flight)
         for number, records in flight.records.items():
             if number not in failed:
+                self._told_landed(number)
                 flight.landed(number)
                 self._snapshots.written(number, records.count)
         self._answered()

@@ -85,6 +85,8 @@ class Health:
         ]
         if runtime.owned is None:
             lines.append("it is not known yet which partitions are this shim's")
+        if runtime.failing:
+            lines.append(f"the last write of {counted(runtime.failing, 'partition')} failed")
         if runtime.disk_hangs:
             lines.append("writes to the log do not come back, from its disk or the brokers that lead its topics")
         if not cluster.reachable:

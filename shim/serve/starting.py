@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from shim.config import HostPort
 from shim.forwarding.between import CannotBeReached
 from shim.given import Given
-from shim.net import CannotListen
+from shim.net import CannotListen, leads_to
 from shim.serve.errors import CannotStart
 from shim.serve.log_on_disk import claim, load, note_chroot
 from shim.serve.parts import Parts
@@ -21,6 +21,8 @@ class Start:
     def __init__(self, parts: Parts, given: Given) -> None:
         self._parts = parts
         self.data_dir = given.data_dir
+        self._bootstrap = given.bootstrap
+        self._listening = [each.listen for each in given.listening]
         self._registrar_waits = given.registrar
         self._first_view = asyncio.Event()
         self._session_tried, self._session_begun = asyncio.Event(), asyncio.Event()
@@ -30,7 +32,14 @@ class Start:
 
     async def open(self) -> None:
         """Clients come in from here on. They are told COORDINATOR_LOAD_IN_PROGRESS until the cluster is known to be
-        the right one, whether it has an authorizer is known too, and their partition is loaded."""
+        the right one, whether it has an authorizer is known too, and their partition is loaded.
+
+        Raises :class:`CannotStart`.
+        """
+        if (own := await leads_to(self._bootstrap, self._listening)) is not None:
+            raise CannotStart(
+                f"{own[0]} of --bootstrap-servers is where this shim listens itself ({own[1]}): name the brokers"
+            )
         try:
             await self._parts.listeners.open()
             if self._parts.between is not None:

@@ -26,7 +26,7 @@ _FILLED_IN: Final = re.compile(
 """What the page says where the code has a hole."""
 _AT_ENDS: Final = " :;,-."
 
-_COMMANDS: Final = frozenset({"log move"})
+_COMMANDS: Final = frozenset({"groups describe", "log move"})
 """Which a page quotes, too."""
 
 

@@ -81,8 +81,11 @@ class Told:
 class Flying:
     def __init__(self) -> None:
         self.failed: dict[int, Exception] = {}
+        self.landed: list[int] = []
         self.offsets, self.history = HeldTopic(), HeldTopic()
-        self.flights = TopicFlights(Clock(), 60.0, Reports(lambda _: None, self._note, lambda: None))
+        self.flights = TopicFlights(
+            Clock(), 60.0, Reports(lambda _: None, self._note, lambda: None, self.landed.append)
+        )
         self.flights.take_off_to(cast(OwnedTopic, self.offsets), cast(HistoryTopic, self.history), 3600.0)
 
     def _note(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
@@ -175,6 +178,7 @@ async def test_offsets_and_history_are_there_or_it_is_not_told(fails: str | None
         its.history.settle(0, trouble if fails == "history" else None)
         assert told.said == ("told" if fails is None else ErrorCode.NOT_COORDINATOR)
         assert its.failed == ({} if fails is None else {0: trouble})
+        assert its.landed == ([0] if fails is None else [])
 
 
 async def test_what_was_decided_behind_a_flight_that_failed_is_not_written() -> None:

@@ -103,11 +103,18 @@ async def test_a_partition_that_is_moved_is_not_missed(broker: Broker, tmp_path:
         health.opened(shim.runtime, shim.cluster, cast(Whole, None), cast(Measuring, None))
         health.started(cast(Migration, None), cast(Groups, None), shim.relocation)
 
+        def names() -> list[str]:
+            return [shim.runtime.name_of(number) for number in BOTH]
+
+        there = {Side.LOCAL: "__consumer_offsets", Side.KAFKA: f"{prefix}_offsets"}
+        assert names() == [f"{there[Side.KAFKA if to is Side.LOCAL else Side.LOCAL]}-{number}" for number in BOTH]
+
         def lacking() -> tuple[int, list[str]]:
             return shim.runtime.unavailable.total(), [line for line in health.missing() if "partition" in line]
 
         shim.mover.reached = lambda number, step: found.append(lacking())
         await shim.move(to)
+        assert names() == [f"{there[to]}-{number}" for number in BOTH]
         assert found
         assert set(map(str, found)) == {"(1, [])"}
         assert lacking() == (0, [])

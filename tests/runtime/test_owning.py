@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
+
+import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log import LogSettings
+from shim.log.journal import JOURNAL_NAME
 from shim.migration.dual.lookup import Lookup
 from shim.migration.hands.placements import Placements
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.runtime import Clock, LocalBackend, Runtime
 from shim.runtime.backend import Loaded, OwnedElsewhere
+from shim.runtime.partition import Partition
+from shim.runtime.progress import NewShare
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS, PASSED_ON_WITHIN_SECONDS
 from tests.runtime.held_log import WAIT_SECONDS, HeldLog
 from tests.runtime.running import PARTITIONS, Running, offset_in, running
@@ -255,3 +263,72 @@ async def test_groups_are_confirmed_where_all_their_partitions_are_here(tmp_path
         await shim.serves(0, 1)
         assert await placements.confirmed_here(groups[:2]) is ErrorCode.NONE
         assert await placements.confirmed_here(groups) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_new_share_is_told_of_when_all_of_it_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not what is lost of it, nor what was loaded first, of which there is another line."""
+    caplog.set_level(logging.INFO, "shim.runtime")
+
+    def lines() -> list[str]:
+        return [re.sub(r"[\d.]+ s$", "", line) for line in caplog.messages if " taken over in " in line]
+
+    async with sharing(tmp_path) as shim:
+        shim.runtime.own([0])
+        await shim.serves(0)
+        assert lines() == []
+        shim.runtime.own([0, 1, 2])
+        await shim.serves(0, 1, 2)
+        assert lines() == ["2 partitions taken over in "]
+        shim.runtime.own([0])
+        await shim.serves(0)
+        shim.backend.elsewhere.add(1)
+        shim.runtime.own([0, 1, 2])
+        await shim.loses(1)
+        await shim.serves(0, 2)
+        assert lines()[1:] == ["1 partition taken over in "]
+        shim.backend.elsewhere.clear()
+        shim.runtime.own([0, 1, 2])
+        await shim.serves(0, 1, 2)
+        assert lines()[2:] == ["1 partition taken over in "]
+
+
+def test_what_comes_while_some_is_missing_is_one_share(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "shim.runtime")
+    share, partitions = NewShare(), [Partition(number) for number in range(5)]
+    share.comes(partitions[:2], 1_000)
+    share.served(partitions[0], 2_000)
+    share.comes(partitions[2:4], 3_000)
+    for left in (3, 4):  # that it never was to have one is no matter
+        share.left(partitions[left], 3_500)
+    share.served(partitions[1], 4_000)
+    assert caplog.messages == []
+    share.served(partitions[2], 4_700)
+    assert caplog.messages == ["3 partitions taken over in 3.7 s"]
+    share.comes([partitions[0]], 9_000)
+    share.left(partitions[0], 9_100)
+    assert len(caplog.messages) == 1, "nothing was taken over"
+
+
+async def test_where_a_partition_is_that_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = asyncio.Event()
+    load = SharedBackend.load
+
+    async def held(self: SharedBackend, number: int) -> Loaded:
+        await goes_on.wait()
+        return await load(self, number)
+
+    async with sharing(tmp_path) as shim:
+        shim.runtime.own([0])
+        await shim.serves(0)
+        monkeypatch.setattr(SharedBackend, "load", held)
+        assert shim.runtime.where_it_is(1) == "at another shim"
+        shim.runtime.own([0, 1])
+        assert shim.runtime.where_it_is(1) == "being taken over, ask again"
+        shim.log.release(1_000)
+        shim.log.files.fail("pwrite", errno.EIO, "__consumer_offsets-0", JOURNAL_NAME)
+        assert await shim.commit(shim.group_in(0), 2).result() is ErrorCode.NOT_COORDINATOR
+        assert shim.runtime.where_it_is(0) == "being read back, ask again"
+        goes_on.set()
+        await shim.serves(0, 1)

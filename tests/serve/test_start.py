@@ -84,6 +84,27 @@ def test_a_bootstrap_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
     assert error == f"Error: cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
+@pytest.mark.parametrize(
+    ("bootstrap", "listen"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("localhost", "127.0.0.1"),
+        ("127.0.0.1", "0.0.0.0"),  # all of this machine's
+        ("127.0.0.2", "0.0.0.0"),
+        ("0.0.0.0", "127.0.0.1"),  # where connecting leads
+    ],
+)
+def test_brokers_that_are_the_shim_itself(tmp_path: Path, bootstrap: str, listen: str) -> None:
+    """It would connect to itself without end."""
+    port = free_port_range(4)
+    others = ("--listen", f"{listen}:{port}", "--advertised-host", "127.0.0.1")
+    error = refused(serve(tmp_path / "data", f"127.0.0.1:{port + 3},{bootstrap}:{port}", port, *others))
+    assert error == (
+        f"Error: {bootstrap}:{port} of --bootstrap-servers is where this shim listens itself ({listen}:{port}): "
+        "name the brokers"
+    )
+
+
 def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
     port = free_port_range(4)
     with socket.create_server(("127.0.0.1", port + 1 + broker.node_id)):
