@@ -108,8 +108,10 @@ class Migration:
         live = await self._live()
         for group in sorted(group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE):
             if await self._has_members(live[group]):
-                others = "shims that share a log on topics serve in front of this cluster"
-                return f"{others}, and this one is none of them: they are in group {group}"
+                return (
+                    "shims that share a log on topics serve in front of this cluster, and this one is none of them: "
+                    f"they are in group {group}"
+                )
         self._alone_until = time.monotonic() + _ALONE_SECONDS
         return ""
 

@@ -198,22 +198,26 @@ async def test_a_broker_that_hangs_is_not_waited_for() -> None:
 async def test_what_holds_up_several_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """And of how many it is over; not of one that is not read any more."""
     caplog.set_level("INFO", "shim.upstream.topic_reader")
+
+    def told() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == "shim.upstream.topic_reader"]
+
     async with two_brokers([3]) as two, AsyncExitStack() as readings:
         reader = await two.reader()
         reading = [await readings.enter_async_context(aclosing(reader.read(at(1, 3, 0)))) for _ in range(4)]
         *others, last = [asyncio.create_task(_nothing_more(each)) for each in reading]
         two.partition.refusing = ErrorCode.NOT_LEADER_OR_FOLLOWER
         async with asyncio.timeout(WAIT_SECONDS):
-            await until(lambda: len(caplog.records) == 2)
+            await until(lambda: len(told()) == 2)
             last.cancel()
             await asyncio.wait([last])
             await reading[-1].aclose()
             two.partition.refusing = ErrorCode.NONE
-            await until(lambda: len(caplog.records) == 3)
+            await until(lambda: len(told()) == 3)
             for each in others:
                 each.cancel()
             await asyncio.wait(others)
-    first, counted, over = [each.getMessage() for each in caplog.records]
+    first, counted, over = told()
     refused = f"(nothing is served here from there on), trying again: {TOPIC}%s: NOT_LEADER_OR_FOLLOWER"
     assert first == f"the cluster's {TOPIC}-0 at offset 1 {refused % '-0'}"
     assert re.fullmatch(rf"the cluster's {TOPIC}, [234] partitions {re.escape(refused % '')}", counted)

@@ -1,14 +1,23 @@
 """Ports that are free now and that no outgoing connection will be given later."""
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 10_240
 _DEFAULT_EPHEMERAL_START = 32_768  # Linux; also below the range of other systems (IANA: 49152)
 _ATTEMPTS = 1_000
+
+_CLAIMS = Path(tempfile.gettempdir()) / f"offset-shim-ports-{os.getuid()}"
+"""A file for each port that a process of this user has been given, with its process id: what it starts need not listen
+yet, or any more."""
 
 _given: set[int] = set()
 _given_lock = threading.Lock()
@@ -33,19 +42,49 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Among all processes of this user."""
+    _CLAIMS.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(_CLAIMS / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_another_one_s(port: int) -> bool:
+    try:
+        pid = int((_CLAIMS / str(port)).read_text())
+        os.kill(pid, 0)
+    except (FileNotFoundError, ValueError, ProcessLookupError):
+        return False
+    return pid != os.getpid()
+
+
+def _claim(ports: Iterable[int]) -> None:
+    for port in ports:
+        (_CLAIMS / str(port)).write_text(str(os.getpid()))
+
+
 def free_port_range(count: int, host: str = "127.0.0.1") -> int:
-    """The first of `count` consecutive free TCP ports of `host`; no port is given twice by one process.
+    """The first of `count` consecutive free TCP ports of `host`; no port is given twice by one process, nor to another
+    one of this user while that is there.
 
     They lie below the system's ephemeral ports: a part that is stopped and started again finds its port free,
     which a client's outgoing connection could otherwise have been given meanwhile. Raises OSError when none is found.
     """
     end = _ephemeral_start()
-    with _given_lock:
+    with _given_lock, _one_at_a_time():
         for _ in range(_ATTEMPTS):
             first = random.randrange(_LOWEST, end - count)  # noqa: S311 - nothing secret
             ports = range(first, first + count)
-            if _given.isdisjoint(ports) and all(_is_free(host, port) for port in ports):
+            if not _given.isdisjoint(ports) or any(map(_is_another_one_s, ports)):
+                continue
+            if all(_is_free(host, port) for port in ports):
                 _given.update(ports)
+                _claim(ports)
                 return first
     raise OSError(f"no {count} consecutive free ports on {host} between {_LOWEST} and {end}")
 

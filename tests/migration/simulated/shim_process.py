@@ -37,12 +37,12 @@ from shim.migration.stores import Stores
 from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
-from shim.runtime import Clock, LocalBackend, Runtime, open_log
+from shim.runtime import LocalBackend, Runtime, open_log
 from shim.runtime.step import Step as Ticket
 from tests.migration.no_groups import NoGroups, passed_by
 from tests.migration.simulated.disk import DISK, Disk
 from tests.migration.simulated.simulated_ensemble import SimulatedEnsemble
-from tests.migration.simulated.virtual_time import OWNER, end_tasks_of
+from tests.migration.simulated.virtual_time import OWNER, VirtualClock, end_tasks_of
 from tests.migration.simulated.znode_tree import ZnodeTree
 
 TOPIC: Final = "orders"
@@ -73,8 +73,9 @@ class ShimProcess:
         self._context.run(self._make, data_dir, tree, rng)
 
     def _make(self, data_dir: Path, tree: ZnodeTree, rng: random.Random) -> None:
-        self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, Clock(), files=self.disk)
-        runtime = self.runtime = Runtime(self._log, SETTINGS, Clock())
+        clock = VirtualClock()
+        self._log = LocalBackend(open_log(data_dir, SETTINGS, files=self.disk), SETTINGS, clock, files=self.disk)
+        runtime = self.runtime = Runtime(self._log, SETTINGS, clock)
         cluster = cast(ClusterGroups, NoGroups())
         self.ensemble = SimulatedEnsemble(tree, rng)
         ensemble = cast(Ensemble, self.ensemble)

@@ -8,10 +8,15 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from shim.runtime import Clock
+
 Result = TypeVar("Result")
 
 OWNER: Final[contextvars.ContextVar[object]] = contextvars.ContextVar("owner", default=None)
 """Whose tasks those are that are made here."""
+
+_BEGAN_MS: Final = 1_750_000_000_000
+"""The time of day then, since the epoch."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -52,6 +57,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+class VirtualClock(Clock):
+    """Carried by the running loop's time."""
+
+    def now(self) -> int:
+        return _BEGAN_MS + round(asyncio.get_running_loop().time() * 1000)
 
 
 class OwnedTask(asyncio.Task[Any]):
