@@ -58,7 +58,12 @@ def _is_another_one_s(port: int) -> bool:
     try:
         pid = int((_CLAIMS / str(port)).read_text())
         os.kill(pid, 0)
-    except (FileNotFoundError, ValueError, ProcessLookupError):
+    except (
+        FileNotFoundError,
+        ValueError,
+        ProcessLookupError,
+        PermissionError,
+    ):  # the last: it is no process of this user
         return False
     return pid != os.getpid()
 
