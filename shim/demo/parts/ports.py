@@ -58,12 +58,7 @@ def _is_another_one_s(port: int) -> bool:
     try:
         pid = int((_CLAIMS / str(port)).read_text())
         os.kill(pid, 0)
-    except (
-        FileNotFoundError,
-        ValueError,
-        ProcessLookupError,
-        PermissionError,
-    ):  # the last: it is no process of this user
+    except (FileNotFoundError, ValueError, ProcessLookupError, PermissionError):  # another user's is not its any more
         return False
     return pid != os.getpid()
 
