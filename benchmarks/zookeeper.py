@@ -52,7 +52,7 @@ async def measure(connect: str, groups: int, offsets: int, seconds: float) -> No
     count = sum(map(len, found))
     print(f"{count:,} offsets in {len(found):,} groups read, one after the other: {time.perf_counter() - begun:.1f} s")
 
-    paths = [f"/consumers/group-{number}/offsets/topic-0/0" for number in range(AT_ONCE)]
+    paths = [f"/consumers/group-{number}/offsets/topic-0/0" for number in range(min(groups, AT_ONCE))]
 
     async def set_one(number: int) -> None:
         await ensemble.set(paths[number % len(paths)], b"%d" % number)

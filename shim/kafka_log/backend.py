@@ -112,6 +112,9 @@ class KafkaBackend:
     def name_of(self, number: int) -> str:
         return f"{self._wanted.offsets}-{number}"
 
+    def remedy(self, _number: int) -> str:
+        return "put that right, and start the shim again"
+
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """Half of what a batch may have: a set may have as much again of what is pending."""
         most = self._max_message_bytes // 2

@@ -89,6 +89,9 @@ class TwoLogs:
     def name_of(self, number: int) -> str:
         return self._side(self._places[number]).name_of(number)
 
+    def remedy(self, number: int) -> str:
+        return self._side(self._places[number]).remedy(number)
+
     @property
     def progress(self) -> Progress:
         return self._local.progress

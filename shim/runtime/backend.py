@@ -92,6 +92,9 @@ class Backend(Protocol):
     def name_of(self, number: int) -> str:
         """Of a partition's log, for people: they look for it where it is."""
 
+    def remedy(self, number: int) -> str:
+        """What to do about a partition's log that cannot be read, for people."""
+
     @property
     def is_divided(self) -> bool:
         """Whether other processes have some of the partitions: workers of this shim, or other shims."""

@@ -250,6 +250,6 @@ class Keeper:
         self._new.left(partition, self._clock.now())
         name = self._name(partition)
         if isinstance(error, LogError):
-            log.error("%s; %s is not served: see offset-shim log verify", error, name)
+            log.error("%s; %s is not served: %s", error, name, self._log.remedy(partition.number))
         else:
             log.error("%s; %s is not served until a restart", error, name, exc_info=error)

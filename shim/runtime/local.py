@@ -72,6 +72,9 @@ class LocalBackend:
     def name_of(self, number: int) -> str:
         return f"{OFFSETS_TOPIC}-{number}"
 
+    def remedy(self, _number: int) -> str:
+        return "see offset-shim log verify"
+
     @property
     def is_divided(self) -> bool:
         return self._log.share is not None

@@ -235,7 +235,7 @@ async def running(
 
 
 async def not_served(bootstrap: str, data_dir: Path, settings: Settings, number: int) -> str:
-    """Why a partition is not, by a shim that has its log on topics."""
+    """Why a partition is not, by a shim that has its log on topics, and what to do about it."""
     cluster = Cluster(parse_servers(bootstrap), settings)
     opened = _opened(data_dir, settings, None)
     rig = Rig(opened, cluster, settings)
@@ -244,7 +244,7 @@ async def not_served(bootstrap: str, data_dir: Path, settings: Settings, number:
         await rig.backend.open()
         with pytest.raises(LogError) as refused:
             await rig.backend.load(number)
-        return str(refused.value)
+        return f"{refused.value}; {rig.backend.remedy(number)}"
     finally:
         rig.runtime.stop()
         await rig.runtime.close(WAIT_S)

@@ -257,6 +257,7 @@ async def test_not_over_what_another_directory_has_moved_there(broker: Broker, t
         await shim.move(Side.LOCAL)
     backend = await not_served(broker.bootstrap_servers, tmp_path / "k", settings_of(prefix, "kafka"), 1)
     assert "is in the data directory of a shim with shim.instance.id=" in backend
+    assert backend.endswith("; put that right, and start the shim again")
 
 
 def _other(side: Side) -> Side:
