@@ -19,7 +19,8 @@ from shim.following import Topics
 from shim.following.topics.pace import Pace
 from tests.api.driving import Client, answer, call, services
 from tests.following.believed import QUICK, Brokers, topics_of
-from tests.following.test_topics import NAME, A, B, Offsets, confirmed, looked, looking, until
+from tests.following.test_topics import NAME, A, B, Offsets, confirmed, looked, looking
+from tests.waiting import until
 
 GROUP = "g0"
 

@@ -21,7 +21,7 @@ from protocol.records.message_sets import decode_message_set, encode_message_set
 from shim.api import translated
 from tests.api import driving
 from tests.api.driving import answer, call, services
-from tests.net.bench import until
+from tests.waiting import until
 
 NOW = 1_767_225_600_123
 IN_THE_LOOP = "MainThread"

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from shim.demo.parts import free_port, free_port_range
 from tests.docs.desk import Desk
 from tests.docs.stories import BY_HAND, SERVE_BY_HAND, STARTED_AGAIN
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 
 TIMEOUT_S = 240  # seconds: a guard against hanging, on a machine that does much else at the same time
 COMMAND = (sys.executable, "-m", "shim.main", "demo")
@@ -95,7 +95,7 @@ def _its_broker_is_started_again(folder: Path, desk: Desk) -> None:
                 it.group_id for it in listed.valid
             }
 
-        until(has_the_groups_of_the_demo, "the broker does not have the groups of the demo")
+        wait_until(has_the_groups_of_the_demo, "the broker does not have the groups of the demo")
         _a_shim_takes_its_groups_over(desk, address)
 
 

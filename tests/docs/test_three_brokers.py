@@ -19,8 +19,8 @@ from tests.docs.conftest import READY
 from tests.docs.desk import Desk
 from tests.docs.pages import ROOT
 from tests.docs.stories import SERVE_ON_TOPICS, THREE_BROKERS
-from tests.migration.ensemble_view import until
 from tests.serve.scraped import AdminPort
+from tests.waiting import wait_until
 
 _HOST: Final = "127.0.0.1"
 _TIMEOUT_S: Final = 120.0  # a guard against hanging, on a machine that does much else at the same time
@@ -56,7 +56,7 @@ def three_brokers(desk: Desk) -> Iterator[str]:
                 except KafkaException:
                     return False
 
-            until(all_are_there, "three brokers", _TIMEOUT_S)
+            wait_until(all_are_there, "three brokers", _TIMEOUT_S)
             yield addresses
         finally:
             shell.send_signal(signal.SIGTERM)  # it takes the brokers with it, which would outlive it otherwise
@@ -85,7 +85,7 @@ def test_two_shims_in_front_of_three_brokers_by_the_book(tmp_path: Path) -> None
     with three_brokers(Desk(tmp_path / "brokers", {})) as addresses:
         one, two = (another(tmp_path / name, addresses) for name in ("one", "two"))
         with one.running(SERVE_ON_TOPICS.command, READY), two.running(SERVE_ON_TOPICS.command, READY):
-            until(lambda: ready(one) and ready(two), "both have what is theirs", _TIMEOUT_S)
+            wait_until(lambda: ready(one) and ready(two), "both have what is theirs", _TIMEOUT_S)
             seen = one.log() + two.log()
             assert "made __offset_shim_offsets and __offset_shim_history" in seen
             assert re.search(r"generation \d+: .* shims: [\d.:]+, [\d.:]+", seen)

@@ -13,7 +13,8 @@ import pytest
 
 from shim.api import Forwarded, Served
 from shim.api.table import TABLE, Route
-from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, response, until
+from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, response
+from tests.waiting import until
 
 NAMES = [f"{route.key.name}-v{route.last}" for route in TABLE]
 BROKERS_OWN = [route for route in TABLE if not isinstance(route.disposition, Served) and route.forwarded]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Collection
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,6 +15,7 @@ from shim.runtime import OffsetsOfTopics
 from shim.upstream import Topic
 from shim.upstream.cluster_topics import View
 from tests.following.believed import QUICK, Brokers, topics_of
+from tests.waiting import until
 
 WAIT_SECONDS = 10.0
 NAME = "orders"
@@ -51,12 +52,6 @@ async def looking(topics: Topics, offsets: Offsets) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 async def looked(offsets: Offsets, times: int = 3) -> None:

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator, offset_commit, offset_fetch
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 _GROUPS_A_REQUEST: Final = 50
@@ -36,7 +36,7 @@ def coordinators(bootstrap: str, group: str) -> Iterator[WireClient]:
         found[:] = [answer.port]
         return answer.error_code == ErrorCode.NONE
 
-    until(known, "no coordinator")  # the first of a cluster makes its topic
+    wait_until(known, "no coordinator")  # the first of a cluster makes its topic
     with WireClient(found[0], host) as client:
         yield client
 
@@ -47,7 +47,7 @@ def commit_all(bootstrap: str, offsets: Offsets, topic: str) -> None:
         for group, its in offsets.items():
             partitions = tuple(OffsetCommitRequestPartition(*each) for each in its.items())
             request = OffsetCommitRequest(group, topics=(OffsetCommitRequestTopic(topic, partitions=partitions),))
-            until(partial(_is_committed, client, request), f"{group}: not committed")
+            wait_until(partial(_is_committed, client, request), f"{group}: not committed")
 
 
 def _is_committed(client: WireClient, request: OffsetCommitRequest) -> bool:
@@ -64,7 +64,7 @@ def committed_of(bootstrap: str, groups: Sequence[str], topic: str) -> Offsets:
     with coordinators(bootstrap, groups[0]) as client:
         for first in range(0, len(groups), _GROUPS_A_REQUEST):
             names = groups[first : first + _GROUPS_A_REQUEST]
-            until(partial(_fetched, client, names, topic, found), f"{names[0]}: not told")
+            wait_until(partial(_fetched, client, names, topic, found), f"{names[0]}: not told")
     return found
 
 

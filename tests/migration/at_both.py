@@ -13,11 +13,11 @@ from kazoo.exceptions import KazooException
 
 from shim.demo.parts import Broker, free_port
 from tests.migration.attempts import check
-from tests.migration.ensemble_view import until
 from tests.migration.test_changing_hands import Administered
 from tests.migration.writers import ClientOfToday, Old
 from tests.offsets.conftest import kazoo, put
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 PARTITIONS: Final = 6
 OF_TODAY: Final = (0, 1, 2, 5)
@@ -115,7 +115,7 @@ class AtBoth:
             return all(each == last[0] for each in last)
 
         try:
-            until(compared, "they differ", _AGREE_SECONDS)
+            wait_until(compared, "they differ", _AGREE_SECONDS)
         except TimeoutError:
             raise AssertionError(f"they differ: {last}\n{self.at.shim.log()[-3_000:]}") from None
         return last[0]

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from shim.demo.parts import Broker
 from shim.demo.parts.metadata import cluster_view
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 
 _TIMEOUT_SECONDS = 30.0
 _AT_ONCE = 250
@@ -36,4 +36,4 @@ def make_many(broker: Broker, names: Sequence[str], partitions: int) -> None:
     def all_led() -> bool:
         return len(cluster_view(broker.host, broker.port, tuple(names)).leaders) == partitions * len(names)
 
-    until(all_led, "the broker does not lead all partitions", 180.0)
+    wait_until(all_led, "the broker does not lead all partitions", 180.0)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -12,7 +11,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 TIMEOUT_SECONDS = 30.0
-_POLL_SECONDS = 0.02
 
 
 class EnsembleView:
@@ -75,11 +73,3 @@ def _connected(connect: str) -> Iterator[KazooClient]:
     finally:
         client.stop()
         client.close()
-
-
-def until(is_so: Callable[[], bool], what: str, seconds: float = TIMEOUT_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(_POLL_SECONDS)  # what the test looks at is in another process

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 
 _EVERY_SECONDS: Final = 0.01
 _FLUSH_SECONDS: Final = 30.0
@@ -109,7 +109,7 @@ class Deliveries:
     def catch_up(self, load: Load) -> None:
         """Wait until all that has been written by now was delivered."""
         due = load.written
-        until(lambda: not self.missing(due), f"{self._step}: not all of {due} values are delivered")
+        wait_until(lambda: not self.missing(due), f"{self._step}: not all of {due} values are delivered")
 
     def report(self) -> str:
         """A line for each step."""

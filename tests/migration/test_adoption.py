@@ -15,8 +15,9 @@ from tests.conftest import TopicFactory
 from tests.migration.adopted_groups import Offsets, commit_all, committed_of, in_zookeeper
 from tests.migration.many_znodes import make_offsets
 from tests.migration.test_changing_hands import Administered, Member, administered, committed_all, read_again
-from tests.migration.test_first_contact import produce, until
+from tests.migration.test_first_contact import produce
 from tests.offsets.conftest import kazoo
+from tests.waiting import wait_until
 
 PARTITIONS: Final = 4
 FIRST: Final = 100
@@ -146,8 +147,8 @@ def test_the_shim_is_taken_away_in_an_emergency(
         moved(at, "start", groups.of_zookeeper, "zookeeper+dual")
         moved(at, "advance", groups.of_zookeeper, "kafka+dual")
         commit_all(at.shim.bootstrap, groups.move_on(3), topic)
-        until(lambda: committed_of(broker.bootstrap_servers, groups.all, topic) == groups.expected)
-        until(lambda: in_zookeeper(others, groups.of_zookeeper, topic).items() <= groups.expected.items())
+        wait_until(lambda: committed_of(broker.bootstrap_servers, groups.all, topic) == groups.expected)
+        wait_until(lambda: in_zookeeper(others, groups.of_zookeeper, topic).items() <= groups.expected.items())
         at.shim.kill()
         assert committed_of(broker.bootstrap_servers, groups.all, topic) == groups.expected
         assert in_zookeeper(others, groups.of_zookeeper, topic).items() <= groups.expected.items()
@@ -170,22 +171,22 @@ def test_members_move_to_the_shim_one_after_the_other(
         nonlocal written
         produce(broker.bootstrap_servers, topic, *(b"%d" % number for number in range(written, written + 60)))
         written += 60
-        until(lambda: len({value for member in members for value in member.values}) == written)
+        wait_until(lambda: len({value for member in members for value in member.values}) == written)
 
     try:
         first, second = (joined(broker.bootstrap_servers) for _ in range(2))
-        until(lambda: all(member.assigned for member in members))
+        wait_until(lambda: all(member.assigned for member in members))
         write()
         with administered(broker, tmp_path / "data") as at:
 
             def has_two(place: str) -> None:
-                until(lambda: at.status(group)["members"] == 2 and at.status(group)["state"] == "Stable")
+                wait_until(lambda: at.status(group)["members"] == 2 and at.status(group)["state"] == "Stable")
                 assert at.status(group)["offsets_storage"] == place
                 write()
 
             first.stop()
             third = joined(at.shim.bootstrap)
-            until(lambda: third.assigned > 0)
+            wait_until(lambda: third.assigned > 0)
             has_two("upstream")
             refused = at.migrate("start", group)
             assert refused.status == 1
@@ -199,7 +200,7 @@ def test_members_move_to_the_shim_one_after_the_other(
             has_two("upstream")
             third.stop()
             fifth = joined(broker.bootstrap_servers)
-            until(lambda: fifth.assigned > 0)
+            wait_until(lambda: fifth.assigned > 0)
             has_two("upstream")
             members[3].stop()
             joined(broker.bootstrap_servers)

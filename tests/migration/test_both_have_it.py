@@ -8,10 +8,10 @@ import pytest
 
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
-from tests.migration.ensemble_view import until
 from tests.migration.test_changing_hands import Member
 from tests.migration.test_steps import Group, connect, with_zookeeper
 from tests.offsets.conftest import kazoo
+from tests.waiting import wait_until
 
 __all__ = ["connect"]
 
@@ -52,7 +52,7 @@ def test_the_one_that_is_named_is_right(
         assert at.migrate("start", group, "--from", source).status == 0
         assert its.place() == place
         assert its.through_shim() == offsets
-        until(lambda: its.in_cluster() == offsets, "the cluster has other offsets")
+        wait_until(lambda: its.in_cluster() == offsets, "the cluster has other offsets")
         assert its.in_zookeeper() == [10, 11, 12]
         again = at.migrate("start", group, "--from", source)
         assert (again.status, again.json["groups"]) == (1, [])
@@ -83,7 +83,7 @@ def test_not_from_zookeeper_while_somebody_goes_by_the_clusters(
         with_other_offsets(its)
         member = Member(at.shim.bootstrap, group, its.topic)
         try:
-            until(lambda: member.assigned > 0, "it is given nothing")
+            wait_until(lambda: member.assigned > 0, "it is given nothing")
             refused = at.migrate("start", group, "--from", "zookeeper")
             assert (refused.status, its.place()) == (1, ("upstream", False))
             assert (

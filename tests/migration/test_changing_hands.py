@@ -17,8 +17,9 @@ from shim.demo.parts import Broker, free_port
 from tests.admin.live.running import offset_shim
 from tests.admin.running import Result
 from tests.conftest import TopicFactory
-from tests.migration.test_first_contact import TIMEOUT_S, commit, committed, consumed, groups_at, produce, until
+from tests.migration.test_first_contact import TIMEOUT_S, commit, committed, consumed, groups_at, produce
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 _QUICK: Final = {"group.handover.timeout.ms": 20_000}
 
@@ -205,14 +206,14 @@ def test_members_go_on_while_their_group_changes_hands(
             return {value for member in members for value in member.values}
 
         try:
-            until(lambda: all(member.assigned for member in members) and len(read()) >= written - 1)
+            wait_until(lambda: all(member.assigned for member in members) and len(read()) >= written - 1)
             assert at.status(group)["offsets_storage"] == "upstream"
             (planned,) = at.migrate("plan", group).json["groups"]
             assert (planned["members"], planned["members_here"], planned["hindrance"]) == (2, 2, "")
             write()
             assert at.migrate("start", group).status == 0
             write()
-            until(lambda: len(read()) >= written - 1)
+            wait_until(lambda: len(read()) >= written - 1)
             described = at.status(group)
             assert (described["offsets_storage"], described["members"]) == ("kafka", 2)
             not_committed = sum(member.not_committed for member in members)
@@ -223,8 +224,8 @@ def test_members_go_on_while_their_group_changes_hands(
             write()
             assert at.migrate("rollback", group).status == 0
             write()
-            until(lambda: len(read()) >= written - 1)
-            until(lambda: at.status(group)["members"] == 2)
+            wait_until(lambda: len(read()) >= written - 1)
+            wait_until(lambda: at.status(group)["members"] == 2)
             assert at.status(group)["offsets_storage"] == "upstream"
         finally:
             for member in members:
@@ -255,23 +256,23 @@ def test_a_group_with_a_member_past_the_shim_stays_where_it_is(
     topic, group = make_topic(2), fresh_name()
     direct = Member(broker.bootstrap_servers, group, topic, **{"client.id": "stranger"})
     try:
-        until(lambda: direct.assigned > 0)
+        wait_until(lambda: direct.assigned > 0)
         with administered(broker, tmp_path / "data") as at:
             here = Member(at.shim.bootstrap, group, topic)
             try:
-                until(lambda: here.assigned > 0 and direct.assigned > 1)
+                wait_until(lambda: here.assigned > 0 and direct.assigned > 1)
                 refused = at.migrate("start", group)
                 assert refused.status == 1
                 assert "1 of its members do not come through this shim: stranger at" in refused.stdout + refused.stderr
                 assert at.status(group)["offsets_storage"] == "upstream"
                 produce(broker.bootstrap_servers, topic, *(b"%d" % number for number in range(50)))
-                until(lambda: len({*here.values, *direct.values}) == 50)
+                wait_until(lambda: len({*here.values, *direct.values}) == 50)
                 # And the other way round: the shim serves, and somebody joins at the cluster.
                 direct.stop()
-                until(lambda: at.migrate("start", group).status == 0)
+                wait_until(lambda: at.migrate("start", group).status == 0)
                 other = Member(broker.bootstrap_servers, group, topic)
                 try:
-                    until(lambda: other.assigned > 0)
+                    wait_until(lambda: other.assigned > 0)
                     refused = at.migrate("rollback", group)
                     assert refused.status == 1
                     assert "has 1 member in the cluster, past the shim" in refused.stdout + refused.stderr
@@ -293,15 +294,15 @@ def test_a_member_that_does_not_come_keeps_the_group_where_it_is(
         # It is told at its next heartbeat, which comes late.
         slow = Member(at.shim.bootstrap, group, topic, **{"heartbeat.interval.ms": 3000, "session.timeout.ms": 10_000})
         try:
-            until(lambda: slow.assigned > 0 and at.status(group)["members"] == 1)
-            until(lambda: at.migrate("plan", group).json["groups"][0]["members_here"] == 1)
+            wait_until(lambda: slow.assigned > 0 and at.status(group)["members"] == 1)
+            wait_until(lambda: at.migrate("plan", group).json["groups"][0]["members_here"] == 1)
             refused = at.migrate("start", group)
             assert refused.status == 1
             why = f"group {group}: not all of its members were there within 0.5 s"
             assert why in refused.stdout + refused.stderr
             assert f"WARNING {why}: given up, it stays where it is" in at.shim.log()
             produce(broker.bootstrap_servers, topic, b"1", b"2")
-            until(lambda: len(slow.values) == 2)
+            wait_until(lambda: len(slow.values) == 2)
             assert at.status(group)["offsets_storage"] == "upstream"
             assert group in groups_at(broker.bootstrap_servers)
         finally:

@@ -13,10 +13,11 @@ from tests.conftest import TopicFactory
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1
 from tests.migration.changing_topics import grow
 from tests.migration.conftest import REFRESH_MS, Registering
-from tests.migration.ensemble_view import EnsembleView, looking_at, until
+from tests.migration.ensemble_view import EnsembleView, looking_at
 from tests.migration.modern_clients import committed, values, write
 from tests.migration.old_consumer import OldConsumer
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 WRITTEN = 20
 FIRST = 12
@@ -66,7 +67,7 @@ def test_the_others_come_back_too(
 
 
 def _comes_back(release: str, storage: str, place: Place, topic: str, group: str) -> None:
-    until(lambda: topic in place.view.topics(), "the topic is not registered")
+    wait_until(lambda: topic in place.view.topics(), "the topic is not registered")
     write(place.bootstrap, topic, 0, range(FIRST))
     with OldConsumer(release, place.zookeeper, topic, group, storage) as consumer:
         assert [each.value for each in consumer.read(FIRST)] == values(range(FIRST))
@@ -93,7 +94,7 @@ def test_they_share_what_grows_and_what_is_made_later(place: Place, make_topic: 
         one.commit()
         two.commit()
         grow(place.bootstrap, topic, 4)
-        until(lambda: _shares(place, group, topic) == [2, 2], "they do not share the new partitions")
+        wait_until(lambda: _shares(place, group, topic) == [2, 2], "they do not share the new partitions")
         for partition in range(4):  # of which each has two
             write(place.bootstrap, topic, partition, range(20, 21))
         assert {each.partition for each in (*one.read(2), *two.read(2))} == {0, 1, 2, 3}
@@ -101,7 +102,7 @@ def test_they_share_what_grows_and_what_is_made_later(place: Place, make_topic: 
         two.commit()
 
         later = make_topic(2, name=f"{topic}-later")
-        until(lambda: _shares(place, group, later) == [1, 1], "they do not share the topic that was made later")
+        wait_until(lambda: _shares(place, group, later) == [1, 1], "they do not share the topic that was made later")
         for partition in (0, 1):
             write(place.bootstrap, later, partition, range(1))
         assert {one.read(1)[0].topic, two.read(1)[0].topic} == {later}
@@ -124,12 +125,12 @@ def test_a_broker_is_stopped_and_started_under_a_consumer(
                 write(shim.bootstrap, topic, partition, range(2))
             consumer.read(6)
             stopped.stop()
-            until(lambda: stopped.node_id not in view.ids(), "a broker that is down is registered")
+            wait_until(lambda: stopped.node_id not in view.ids(), "a broker that is down is registered")
             for partition in range(3):
                 write(shim.bootstrap, topic, partition, range(2, 4))
             consumer.read(6)
             stopped.start()
-            until(lambda: stopped.node_id in view.ids(), "a broker that has come back is not registered")
+            wait_until(lambda: stopped.node_id in view.ids(), "a broker that has come back is not registered")
             cluster.brokers[0].restart()  # so that the one that has come back leads
             for partition in range(3):
                 write(shim.bootstrap, topic, partition, range(4, 6))
@@ -143,13 +144,13 @@ def test_a_broker_is_stopped_and_started_under_a_consumer(
 @contextmanager
 def _two_that_share(place: Place, topic: str, topics: str, group: str) -> Iterator[tuple[OldConsumer, OldConsumer]]:
     """Each has a partition of the topic, and has read three records of it, the first one two more."""
-    until(lambda: topic in place.view.topics(), "the topic is not registered")
+    wait_until(lambda: topic in place.view.topics(), "the topic is not registered")
     with OldConsumer(KAFKA_0_8, place.zookeeper, topics, group, "zookeeper") as one:
         write(place.bootstrap, topic, 0, range(2))
         one.read(2)
         one.commit()
         with OldConsumer(KAFKA_0_10, place.zookeeper, topics, group, "zookeeper") as two:
-            until(lambda: _shares(place, group, topic) == [1, 1], "they do not share the partitions")
+            wait_until(lambda: _shares(place, group, topic) == [1, 1], "they do not share the partitions")
             for partition in (0, 1):
                 write(place.bootstrap, topic, partition, range(10, 13))
             assert [each.value for each in one.read(3)] == [each.value for each in two.read(3)] == values(range(10, 13))

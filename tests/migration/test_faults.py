@@ -24,10 +24,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
 from tests.migration.at_both import FIRST, PARTITIONS, AtBoth, at_both
-from tests.migration.ensemble_view import until
 from tests.migration.zookeeper_ensemble import zookeeper_ensemble
 from tests.offsets.conftest import kazoo
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 PLACES: Final = ["zookeeper+dual", "kafka+dual"]
@@ -141,14 +141,14 @@ def test_killed_between_the_two_writes(
             if place == "kafka+dual":
                 _, answer = client.receive(offset_commit.API, 8)
                 assert answer.topics[0].partitions[0].error_code == 0
-            until(lambda: _written(both.at.shim.data_dir) > before, "the log does not have it")
+            wait_until(lambda: _written(both.at.shim.data_dir) > before, "the log does not have it")
             both.at.shim.kill()
             if lost:
                 zookeeper.kill()
         zookeeper.start()
         if beside:
             for number in (COMMITTED, OTHER):
-                until(partial(_set, both, number, b"7"), "ZooKeeper is not there")
+                wait_until(partial(_set, both, number, b"7"), "ZooKeeper is not there")
         both.at.shim.start()
         found = both.alike(both.in_zookeeper)
         assert found[COMMITTED] in AFTER_A_KILL[place, beside, lost]
@@ -171,7 +171,7 @@ def test_the_session_expires(made: Made, zookeeper: ZooKeeper, connect: str, pla
             today.wait_acknowledged()
             before = _expired(zookeeper)
             with hung(both.at.shim):
-                until(lambda: _expired(zookeeper) > before, "the session has not expired")
+                wait_until(lambda: _expired(zookeeper) > before, "the session has not expired")
                 old.wait_acknowledged()
             today.wait_acknowledged()
             old.wait_acknowledged()
@@ -189,7 +189,7 @@ def test_the_disk_is_full(made: Made, connect: str, place: str) -> None:
             today.wait_acknowledged()
             both.flag.touch()
             refused = len(today.errors)
-            until(lambda: len(today.errors) > refused, "a commit is acknowledged, or nobody knows")
+            wait_until(lambda: len(today.errors) > refused, "a commit is acknowledged, or nobody knows")
             old.wait_acknowledged()
             both.flag.unlink()
             today.wait_acknowledged()
@@ -210,7 +210,7 @@ def test_zookeeper_is_stopped_and_started(made: Made, zookeeper: ZooKeeper, conn
             if place == "kafka+dual":
                 today.wait_acknowledged(20)
             else:
-                until(lambda: NOT_ANSWERED.search(both.at.shim.log()) is not None, "nobody is told that it failed")
+                wait_until(lambda: NOT_ANSWERED.search(both.at.shim.log()) is not None, "nobody is told that it failed")
                 assert today.acknowledged <= acknowledged + 1  # the one that was there already
             zookeeper.start()
             today.wait_acknowledged()
@@ -241,7 +241,7 @@ def test_the_broker_is_lost_where_it_has_to_have_each_commit(made: Made, broker:
         with both.commits_of_today() as today:
             today.wait_acknowledged()
             broker.kill()
-            until(lambda: both.at.status(both.group)["lag_seconds"] is not None, "nothing says that it is behind")
+            wait_until(lambda: both.at.status(both.group)["lag_seconds"] is not None, "nothing says that it is behind")
             broker.start()
             today.wait_acknowledged()
         both.agree(both.in_cluster)
@@ -278,7 +278,7 @@ def test_the_broker_is_lost_and_the_mirror_follows(made: Made, broker: Broker, c
             today.wait_acknowledged()
             broker.kill()
             old.wait_acknowledged(20)
-            until(lambda: both.at.offsets(both.group)[both.topic, 3] > FIRST[3], "old consumers are not heard")
+            wait_until(lambda: both.at.offsets(both.group)[both.topic, 3] > FIRST[3], "old consumers are not heard")
             broker.start()
             today.wait_acknowledged()
             old.wait_acknowledged()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from shim.demo.parts import Broker
 from shim.runtime import open_log
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S = 30.0
@@ -71,15 +71,6 @@ def groups_at(at: str) -> set[str]:
     listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
     assert not listed.errors
     return {group.group_id for group in listed.valid}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        waited.wait(0.05)
-    raise AssertionError("it has not come true within 30 s")
 
 
 def hands_in(data_dir: Path) -> dict[str, Hands]:
@@ -189,7 +180,7 @@ def test_while_the_cluster_cannot_be_asked_a_group_that_is_known_goes_on_and_ano
         assert commit_error(client, known, topic, 2) == ErrorCode.NONE
         assert commit_error(client, new, topic, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.start()
-        until(lambda: commit_error(client, new, topic, 1) == ErrorCode.NONE)
+        wait_until(lambda: commit_error(client, new, topic, 1) == ErrorCode.NONE)
     assert "whether the cluster knows a group cannot be found out for now" in shim.log()
 
 

@@ -25,9 +25,10 @@ from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Member
-from tests.migration.test_first_contact import TIMEOUT_S, commit, until
+from tests.migration.test_first_contact import TIMEOUT_S, commit
 from tests.migration.test_transactions import begun
 from tests.runtime.test_hands import decided
+from tests.waiting import wait_until
 
 OFTEN_SECONDS = 0.05
 
@@ -315,6 +316,6 @@ async def test_the_cluster_is_away(
         for what in ("who is in groups", "what is committed"):
             assert len([line for line in caplog.messages if line.startswith(what)]) == 1
         await asyncio.to_thread(broker.start)
-        await asyncio.to_thread(until, lambda: is_committed(broker.bootstrap_servers, group, topic, 17))
+        await asyncio.to_thread(wait_until, lambda: is_committed(broker.bootstrap_servers, group, topic, 17))
         await guard.look()
         assert list(guard.alarms) == [group]

@@ -19,8 +19,9 @@ from tests.conftest import TopicFactory
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.migration.changing_topics import delete, grow, make_many
 from tests.migration.conftest import Registering
-from tests.migration.ensemble_view import EnsembleView, looking_at, until
+from tests.migration.ensemble_view import EnsembleView, looking_at
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 _HOST = "127.0.0.1"
 _MANY = 1_000
@@ -49,12 +50,12 @@ def test_topics_are_made_grow_and_go(
         assert _is_registered(view, shim, broker), "it is ready, and not registered"
         assert view.leaders(before) == {0: broker.node_id, 1: broker.node_id}
         later = make_topic(3)
-        until(lambda: later in view.topics(), "a topic that was made later is not registered")
+        wait_until(lambda: later in view.topics(), "a topic that was made later is not registered")
         assert view.leaders(later) == dict.fromkeys(range(3), broker.node_id)
         grow(broker.bootstrap_servers, later, 5)
-        until(lambda: len(view.leaders(later)) == 5, "a topic that has grown is not registered as it is")
+        wait_until(lambda: len(view.leaders(later)) == 5, "a topic that has grown is not registered as it is")
         delete(broker.bootstrap_servers, later)
-        until(lambda: later not in view.topics(), "a topic that was deleted stays registered")
+        wait_until(lambda: later not in view.topics(), "a topic that was deleted stays registered")
         assert before in view.topics()
         assert {"__consumer_offsets", "__transaction_state"}.isdisjoint(view.topics())
         assert shim.stop() == 0
@@ -71,7 +72,7 @@ def test_nothing_is_written_while_nothing_changes(
         _wait_for_looks(zookeeper)
         assert _written(zookeeper) == before
         topic = make_topic(2)
-        until(lambda: topic in view.topics(), "it has not looked at all")
+        wait_until(lambda: topic in view.topics(), "it has not looked at all")
         assert _written(zookeeper) == before + 1, "a new topic is one transaction"
 
 
@@ -89,7 +90,7 @@ def _wait_for_looks(zookeeper: ZooKeeper) -> None:
         asked += 1  # which is received, too
         return int(_said(zookeeper)["Received"]) - first - asked > 20
 
-    until(enough, "the shim does not look")
+    wait_until(enough, "the shim does not look")
 
 
 def _said(zookeeper: ZooKeeper) -> dict[str, str]:
@@ -105,12 +106,12 @@ def test_brokers_go_and_come_back(
     with registering(cluster, chroot) as shim, looking_at(chroot) as view:
         everyone = {each.node_id: (_HOST, shim.broker_port(each.node_id)) for each in cluster.brokers}
         assert view.ids() == everyone
-        until(lambda: set(view.leaders(topic).values()) == {1, 2, 3}, "not every broker leads a partition")
+        wait_until(lambda: set(view.leaders(topic).values()) == {1, 2, 3}, "not every broker leads a partition")
         gone.stop()
-        until(lambda: set(view.ids()) == {1, 2}, "a broker that is down is registered")
-        until(lambda: set(view.leaders(topic).values()) == {1, 2}, "a broker that is down leads a partition")
+        wait_until(lambda: set(view.ids()) == {1, 2}, "a broker that is down is registered")
+        wait_until(lambda: set(view.leaders(topic).values()) == {1, 2}, "a broker that is down leads a partition")
         gone.start()
-        until(lambda: view.ids() == everyone, "a broker that has come back is not registered")
+        wait_until(lambda: view.ids() == everyone, "a broker that has come back is not registered")
 
 
 def test_a_session_that_expires_is_begun_anew(
@@ -122,8 +123,8 @@ def test_a_session_that_expires_is_begun_anew(
         (session,) = view.owners()
         topic_made = view.client.get(f"/brokers/topics/{topic}")[1].ctime
         with _stopped(shim):
-            until(lambda: not view.ids(), "the session does not expire")
-        until(lambda: _is_registered(view, shim, broker), "brokers are not registered anew")
+            wait_until(lambda: not view.ids(), "the session does not expire")
+        wait_until(lambda: _is_registered(view, shim, broker), "brokers are not registered anew")
         assert view.owners() == {view.client.get(f"{MARKER}/owner")[1].ephemeralOwner} != {session}
         assert view.client.get(f"/brokers/topics/{topic}")[1].ctime == topic_made, "topics were made anew"
 
@@ -150,13 +151,13 @@ def test_two_shims_do_not_fight(
         assert "/one registers the cluster in ZooKeeper at" in two.log()
         assert _is_registered(view, one, broker)
         with _stopped(one):
-            until(lambda: _is_registered(view, two, broker), "nobody takes the place")
-        until(lambda: "standing by as registrar for now" in one.log(), "the first one does not stand back")
+            wait_until(lambda: _is_registered(view, two, broker), "nobody takes the place")
+        wait_until(lambda: "standing by as registrar for now" in one.log(), "the first one does not stand back")
         topic = make_topic()
-        until(lambda: topic in view.topics(), "the other one does not follow the cluster")
+        wait_until(lambda: topic in view.topics(), "the other one does not follow the cluster")
         assert _is_registered(view, two, broker)
         assert two.stop() == 0
-        until(lambda: _is_registered(view, one, broker), "the first one does not take its place again")
+        wait_until(lambda: _is_registered(view, one, broker), "the first one does not take its place again")
 
 
 def test_one_that_was_killed_takes_its_place_again_at_once(
@@ -191,9 +192,9 @@ def test_what_others_write_there_is_put_right(
     with registering(broker, chroot) as shim, looking_at(chroot) as view:
         view.client.delete(f"/brokers/ids/{broker.node_id}")
         view.client.create("/brokers/topics/strange", b"no partitions")
-        until(partial(_deleted, view.client, f"/brokers/topics/{topic}"), "it is written all the time")
-        until(lambda: topic in view.topics() and "strange" not in view.topics(), "topics are not put right")
-        until(lambda: _is_registered(view, shim, broker), "the broker is not registered again")
+        wait_until(partial(_deleted, view.client, f"/brokers/topics/{topic}"), "it is written all the time")
+        wait_until(lambda: topic in view.topics() and "strange" not in view.topics(), "topics are not put right")
+        wait_until(lambda: _is_registered(view, shim, broker), "the broker is not registered again")
 
 
 def test_a_zookeeper_that_is_away_is_waited_for(
@@ -201,15 +202,15 @@ def test_a_zookeeper_that_is_away_is_waited_for(
 ) -> None:
     zookeeper.stop()
     with registering(broker, chroot) as shim:
-        until(lambda: "the cluster is not registered in ZooKeeper" in shim.log(), "it does not say so")
+        wait_until(lambda: "the cluster is not registered in ZooKeeper" in shim.log(), "it does not say so")
         zookeeper.start()
-        until(lambda: "registered in ZooKeeper at" in shim.log(), "it does not come back")
+        wait_until(lambda: "registered in ZooKeeper at" in shim.log(), "it does not come back")
         assert shim.log().count("the cluster is not registered in ZooKeeper") == 1
         with looking_at(chroot) as view:
             assert _is_registered(view, shim, broker)
             zookeeper.restart()
             topics = view.client.get("/brokers/topics")[1]
-            until(lambda: _is_registered(view, shim, broker), "brokers are gone after a restart")
+            wait_until(lambda: _is_registered(view, shim, broker), "brokers are gone after a restart")
             assert view.client.get("/brokers/topics")[1] == topics
         assert shim.stop() == 0
 
@@ -259,12 +260,12 @@ def test_a_cluster_that_comes_later_is_not_written_into(
 ) -> None:
     with registering(broker, chroot) as shim, looking_at(chroot) as view:
         view.client.create("/controller", b"{}", ephemeral=True)
-        until(lambda: "has a /controller that the registrar did not make" in shim.log(), "it does not notice")
+        wait_until(lambda: "has a /controller that the registrar did not make" in shim.log(), "it does not notice")
         topic = make_topic()
         _wait_for_looks(zookeeper)
         assert topic not in view.topics()
         view.client.delete("/controller")
-        until(lambda: topic in view.topics(), "it does not go on when that one has left")
+        wait_until(lambda: topic in view.topics(), "it does not go on when that one has left")
         assert shim.running
         assert shim.log().count("that the registrar did not make") == 1
 
@@ -293,7 +294,7 @@ def test_a_thousand_topics(chroot: str, registering: Registering, tmp_path: Path
         make_many(large, [f"many-{n}" for n in range(_MANY)], partitions=10)
         shim = registering(large, chroot)
         with shim, looking_at(chroot) as view:
-            until(lambda: len(view.topics()) == _MANY, "not all of them are registered")
+            wait_until(lambda: len(view.topics()) == _MANY, "not all of them are registered")
             assert all(len(view.leaders(f"many-{n}")) == 10 for n in range(_MANY))
             assert shim.stop() == 0
             view.client.delete("/brokers/topics", recursive=True)

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_1
-from tests.migration.ensemble_view import until
 from tests.migration.modern_clients import write
 from tests.migration.old_consumer import OldConsumer
 from tests.migration.whole_places import PARTITIONS, WholePlace, at_kafka_4
 from tests.offsets.conftest import put
+from tests.waiting import wait_until
 
 _TIMEOUT_S = 30.0
 _WRITTEN = 20
@@ -66,8 +66,8 @@ def _write_to_zookeeper(place: WholePlace, group: str, partition: int, offset: i
 
 
 def _is_in_both(place: WholePlace, group: str, expected: dict[int, int]) -> None:
-    until(lambda: _in_log(place, group) == expected, f"the log has not {expected}")
-    until(lambda: place.offsets_in_zookeeper(group, group) == expected, f"ZooKeeper has not {expected}")
+    wait_until(lambda: _in_log(place, group) == expected, f"the log has not {expected}")
+    wait_until(lambda: place.offsets_in_zookeeper(group, group) == expected, f"ZooKeeper has not {expected}")
     verified = place.at.migrate("verify", group)
     assert verified.status == 0, verified
     assert _in_log(place, group) == place.offsets_in_zookeeper(group, group) == expected

@@ -22,10 +22,10 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from shim.demo.parts import Broker, ZooKeeper
 from shim.demo.parts.process import spawn
 from tests.conftest import TopicFactory
-from tests.migration.ensemble_view import until
 from tests.migration.many_znodes import make_offsets, transactions
 from tests.migration.test_changing_hands import Administered, administered
 from tests.offsets.conftest import kazoo
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 HEAP_MB: Final = 256
@@ -132,7 +132,7 @@ def test_a_first_import(
             assert status == 0, told
             assert "start" in told
             with timed("the mirror", at):
-                until(lambda: _lagging(at) == 0, "the cluster does not have it", 300)
+                wait_until(lambda: _lagging(at) == 0, "the cluster does not have it", 300)
             _verified(at, whole, groups, size)
             _change_is_seen(at, others, groups, topic)
             with timed("advance", at):
@@ -208,7 +208,7 @@ def _last(wanted: Sequence[tuple[str, int]], topic: str, base: int) -> dict[str,
 
 
 def _comes_to(look: Callable[[], Mapping[tuple[str, int], int]], offsets: Mapping[tuple[str, int], int]) -> None:
-    until(lambda: offsets.items() <= look().items(), f"{offsets} are not there")
+    wait_until(lambda: offsets.items() <= look().items(), f"{offsets} are not there")
 
 
 def _in_zookeeper(others: KazooClient, group: str, where: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:

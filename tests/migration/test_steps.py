@@ -17,9 +17,9 @@ from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
-from tests.migration.ensemble_view import until
 from tests.migration.test_changing_hands import Administered, administered
 from tests.offsets.conftest import kazoo, put
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 PLACES = [
@@ -146,7 +146,7 @@ def test_a_consumer_with_dual_commit_of_its_own_is_no_reason_to_stay(group: Grou
     done(group.at.migrate("start", group.name))
     done(group.at.migrate("advance", group.name))
     group.commit(0, 20)
-    until(lambda: group.in_zookeeper()[0] == 20, "it is not in ZooKeeper")
+    wait_until(lambda: group.in_zookeeper()[0] == 20, "it is not in ZooKeeper")
     group.write_to_zookeeper(0, 20)
     done(group.at.migrate("advance", group.name))
     group.commit(0, 21)
@@ -194,14 +194,14 @@ def _at_its_place(group: Group, place: tuple[str, bool], before: list[int]) -> l
         group.commit(partition, expected[partition])
     assert group.through_shim() == expected, place
     if place in PLACES[:3]:
-        until(lambda: group.in_zookeeper() == expected, f"{place}: ZooKeeper has something else than {expected}")
+        wait_until(lambda: group.in_zookeeper() == expected, f"{place}: ZooKeeper has something else than {expected}")
         expected[2] += 5 if expected[2] < 20 else -7
         group.write_to_zookeeper(2, expected[2])
         assert group.through_shim() == expected
     if place[0] == "upstream":
         assert group.in_cluster() == expected
     else:
-        until(lambda: group.in_cluster() == expected, f"{place}: the cluster has something else than {expected}")
+        wait_until(lambda: group.in_cluster() == expected, f"{place}: the cluster has something else than {expected}")
     if place != PLACES[-1]:
         verified = group.at.migrate("verify", group.name)
         done(verified)
@@ -298,16 +298,16 @@ def test_a_deleted_group_is_deleted_everywhere(group: Group) -> None:
     done(group.at.migrate("start", group.name))
     done(group.at.migrate("advance", group.name))
     group.commit(0, 77)
-    until(lambda: group.in_zookeeper()[0] == 77, "it is not there")
+    wait_until(lambda: group.in_zookeeper()[0] == 77, "it is not there")
     group._others.create(f"/consumers/{group.name}/ids/old_1", b"{}", ephemeral=True, makepath=True)
     admin = AdminClient({"bootstrap.servers": group.at.shim.bootstrap})
     with pytest.raises(KafkaException, match="NON_EMPTY"):
         admin.delete_consumer_groups([group.name])[group.name].result(30)
     group._others.delete(f"/consumers/{group.name}/ids/old_1")
     admin.delete_consumer_groups([group.name])[group.name].result(30)
-    until(lambda: not group._others.exists(f"/consumers/{group.name}"), "its znodes are there")
+    wait_until(lambda: not group._others.exists(f"/consumers/{group.name}"), "its znodes are there")
     assert group.through_shim() == [-1001] * PARTITIONS
-    until(lambda: group.in_cluster() == [-1001] * PARTITIONS, "the cluster has it")
+    wait_until(lambda: group.in_cluster() == [-1001] * PARTITIONS, "the cluster has it")
 
 
 def test_zookeeper_away(group: Group, zookeeper: ZooKeeper) -> None:
@@ -318,11 +318,11 @@ def test_zookeeper_away(group: Group, zookeeper: ZooKeeper) -> None:
     try:
         group.commit(0, 500)
         assert group.through_shim() == [500, 11, 12]
-        until(lambda: group.at.status(group.name)["lag_seconds"] is not None, "nothing says that it is behind")
+        wait_until(lambda: group.at.status(group.name)["lag_seconds"] is not None, "nothing says that it is behind")
     finally:
         zookeeper.start()
-    until(lambda: _or_none(group.in_zookeeper) == [500, 11, 12], "it has not come there")
-    until(lambda: group.at.status(group.name)["lag_seconds"] is None, "it is behind")
+    wait_until(lambda: _or_none(group.in_zookeeper) == [500, 11, 12], "it has not come there")
+    wait_until(lambda: group.at.status(group.name)["lag_seconds"] is None, "it is behind")
 
 
 def _or_none(look: Callable[[], list[int]]) -> list[int] | None:

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
-from tests.migration.ensemble_view import until
 from tests.migration.test_steps import connect, done, with_zookeeper
 from tests.offsets.conftest import kazoo, put
+from tests.waiting import wait_until
 
 __all__ = ["connect"]
 
@@ -71,11 +71,13 @@ def test_nothing_else_of_the_group_is_changed(
             consumer.commit(offsets=[TopicPartition(kept, 0, 500)], asynchronous=False)
             admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # its requests end with it
             admin.delete_topics([deleted])[deleted].result(30)
-            until(lambda: committed(shim, group, deleted) == NONE, "its offset has not gone")
+            wait_until(lambda: committed(shim, group, deleted) == NONE, "its offset has not gone")
         consumer.close()
-        until(lambda: others.get(f"/consumers/{group}/offsets/{kept}/0")[0] == b"500", "the commit has not arrived")
+        wait_until(
+            lambda: others.get(f"/consumers/{group}/offsets/{kept}/0")[0] == b"500", "the commit has not arrived"
+        )
         assert committed(shim, group, kept) == 500
-        until(lambda: not others.exists(f"/consumers/{group}/offsets/{deleted}/0"), "it is still in ZooKeeper")
+        wait_until(lambda: not others.exists(f"/consumers/{group}/offsets/{deleted}/0"), "it is still in ZooKeeper")
         make_topic(1, name=deleted)
         assert committed(shim, group, deleted) == NONE
 

@@ -12,7 +12,8 @@ from protocol.errors import ErrorCode
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
 from tests.migration.test_changing_hands import administered
-from tests.migration.test_first_contact import TIMEOUT_S, commit, commit_error, committed, until
+from tests.migration.test_first_contact import TIMEOUT_S, commit, commit_error, committed
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 
@@ -69,7 +70,7 @@ def test_a_group_of_which_there_is_nothing_but_an_open_transaction_is_the_cluste
         with WireClient(at.shim.port) as client:
             assert commit_error(client, group, topic, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             producer.commit_transaction(TIMEOUT_S)
-            until(lambda: commit_error(client, group, topic, 1) == ErrorCode.NONE)
+            wait_until(lambda: commit_error(client, group, topic, 1) == ErrorCode.NONE)
         assert at.status(group)["offsets_storage"] == "upstream"
         assert offsets_at(at.shim.bootstrap, group, topic) == [1, 77]
 
@@ -81,11 +82,11 @@ def test_what_was_committed_in_the_cluster_before_does_not_come_back(
     topic, group = make_topic(2), fresh_name()
     with administered(broker, tmp_path / "data") as at:
         begun(at.shim.bootstrap, group, topic, 0, 3).commit_transaction(TIMEOUT_S)
-        until(lambda: committed(at.shim.bootstrap, group, topic) == 3)
+        wait_until(lambda: committed(at.shim.bootstrap, group, topic) == 3)
         assert at.status(group)["offsets_storage"] == "kafka"
-        until(lambda: at.migrate("rollback", group).status == 0)
+        wait_until(lambda: at.migrate("rollback", group).status == 0)
         begun(at.shim.bootstrap, group, topic, 0, 10).commit_transaction(TIMEOUT_S)
-        until(lambda: committed(at.shim.bootstrap, group, topic) == 10)
+        wait_until(lambda: committed(at.shim.bootstrap, group, topic) == 10)
         commit(at.shim.bootstrap, group, topic, 5)  # a rewind
         assert at.migrate("start", group).status == 0
         commit(at.shim.bootstrap, group, topic, 6)
@@ -93,7 +94,7 @@ def test_what_was_committed_in_the_cluster_before_does_not_come_back(
         at.shim.start()
         # The next transaction is read behind all that was there before.
         begun(at.shim.bootstrap, group, topic, 1, 8).commit_transaction(TIMEOUT_S)
-        until(lambda: offsets_at(at.shim.bootstrap, group, topic)[1] == 8)
+        wait_until(lambda: offsets_at(at.shim.bootstrap, group, topic)[1] == 8)
         assert offsets_at(at.shim.bootstrap, group, topic) == [6, 8]
 
 
@@ -108,5 +109,5 @@ def test_a_group_with_an_open_transaction_is_not_given_back(
         assert refused.status == 1
         assert "a transaction with offsets of it has not ended yet" in refused.stdout + refused.stderr
         producer.commit_transaction(TIMEOUT_S)
-        until(lambda: at.migrate("rollback", group).status == 0)
+        wait_until(lambda: at.migrate("rollback", group).status == 0)
         assert committed(broker.bootstrap_servers, group, topic) == 3

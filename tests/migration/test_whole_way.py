@@ -11,10 +11,10 @@ import pytest
 
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1
-from tests.migration.ensemble_view import until
 from tests.migration.load import Deliveries
 from tests.migration.way import FORTH, Way, modern, on_its_way
 from tests.migration.whole_places import WholePlace, at_kafka_3, at_kafka_4
+from tests.waiting import wait_until
 
 _STORAGES: Final = ("zookeeper", "kafka+dual", "kafka")
 _SHORT: Final = [(KAFKA_0_8, "zookeeper"), (KAFKA_1, "kafka+dual")]
@@ -62,7 +62,7 @@ def consumers_of_kafka(place: WholePlace, release: str, storage: str, name: str,
             way.go(*reversed(FORTH[:-1]))
             way.load.end()
             way.deliveries.catch_up(way.load)
-        until(
+        wait_until(
             lambda: sum(place.offsets_in_zookeeper(way.group, way.topic).values()) == way.load.written,
             "what was committed last is not in ZooKeeper",
         )
@@ -85,7 +85,9 @@ def rebalances_without_the_shim(way: Way) -> int:
         with deliveries.during("one leaves"):
             before = [member.assigned for member in members]
             third.close()
-            until(lambda: all(now.assigned > then for now, then in zip(members, before, strict=True)), "no rebalance")
+            wait_until(
+                lambda: all(now.assigned > then for now, then in zip(members, before, strict=True)), "no rebalance"
+            )
             deliveries.catch_up(way.load)
     print(f"\nwithout the shim:\n{deliveries.report()}")
     return max(deliveries.duplicates.values())

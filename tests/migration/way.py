@@ -10,12 +10,12 @@ from typing import Final
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from tests.migration.ensemble_view import until
 from tests.migration.load import Deliveries, Load
 from tests.migration.old_consumer import OldConsumer
 from tests.migration.test_changing_hands import Member, position
 from tests.migration.whole_places import PARTITIONS, WholePlace
 from tests.offsets.conftest import put
+from tests.waiting import wait_until
 
 FORTH: Final = ("zookeeper", "zookeeper+dual", "kafka+dual", "kafka", "upstream+dual", "upstream")
 _COMMITS_EVERY_MS: Final = 200
@@ -61,7 +61,7 @@ class Way:
                     on_record=lambda record: self.deliveries.take(record.value, (record.partition, record.offset)),
                 )
                 stack.enter_context(consumer)
-                until(partial(self._has_owners, number + 1), "they do not share the partitions")
+                wait_until(partial(self._has_owners, number + 1), "they do not share the partitions")
             self.deliveries.catch_up(self.load)
             yield
 
@@ -73,7 +73,7 @@ class Way:
     def members(self, count: int = 2) -> Iterator[list[Counted]]:
         """Modern ones, all of which have partitions."""
         with modern(self.place.at.shim.bootstrap, self.group, self.topic, count, self.deliveries) as members:
-            until(lambda: self._has_settled(members, [0] * count), "they do not share the partitions")
+            wait_until(lambda: self._has_settled(members, [0] * count), "they do not share the partitions")
             self.deliveries.catch_up(self.load)
             yield members
 
@@ -85,11 +85,11 @@ class Way:
             if FORTH.index(target) < FORTH.index(now):
                 move = "rollback"
             if now == "upstream":
-                until(self._is_here, "not all members are known to come through the shim")
+                wait_until(self._is_here, "not all members are known to come through the shim")
             with self.deliveries.during(f"{now} → {target}"):
                 done = self.place.at.migrate(move, self.group)
                 if done.status and _NOT_KNOWN in done.stdout:  # it commits from time to time
-                    until(partial(self._goes, move), done.stdout)
+                    wait_until(partial(self._goes, move), done.stdout)
                 else:
                     assert done.status == 0, done.stdout + done.stderr
             assert self.place.place(self.group) == target
@@ -106,7 +106,7 @@ class Way:
         """There its members join again, all of them."""
         before = [member.assigned for member in members]
         self.go(target)
-        until(lambda: self._has_settled(members, before), f"the group has not come to rest at {target}")
+        wait_until(lambda: self._has_settled(members, before), f"the group has not come to rest at {target}")
         # In each partition what is delivered again comes before what is written from here on.
         self.deliveries.catch_up(self.load)
 
@@ -125,7 +125,7 @@ class Way:
     def _commits_go_on(self, at: str) -> None:
         """All that has been written by now is delivered and committed at this place."""
         due = self.load.written
-        until(lambda: sum(self.place.at.offsets(self.group).values()) >= due, f"nothing is committed at {at}")
+        wait_until(lambda: sum(self.place.at.offsets(self.group).values()) >= due, f"nothing is committed at {at}")
 
     def verify(self, at: str) -> None:
         if at == "upstream":
@@ -143,7 +143,7 @@ def modern(bootstrap: str, group: str, topic: str, count: int, deliveries: Deliv
             member = Counted(bootstrap, group, topic, deliveries)
             members.append(member)
             stack.callback(member.stop)
-        until(lambda: all(member.assigned for member in members), "not all have joined")
+        wait_until(lambda: all(member.assigned for member in members), "not all have joined")
         yield members
 
 

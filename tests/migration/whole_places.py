@@ -13,9 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 from shim.demo.parts import Broker, free_port, free_port_range
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.migration.conftest import REFRESH_MS
-from tests.migration.ensemble_view import EnsembleView, looking_at, until
+from tests.migration.ensemble_view import EnsembleView, looking_at
 from tests.migration.test_changing_hands import Administered, administered
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 
 PARTITIONS: Final = 3
 _HOST: Final = "127.0.0.1"
@@ -35,8 +36,8 @@ class WholePlace(NamedTuple):
         """Of so many partitions; old consumers find it."""
         admin = AdminClient({"bootstrap.servers": self.directly})
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(_TIMEOUT_S)
-        until(lambda: topic in self.view.topics(), "the topic is not registered")
-        until(lambda: all(self.view.has(self._state(topic, number)) for number in range(PARTITIONS)), "no leaders")
+        wait_until(lambda: topic in self.view.topics(), "the topic is not registered")
+        wait_until(lambda: all(self.view.has(self._state(topic, number)) for number in range(PARTITIONS)), "no leaders")
         return topic
 
     def place(self, group: str) -> str:

@@ -15,7 +15,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.migration.attempts import Attempts
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 
 _PAUSE_SECONDS: Final = 0.005
 _REWINDS: Final = 0.1  # of what is written, goes back
@@ -79,7 +79,9 @@ class Writer(ABC):
     def wait_acknowledged(self, more: int = 5) -> None:
         """So many more."""
         goal = self.acknowledged + more
-        until(lambda: self.acknowledged >= goal, f"{type(self).__name__}: none acknowledged, {self.errors[-3:]}", 90)
+        wait_until(
+            lambda: self.acknowledged >= goal, f"{type(self).__name__}: none acknowledged, {self.errors[-3:]}", 90
+        )
 
     def _run(self) -> None:
         while not self._ended.wait(_PAUSE_SECONDS):

@@ -11,7 +11,7 @@ from shim.demo.parts import StartFailed, ZooKeeper, free_port
 from shim.demo.parts.jars import jar_set
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
-from tests.migration.ensemble_view import until
+from tests.waiting import wait_until
 
 _SERVERS: Final = 3
 _HOST: Final = "127.0.0.1"
@@ -58,7 +58,7 @@ class QuorumServer(ZooKeeper):
         """Until it has a quorum: the others have to be launched by then."""
         child.wait_ready(self.start_timeout)
         try:
-            until(lambda: bool(self.mode()), "no quorum", self.start_timeout)
+            wait_until(lambda: bool(self.mode()), "no quorum", self.start_timeout)
         except TimeoutError as error:
             raise StartFailed(f"it does not serve: {error}\n{child.tail()}") from error
 
@@ -92,7 +92,7 @@ class ZooKeeperEnsemble:
             found[:] = [each for each in self.servers if each.running and each.mode() == "leader"]
             return len(found) == 1
 
-        until(led, "no leader is elected")
+        wait_until(led, "no leader is elected")
         return found[0]
 
 

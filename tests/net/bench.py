@@ -16,6 +16,7 @@ from shim.net.sessions import Sessions
 from tests.following.believed import any_topic
 from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
 from tests.security.authorizers import NO_AUTHORIZER
+from tests.waiting import until
 
 HOST = "127.0.0.1"
 WAIT_SECONDS = 30.0
@@ -40,13 +41,6 @@ def produce(correlation_id: int, acks: int, *, version: int = 3, size: int = 4) 
 
 def response(correlation_id: int, size: int = 4) -> bytes:
     return struct.pack(">ii", 4 + size, correlation_id) + bytes([correlation_id % 251]) * size
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until it is so: what is waited for has no event of its own."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 async def settle(number: Callable[[], int]) -> int:

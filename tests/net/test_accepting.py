@@ -16,7 +16,8 @@ from shim.config import HostPort, Settings
 from shim.net import accepting
 from shim.net.accepting import Acceptor, addresses_of, listen
 from shim.net.quotas import ConnectionQuotas, PerAddress
-from tests.net.bench import HOST, settle, until
+from tests.net.bench import HOST, settle
+from tests.waiting import until
 
 
 class Talk(asyncio.Protocol):

@@ -6,7 +6,8 @@ import pytest
 
 from protocol.messages import api_versions
 from shim.metrics import ClientKind
-from tests.net.bench import Bench, bench, fetch, settle, until
+from tests.net.bench import Bench, bench, fetch, settle
+from tests.waiting import until
 
 API_VERSIONS_V0 = api_versions.API.request_frame(0, 1, "app", api_versions.ApiVersionsRequest())
 API_VERSIONS_V3 = api_versions.API.request_frame(3, 1, "app", api_versions.ApiVersionsRequest())

@@ -18,7 +18,8 @@ from shim.faults import Faults, FaultySession, load_faults
 from shim.faults.frames import Frames
 from shim.faults.rules import Rule
 from tests.net import bench as benches
-from tests.net.bench import HOST, Bench, Client, fetch, heartbeat, response, until
+from tests.net.bench import HOST, Bench, Client, fetch, heartbeat, response
+from tests.waiting import until
 
 
 def parsed(tmp_path: Path, text: str) -> tuple[Rule, ...]:

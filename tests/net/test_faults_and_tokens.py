@@ -16,7 +16,8 @@ from protocol.messages import sasl_handshake
 from shim.config import Settings
 from shim.faults import Faults, FaultySession
 from shim.faults.rules import Rule
-from tests.net.bench import HOST, Bench, Client, bench, fetch, heartbeat, response, until
+from tests.net.bench import HOST, Bench, Client, bench, fetch, heartbeat, response
+from tests.waiting import until
 
 SASL = Settings(
     upstream_security_protocol="SASL_PLAINTEXT", upstream_sasl_username="shim", upstream_sasl_password="secret"

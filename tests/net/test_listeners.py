@@ -18,8 +18,9 @@ from shim.listener_config import Listener
 from shim.net import CannotListen, Limits, Listeners
 from shim.upstream import PortMap
 from tests.migration.placed import EVERYTHING_SERVED, NOWHERE_ELSE
-from tests.net.bench import HOST, until
+from tests.net.bench import HOST
 from tests.security.authorizers import NO_AUTHORIZER
+from tests.waiting import until
 
 BROKERS = {0: HostPort("kafka", 1), 1: HostPort("kafka", 2)}
 

@@ -10,7 +10,8 @@ from protocol.records.message_sets import decode_message_set, encode_message_set
 from shim.config import Settings
 from shim.net.overdue import LOOKS, Overdue
 from shim.net.responses import Expected
-from tests.net.bench import Bench, bench, until
+from tests.net.bench import Bench, bench
+from tests.waiting import until
 
 
 def produce_frame(correlation_id: int) -> bytes:

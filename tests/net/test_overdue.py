@@ -11,7 +11,8 @@ from shim.config import Settings
 from shim.net.order import ResponseQueue
 from shim.net.overdue import Overdue
 from shim.net.responses import Expected, ResponseReader
-from tests.net.bench import bench, fetch, response, until
+from tests.net.bench import bench, fetch, response
+from tests.waiting import until
 
 ASKED = api_versions.API.request_frame(0, 7, None, api_versions.ApiVersionsRequest())
 

@@ -15,7 +15,8 @@ from protocol.messages import sasl_authenticate, sasl_handshake
 from shim.config import Settings
 from shim.net import sasl_side
 from shim.security.rights import CLUSTER
-from tests.net.bench import WAIT_SECONDS, Bench, Client, bench, fetch, heartbeat, request, response, settle, until
+from tests.net.bench import WAIT_SECONDS, Bench, Client, bench, fetch, heartbeat, request, response, settle
+from tests.waiting import until
 
 SASL = Settings(
     upstream_security_protocol="SASL_PLAINTEXT", upstream_sasl_username="shim", upstream_sasl_password="secret"

@@ -29,7 +29,8 @@ from shim.net.session import MAX_PENDING
 from shim.upstream.cluster_topics import View
 from shim.upstream.read_buffer import READ_BYTES
 from tests.following.believed import QUICK, Brokers, topics_of
-from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle, until
+from tests.net.bench import WAIT_SECONDS, Client, bench, fetch, heartbeat, produce, request, response, settle
+from tests.waiting import until
 
 BIG = 100_000
 NOT_THERE = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.certificates import Authority
-from tests.net.bench import Bench, Client, bench, fetch, heartbeat, settle, until
+from tests.net.bench import Bench, Client, bench, fetch, heartbeat, settle
 from tests.net.test_sasl_side import SASL, TOKEN, Talk, authenticate, authenticated, handshake, shaken
 from tests.net.tls_bench import tls_bench
+from tests.waiting import until
 
 ROOMS = ("shim.net", "shim.tls", "shim.upstream.link", "shim.api.call")
 

@@ -13,9 +13,10 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages import heartbeat, join_group, offset_commit
 from shim.net.budget import SMALL, RequestBudget
-from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, settle, until
+from tests.net.bench import Bench, BrokerConnection, Client, bench, fetch, settle
 from tests.net.bench import heartbeat as beat
 from tests.net.test_sasl_side import SASL, authenticate, authenticated, handshake, shaken
+from tests.waiting import until
 
 LARGE = 90_000
 ANSWER = heartbeat.API.response_frame(0, 7, heartbeat.HeartbeatResponse())

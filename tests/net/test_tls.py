@@ -14,8 +14,9 @@ import pytest
 
 from shim.tls import connection as tls_connection
 from tests.certificates import Authority
-from tests.net.bench import HOST, Client, fetch, response, settle, until
+from tests.net.bench import HOST, Client, fetch, response, settle
 from tests.net.tls_bench import tls_bench, trusting
+from tests.waiting import until
 
 MIB = 1 << 20
 PIECE = 1 << 16

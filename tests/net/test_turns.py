@@ -16,8 +16,9 @@ from shim.net.session import ClientSession
 from shim.upstream import BrokerLink, turns_of_loop
 from shim.upstream.read_buffer import READ_BYTES
 from shim.upstream.turns import HURRIED_BYTES, SHARE_BYTES, SHORT_BYTES
-from tests.net.bench import HOST, WAIT_SECONDS, Bench, Client, bench, fetch, heartbeat, produce, response, until
+from tests.net.bench import HOST, WAIT_SECONDS, Bench, Client, bench, fetch, heartbeat, produce, response
 from tests.net.test_session import with_a_frame
+from tests.waiting import until
 
 BUSY = 100
 EACH = 2_000_000

@@ -14,7 +14,8 @@ from shim.config import HostPort, Settings
 from shim.net.session import ClientSession
 from shim.tls import context_for_clients, tls_server
 from tests.certificates import Authority
-from tests.net.bench import HOST, Bench, Broker, BrokerConnection, Client, until
+from tests.net.bench import HOST, Bench, Broker, BrokerConnection, Client
+from tests.waiting import until
 
 
 class TlsBench(Bench):

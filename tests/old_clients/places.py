@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from protocol.errors import ErrorCode
 from protocol.messages import create_topics, list_offsets
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.wire import TIMEOUT_SECONDS, WireClient
+from tests.waiting import wait_until
+from tests.wire import WireClient
 
-_POLL_SECONDS = 0.02
 _END = -1
 _MADE = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
 # A broker that has just started may not know yet that it is the controller, or that there is any broker.
@@ -22,8 +21,8 @@ def make_topics(port: int, names: Iterable[str], config: Mapping[str, Mapping[st
     """Of one partition each, and wait until the broker leads all of them."""
     names, config = list(names), config or {}
     with WireClient(port) as client:
-        until(lambda: _made(client, names, config))
-        until(lambda: not any(error for error, _ in _ends(client, names)))
+        wait_until(lambda: _made(client, names, config))
+        wait_until(lambda: not any(error for error, _ in _ends(client, names)))
 
 
 def end_offset(port: int, topic: str) -> int:
@@ -32,14 +31,6 @@ def end_offset(port: int, topic: str) -> int:
         ((error, offset),) = _ends(client, [topic])
     assert error == ErrorCode.NONE
     return offset
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the broker is not ready")
-        time.sleep(_POLL_SECONDS)  # a broker tells nobody
 
 
 def _made(client: WireClient, names: Iterable[str], config: Mapping[str, Mapping[str, str]]) -> bool:

@@ -16,8 +16,9 @@ from protocol.records.fetched import decode_fetched
 from protocol.records.message_sets import decode_message_set
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_3, LegacyBroker
-from tests.old_clients.places import end_offset, make_topics, until
+from tests.old_clients.places import end_offset, make_topics
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import TIMEOUT_SECONDS, WireClient
 
 NOW: Final = 1_795_000_000_000
@@ -119,7 +120,7 @@ def wait_until_compacted(client: WireClient, write: Callable[[str, int, bytes], 
         kept = [record.key for _, records in decode_fetched(answer.partitions[0].records or b"") for record in records]
         return kept.count(b"again") == 1
 
-    until(is_compacted)
+    wait_until(is_compacted)
 
 
 def transactions(place: Place) -> None:

@@ -26,8 +26,9 @@ from protocol.records.batches import Record
 from protocol.records.message_sets import encode_message_set
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_3, LegacyBroker
-from tests.old_clients.places import make_topics, until
+from tests.old_clients.places import make_topics
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TOPIC = "small"
@@ -101,7 +102,7 @@ def test_offsets_in_version_0_and_1(two: Two) -> None:
         partition = offset_commit.OffsetCommitRequestPartition(0, 3, committed_metadata=metadata)
         topics = (offset_commit.OffsetCommitRequestTopic(TOPIC, partitions=(partition,)),)
         group = f"group-{version}"
-        until(partial(_have_coordinators, two, group))
+        wait_until(partial(_have_coordinators, two, group))
         answers = []
         for client in two:
             request = offset_fetch.OffsetFetchRequest(group, asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +24,10 @@ from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.journal import JOURNAL_NAME
 from shim.runtime import open_log
 from tests.coordinator.driving import START, Driven
-from tests.runtime.held_log import WAIT_SECONDS, Answered
+from tests.runtime.held_log import Answered
 from tests.runtime.running import CALLER, TOPIC, Running, offset_in, running
 from tests.runtime.test_runtime import WITHOUT_HISTORY, error_in, served_again
+from tests.waiting import until
 
 ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10)
 
@@ -109,12 +109,6 @@ def test_the_topic_is_there_where_a_history_is_or_was(tmp_path: Path) -> None:
     assert topics(0) == {OFFSETS_TOPIC, STATE_TOPIC}
     assert topics(1) == {OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC}
     assert topics(0) == {OFFSETS_TOPIC, STATE_TOPIC, HISTORY_TOPIC}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110  # other threads make it true
-            await asyncio.sleep(0.01)
 
 
 async def filled(shim: Running) -> None:

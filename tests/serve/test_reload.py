@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +20,7 @@ from shim.demo.parts import Broker, free_port_range
 from tests.serve.test_connections import commit, committed
 from tests.serve.test_start import ONE_PARTITION
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S = 30.0
@@ -127,7 +128,7 @@ def test_whoever_waits_for_a_place_has_it_when_there_are_more(reloaded: Reloaded
         commit(first, group, 2)
         reloaded.with_settings({"max.connections": 1})
         with WireClient(reloaded.shim.port) as waiting:
-            until(lambda: "as many connections as there may be" in reloaded.shim.log())
+            wait_until(lambda: "as many connections as there may be" in reloaded.shim.log())
             reloaded.with_settings({})
             assert committed(waiting, group) == 2
 
@@ -206,7 +207,7 @@ def test_a_file_that_does_not_answer_keeps_nobody_waiting(
         with WireClient(shim.port) as client:
             assert with_metadata(client, group, "12345") == ErrorCode.NONE
             file.write_text('"offset.metadata.max.bytes" = 4')  # whoever reads it has been waiting for that
-            until(lambda: READ in shim.log())
+            wait_until(lambda: READ in shim.log())
             assert with_metadata(client, group, "12345") == ErrorCode.OFFSET_METADATA_TOO_LARGE
         assert shim.stop() == 0, "those that came meanwhile wait for another answer"
 
@@ -229,10 +230,3 @@ def test_in_the_last_moments(broker: Broker, tmp_path: Path) -> None:
                 gone.set()
             hanging_up.result()
         os.close(its)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from protocol.messages.offset_commit import OffsetCommitRequestPartition, Offset
 from shim.demo.parts import Broker, Cluster
 from tests.conftest import TopicFactory
 from tests.shim_process import Shim
+from tests.waiting import wait_until
 from tests.wire import WireClient
 
 TIMEOUT_S = 40.0
@@ -50,13 +51,6 @@ def fetch(client: WireClient, group: str, topic: str, partition: int = 0) -> int
     return answer.topics[0].partitions[0].committed_offset
 
 
-def until(holds: Callable[[], object], why: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.02)
-
-
 def admin(part: Broker | Cluster) -> AdminClient:
     """To be kept: what it was asked for ends with it."""
     return AdminClient({"bootstrap.servers": part.bootstrap_servers})
@@ -68,7 +62,7 @@ def delete(part: Broker | Cluster, topic: str) -> None:
     of_part.delete_topics([topic])[topic].result(TIMEOUT_S)
     for broker in part.brokers if isinstance(part, Cluster) else [part]:
         with WireClient(broker.port, broker.host) as direct:
-            until(lambda direct=direct: metadata_error(direct, topic) == UNKNOWN, "the broker still knows it")  # type: ignore[misc]
+            wait_until(lambda direct=direct: metadata_error(direct, topic) == UNKNOWN, "the broker still knows it")  # type: ignore[misc]
 
 
 def deleted(client: WireClient, topic: str) -> bool:
@@ -89,7 +83,7 @@ def metadata_error(client: WireClient, topic: str) -> int:
 
 def seen(client: WireClient, topic: str) -> None:
     """As a consumer asks where the topic is."""
-    until(lambda: metadata_error(client, topic) == ErrorCode.NONE, "the topic is not there")
+    wait_until(lambda: metadata_error(client, topic) == ErrorCode.NONE, "the topic is not there")
 
 
 def confirmed(client: WireClient, shim: Shim) -> None:
@@ -107,7 +101,7 @@ def test_what_does_not_exist_is_refused_and_what_was_just_made_is_not(
     assert commit(client, group, topic, 5, partition=2) == UNKNOWN
     of_broker = admin(broker)
     of_broker.create_partitions([NewPartitions(topic, 3)])[topic].result(TIMEOUT_S)
-    until(lambda: commit(client, group, topic, 6, partition=2) == ErrorCode.NONE, "the new partition is unknown")
+    wait_until(lambda: commit(client, group, topic, 6, partition=2) == ErrorCode.NONE, "the new partition is unknown")
     assert commit(client, group, "a topic cannot be called so", 5) == UNKNOWN
     assert (fetch(client, group, topic), fetch(client, group, topic, 2)) == (5, 6)
 
@@ -127,7 +121,7 @@ def test_a_topic_that_is_deleted_and_another_that_stays(
     for topic in (gone, stays):
         assert commit(client, group, topic, 5) == ErrorCode.NONE
     delete(broker, gone)
-    until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
+    wait_until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
     assert fetch(client, group, stays) == 5
     assert commit(client, group, gone, 6) == UNKNOWN
     assert f"topic {gone} has been deleted" in shim.log()
@@ -193,7 +187,7 @@ def test_in_a_cluster_with_a_broker_down_it_waits(
             assert commit(client, group, topic, 5) == ErrorCode.NONE
         cluster.brokers[2].kill()
         with WireClient(cluster.brokers[0].port, cluster.brokers[0].host) as alive:
-            until(lambda: deleted(alive, gone), "the cluster does not delete the topic")
+            wait_until(lambda: deleted(alive, gone), "the cluster does not delete the topic")
         cluster.brokers[2].start()
-        until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
+        wait_until(lambda: fetch(client, group, gone) == -1, "the offset is still there")
         assert fetch(client, group, stays) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.topic_reader import Read
+from tests.waiting import until
 
 TOPIC: Final = "__consumer_offsets"
 WAIT_SECONDS: Final = 20.0
@@ -335,11 +336,3 @@ async def test_an_offset_that_is_not_there(first: int, offset: int, start: int, 
         two.partition.first = first
         read = await two.next(at(offset, -1, 0))
         assert (read.start.next_offset, read.is_reset, read.position.next_offset) == (start, is_reset, 3)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)

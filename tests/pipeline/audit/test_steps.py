@@ -14,11 +14,11 @@ from pipeline.audit.auditing import Audited, audit
 from pipeline.audit.groups import find_groups
 from shim.demo.parts import Broker
 from tests.conftest import TopicFactory
-from tests.migration.ensemble_view import until
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit
 from tests.offsets.conftest import kazoo, put
 from tests.pipeline.audit.conftest import asked
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def test_only_what_the_step_keeps_is_judged(
         for step in ("start", "advance", "advance"):
             assert at.migrate(step, moved).status == 0
         commit(at.shim.bootstrap, moved, topic, 9)  # at kafka: ZooKeeper keeps the 5
-        until(lambda: at.status(moved)["lag_seconds"] is None, "the mirror does not follow", 30)
+        wait_until(lambda: at.status(moved)["lag_seconds"] is None, "the mirror does not follow", 30)
         without_steps = audited(spark, at, broker, connect, f"{name}-*")
         assert {(each["group"], each["zookeeper_log"]) for each in without_steps.differences} == {
             (moved, "behind"),
@@ -85,7 +85,7 @@ def test_groups_that_move_while_they_are_read_are_no_differences(
         moves = threading.Thread(target=go_on)
         moves.start()
         try:
-            until(lambda: at.shim.running and moves.is_alive(), "it does not move", 5)
+            wait_until(lambda: at.shim.running and moves.is_alive(), "it does not move", 5)
             found = audited(spark, at, broker, None, group, second_look_seconds=3.0)
         finally:
             over.set()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from protocol.errors import ErrorCode
@@ -13,7 +12,6 @@ from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.log import OFFSETS_TOPIC
 from shim.runtime import open_log
 from shim.runtime.loading import Loader
-from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import Running
 from tests.runtime.test_runtime import error_in
 
@@ -26,12 +24,6 @@ def snapshot_offsets(data_dir: Path, topic: str = OFFSETS_TOPIC, number: int = 0
 
 def unfinished(data_dir: Path) -> list[Path]:
     return list(data_dir.glob("*/*.tmp"))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110  # other threads make it true
-            await asyncio.sleep(0.005)
 
 
 async def commits(shim: Running, offsets: Iterable[int], group: str = "g") -> None:

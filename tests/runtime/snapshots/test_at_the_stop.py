@@ -24,15 +24,9 @@ from shim.log.snapshot import snapshot_name
 from shim.runtime import snapshots as snapshots_module
 from tests.runtime.held_log import WAIT_SECONDS
 from tests.runtime.running import running
-from tests.runtime.snapshots.as_replayed import (
-    ONE,
-    assert_as_replayed,
-    commits,
-    snapshot_offsets,
-    unfinished,
-    until,
-)
+from tests.runtime.snapshots.as_replayed import ONE, assert_as_replayed, commits, snapshot_offsets, unfinished
 from tests.runtime.test_runtime import error_in
+from tests.waiting import until
 
 
 async def test_at_the_stop_those_come_first_that_are_of_most_use(tmp_path: Path, takes: list[Path]) -> None:

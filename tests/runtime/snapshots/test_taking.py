@@ -24,15 +24,9 @@ from shim.log.snapshot import PartitionSnapshots, snapshot_name
 from shim.runtime import snapshots as snapshots_module
 from tests.runtime.held_log import WAIT_SECONDS, Teller
 from tests.runtime.running import offset_in, running
-from tests.runtime.snapshots.as_replayed import (
-    ONE,
-    assert_as_replayed,
-    commits,
-    snapshot_offsets,
-    unfinished,
-    until,
-)
+from tests.runtime.snapshots.as_replayed import ONE, assert_as_replayed, commits, snapshot_offsets, unfinished
 from tests.runtime.test_runtime import error_in, served_again
+from tests.waiting import until
 
 
 async def test_one_is_taken_after_so_many_records_and_a_start_goes_on_from_there(tmp_path: Path) -> None:
