@@ -57,7 +57,7 @@ class BrokerConnection(asyncio.Protocol):
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._bytes = b""
+        self._bytes = bytearray()
         self.requests: list[bytes] = []
         self.received = 0
         self.full = False
@@ -77,11 +77,11 @@ class BrokerConnection(asyncio.Protocol):
             end = position + 4 + int.from_bytes(self._bytes[position : position + 4], "big")
             if end > len(self._bytes):
                 break
-            self.requests.append(self._bytes[position:end])
+            self.requests.append(bytes(self._bytes[position:end]))
             position = end
             if self._broker.answers:
                 self.respond(int.from_bytes(self.requests[-1][8:12], "big", signed=True))
-        self._bytes = self._bytes[position:]
+        del self._bytes[:position]
 
     def respond(self, correlation_id: int, size: int = 4) -> None:
         self.transport.write(response(correlation_id, size))
