@@ -1,4 +1,4 @@
-"""The commands' side of the admin interface."""
+"""The client of the admin interface of a running shim, with which the commands ask it."""
 
 from __future__ import annotations
 
