@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from shim.admin.live.watching import Watched
+from shim.admin.live.asked.watched import Watched
 from shim.config import HostPort, Settings
 from shim.given import Given
 from shim.log import Share

@@ -20,9 +20,9 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final, Protocol, cast
 
-from shim.admin.live.grouping import Groups, NotCertain
-from shim.admin.live.migrating import Migration, NotKnown, Refused
-from shim.admin.live.watching import NotReady, Watched
+from shim.admin.live.asked.groups import Groups, NotCertain
+from shim.admin.live.asked.migration import Migration, NotKnown, Refused
+from shim.admin.live.asked.watched import NotReady, Watched
 from shim.forwarding.over_unix import listen_over_unix, of_this_user
 
 log = logging.getLogger("shim")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shim.admin.live.migrating import Refused
-from shim.admin.live.watching import NotReady
+from shim.admin.live.asked.migration import Refused
+from shim.admin.live.asked.watched import NotReady
 from shim.workers import asking
 from shim.workers.all_workers import AllGroups, AllMigrations
 from shim.workers.asking import ASKED, CHANGES, OtherWorker, Questions

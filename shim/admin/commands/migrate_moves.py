@@ -33,7 +33,7 @@ from shim.admin.commands.running_shim import (
     tell,
 )
 from shim.admin.live.as_json import Row
-from shim.admin.live.migrating import STEPS, Source
+from shim.admin.live.asked.migration import STEPS, Source
 from shim.config import HostPort
 from shim.counted import counted
 

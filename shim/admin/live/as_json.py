@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from shim.admin.live.migrating import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
+from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
 
 REFUSED = "refused"
 NOT_KNOWN = "not known"

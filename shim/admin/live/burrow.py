@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from shim.admin.live.as_json import Row
-from shim.admin.live.grouping import NO_OFFSET, Details, OffsetAt
+from shim.admin.live.asked.groups import NO_OFFSET, Details, OffsetAt
 from shim.admin.live.lag_series import Sample
 
 STOPPED_SECONDS: Final = 600

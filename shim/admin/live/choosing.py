@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from shim.admin.live.migrating import STEPS, Source
+from shim.admin.live.asked.migration import STEPS, Source
 
 MOVES: Final = ("start", "advance", "rollback")
 LOOKED_AT: Final = MOVES[1:]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shim.admin.live.access import TokenFor
+from shim.admin.live.asked.migration import STEPS, Source
 from shim.admin.live.choosing import LOOKED_AT, MOVES
-from shim.admin.live.migrating import STEPS, Source
 from shim.relocation.words import Side
 
 Schema = dict[str, Any]

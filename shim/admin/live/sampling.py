@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused, Storage
+from shim.admin.live.asked.watched import NotReady, Watched
 from shim.admin.live.lag_series import MOST_SERIES, LagSeries, Sample
-from shim.admin.live.migrating import PASSED_THROUGH, GroupStatus, NotKnown, Refused, Storage
-from shim.admin.live.watching import NotReady, Watched
 
 log = logging.getLogger(__name__)
 

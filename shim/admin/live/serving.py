@@ -13,20 +13,20 @@ from aiohttp import web
 
 from shim.admin.live.access import Access, TokenFor
 from shim.admin.live.as_json import one_line
+from shim.admin.live.asked.groups import NotCertain
+from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.asked.watched import NotReady, Watched
 from shim.admin.live.burrow_paths import BurrowPaths
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.connections import Connections, error_response
 from shim.admin.live.console_paths import ConsolePaths
 from shim.admin.live.group_paths import GroupPaths, body_of
-from shim.admin.live.grouping import NotCertain
 from shim.admin.live.guarding import turned_away
 from shim.admin.live.log_paths import LogPaths
-from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.paths import Paths
 from shim.admin.live.routes import Route, routes
 from shim.admin.live.sampling import Pace, Sampler
 from shim.admin.live.vital_signs import VitalSigns
-from shim.admin.live.watching import NotReady, Watched
 from shim.config import HostPort, SettingError, check_admin_reach
 from shim.upstream import reason_of
 

@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.as_json import Row, encoded, failed_row, refused_row
-from shim.admin.live.migrating import NotKnown, Refused
+from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.sending import Sending
 from shim.counted import counted
 

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from shim.admin.live.as_json import Row, status_row
+from shim.admin.live.asked.migration import STEPS, GroupStatus, Storage
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.lag_series import Sample
-from shim.admin.live.migrating import STEPS, GroupStatus, Storage
 
 MOST_ROWS: Final = 200
 _LONGEST_SEARCH: Final = 1_000

@@ -9,9 +9,9 @@ from aiohttp import web
 from aiohttp.hdrs import ACCEPT
 
 from shim.admin.live.as_json import Row, encoded, one_line
+from shim.admin.live.asked.watched import Watched
 from shim.admin.live.exposition import exposed
 from shim.admin.live.guarding import JSON
-from shim.admin.live.watching import Watched
 
 _ANSWER_SECONDS: Final = 20.0
 

@@ -20,10 +20,10 @@ import pytest
 from shim.admin.commands import admin_client, running_shim
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.errors import NotOffered
-from shim.admin.live.grouping import Moved as MovedOffset
-from shim.admin.live.grouping import Window
-from shim.admin.live.migrating import Difference, GroupStatus, Source
-from shim.admin.live.migrating import Refused as MoveRefused
+from shim.admin.live.asked.groups import Moved as MovedOffset
+from shim.admin.live.asked.groups import Window
+from shim.admin.live.asked.migration import Difference, GroupStatus, Source
+from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.config import parse_host_port
 from shim.demo.parts import free_port
 from shim.main import cli

@@ -17,7 +17,7 @@ import pytest
 from shim.admin.commands import admin_client
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
-from shim.admin.live.grouping import Kind, Member
+from shim.admin.live.asked.groups import Kind, Member
 from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import Moved

@@ -10,8 +10,8 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.lag_series import MOST_SAMPLES, MOST_SERIES, LagSeries
-from shim.admin.live.migrating import NotKnown, Refused
 from shim.admin.live.sampling import Pace, Sampler
 from shim.admin.live.serving import serve_admin
 from shim.config import HostPort

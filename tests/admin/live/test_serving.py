@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from shim.admin.live import connections, group_paths, paths, sending, streaming
-from shim.admin.live.migrating import Difference, Refused, Source, Storage
+from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
 from shim.admin.live.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved

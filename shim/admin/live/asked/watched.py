@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from shim.admin.live.grouping import Groups
-from shim.admin.live.migrating import Migration
-from shim.admin.live.overviewing import ClientsOf, Overview
+from shim.admin.live.asked.groups import Groups
+from shim.admin.live.asked.migration import Migration
+from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.metrics import Series
 from shim.relocation.words import Relocates
 
