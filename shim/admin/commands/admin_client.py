@@ -9,9 +9,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from shim.admin.errors import BrokenOff, NotDone, NotOffered
-from shim.admin.live.as_json import Row, encoded
 from shim.admin.live.asked.migration import NotKnown
-from shim.admin.live.guarding import JSON
+from shim.admin.live.shown.documents import JSON, Row, encoded
 from shim.config import HostPort
 from shim.counted import counted
 from shim.upstream import reason_of

@@ -15,7 +15,7 @@ from shim.admin.commands.admin_client import RunningShim, in_parts
 from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
 from shim.admin.errors import BrokenOff, NotDone, NotOffered
 from shim.admin.live.access import CannotUse, token_in
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
 from shim.config import HostPort, SettingError, parse_host_port
 from shim.counted import counted

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from shim.admin.live.as_json import Row
 from shim.admin.live.asked.groups import NO_OFFSET, Details, OffsetAt
 from shim.admin.live.lag_series import Sample
+from shim.admin.live.shown.documents import Row
 
 STOPPED_SECONDS: Final = 600
 GROWING_SAMPLES: Final = 5

@@ -7,14 +7,13 @@ import time
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, encoded, list_in_pieces
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.burrow import Judged, answer, group_row, judged
 from shim.admin.live.group_paths import ANSWER_SECONDS
-from shim.admin.live.guarding import JSON
 from shim.admin.live.sampling import Sampler
 from shim.admin.live.sending import send_all
+from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces
 
 _NO_ID = "cluster"
 """What a cluster is called that does not tell its id."""

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.web import RequestHandler, Server
 
-from shim.admin.live.as_json import encoded, one_line
+from shim.admin.live.shown.documents import encoded, one_line
 
 MOST_CONNECTIONS: Final = 32
 """The process's files are there for clients and the log."""

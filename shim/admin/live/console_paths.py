@@ -9,14 +9,13 @@ from aiohttp import web
 
 from shim.admin.console import PageFile
 from shim.admin.live.access import Access
-from shim.admin.live.as_json import Row, encoded, list_in_pieces
 from shim.admin.live.asked.overview import ClientsOf
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.choosing import BadRequest, choice_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
-from shim.admin.live.guarding import JSON
 from shim.admin.live.sampling import Sampler
 from shim.admin.live.sending import send_all
+from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces
 from shim.admin.live.summary import page_of, summary_of, summary_row
 
 POLICY = {

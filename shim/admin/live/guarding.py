@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-JSON: Final = "application/json"
+from shim.admin.live.shown.documents import JSON
 
 
 class TurnedAway(NamedTuple):

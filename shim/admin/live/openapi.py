@@ -12,11 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from shim.admin.live.as_json import encoded
-from shim.admin.live.guarding import JSON
 from shim.admin.live.openapi_schemas import PARAMETERS, SCHEMAS
+from shim.admin.live.shown.documents import JSON, LINES, encoded
 
-LINES: Final = "application/x-ndjson"
 TEXT: Final = "text/plain"
 
 Schema = Mapping[str, Any]

@@ -10,13 +10,13 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, list_in_pieces, looked_row, planned_row, status_row, verified_row
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, body_of, query_of
-from shim.admin.live.guarding import JSON
 from shim.admin.live.sending import send_all
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
+from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
 from shim.admin.live.streaming import in_lines
 
 _AT_ONCE: Final = 100  # groups looked at in one go

@@ -12,7 +12,6 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.access import Access, TokenFor
-from shim.admin.live.as_json import one_line
 from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.asked.watched import NotReady, Watched
@@ -26,6 +25,7 @@ from shim.admin.live.log_paths import LogPaths
 from shim.admin.live.paths import Paths
 from shim.admin.live.routes import Route, routes
 from shim.admin.live.sampling import Pace, Sampler
+from shim.admin.live.shown.documents import one_line
 from shim.admin.live.vital_signs import VitalSigns
 from shim.config import HostPort, SettingError, check_admin_reach
 from shim.upstream import reason_of

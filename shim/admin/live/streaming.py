@@ -14,14 +14,13 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.as_json import Row, encoded, failed_row, refused_row
 from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.sending import Sending
+from shim.admin.live.shown.documents import LINES, Row, encoded
+from shim.admin.live.shown.migration_rows import failed_row, refused_row
 from shim.counted import counted
 
 log = logging.getLogger(__name__)
-
-LINES: Final = "application/x-ndjson"
 
 BEAT_SECONDS: Final = 5.0
 

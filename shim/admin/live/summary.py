@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from shim.admin.live.as_json import Row, status_row
 from shim.admin.live.asked.migration import STEPS, GroupStatus, Storage
 from shim.admin.live.choosing import BadRequest
 from shim.admin.live.lag_series import Sample
+from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import status_row
 
 MOST_ROWS: Final = 200
 _LONGEST_SEARCH: Final = 1_000

@@ -8,10 +8,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.hdrs import ACCEPT
 
-from shim.admin.live.as_json import Row, encoded, one_line
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.exposition import exposed
-from shim.admin.live.guarding import JSON
+from shim.admin.live.shown.documents import JSON, Row, encoded, one_line
+from shim.admin.live.shown.exposition import exposed
 
 _ANSWER_SECONDS: Final = 20.0
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.admin.live.as_json import Row
 from shim.admin.live.asked.groups import NO_OFFSET, Change, Deleted, Details, Member, Moved, OffsetAt, Plan
+from shim.admin.live.shown.documents import Row
 
 
 def details_row(details: Details) -> Row:

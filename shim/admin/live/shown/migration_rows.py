@@ -1,25 +1,19 @@
-"""Groups as the admin interface and ``--json`` show them; everything is ASCII, in one line."""
+"""Where groups are, and what a move has come to, as the admin interface and ``--json`` show it."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from shim.admin.live.asked.migration import GroupStatus, Looked, NotKnown, Planned, Refused, Verified
+from shim.admin.live.shown.documents import Row, one_line
 
-REFUSED = "refused"
-NOT_KNOWN = "not known"
-FAILED = "failed"
+REFUSED: Final = "refused"
+NOT_KNOWN: Final = "not known"
+FAILED: Final = "failed"
+"""The ``kind`` of a row with ``error`` is one of these three."""
 
 MOST_DIFFERENCES: Final = 1_000
 """Of one group, so many are told one by one."""
-
-_ROWS_A_PIECE = 500
-
-Row = dict[str, Any]
-"""Of one group; with ``error`` (a line) and ``kind`` (one of the three above) where it could not be done."""
 
 
 def status_row(status: GroupStatus) -> Row:
@@ -70,22 +64,3 @@ def refused_row(group: str, error: Refused | NotKnown) -> Row:
 
 def failed_row(group: str, reason: str) -> Row:
     return {"group": group, "error": reason, "kind": FAILED}
-
-
-def encoded(document: object) -> bytes:
-    """Without an end of line."""
-    return json.dumps(document, separators=(",", ":")).encode("ascii")
-
-
-def list_in_pieces(document: Row, name: str, rows: Iterable[Row | str]) -> Iterator[bytes]:
-    """``document``, and in it at last the list ``name`` of all ``rows``: each piece is some milliseconds' work."""
-    left = iter(rows)
-    separator = encoded({**document, name: []})[:-2]
-    while some := list(itertools.islice(left, _ROWS_A_PIECE)):
-        yield separator + encoded(some)[1:-1]
-        separator = b","
-    yield b"]}" if separator == b"," else separator + b"]}"
-
-
-def one_line(error: object) -> str:
-    return " ".join(str(error).split())
