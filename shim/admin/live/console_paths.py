@@ -11,12 +11,14 @@ from shim.admin.console import PageFile
 from shim.admin.live.access import Access
 from shim.admin.live.asked.overview import ClientsOf
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.choosing import BadRequest, choice_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
+from shim.admin.live.requests.choosing import choice_of
+from shim.admin.live.requests.fields import BadRequest
+from shim.admin.live.requests.paging import page_of
 from shim.admin.live.sampling import Sampler
 from shim.admin.live.sending import send_all
 from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces
-from shim.admin.live.summary import page_of, summary_of, summary_row
+from shim.admin.live.summary import summary_of, summary_row
 
 POLICY = {
     "Content-Security-Policy": "; ".join(

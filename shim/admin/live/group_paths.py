@@ -11,9 +11,10 @@ from aiohttp import web
 from shim.admin.live.asked.groups import Groups, NotCertain
 from shim.admin.live.asked.migration import GroupStatus
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.choosing import BadRequest, Choice, choice_of
 from shim.admin.live.connections import REQUEST_SECONDS
-from shim.admin.live.reset_requests import deletion_wanted, history_wanted, plan_wanted, reset_wanted
+from shim.admin.live.requests.choosing import Choice, choice_of
+from shim.admin.live.requests.fields import BadRequest
+from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
 from shim.admin.live.sending import send_all
 from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces, one_line
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row

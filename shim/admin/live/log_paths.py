@@ -7,9 +7,9 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.choosing import BadRequest, fields_of, fields_of_body
 from shim.admin.live.connections import error_response
 from shim.admin.live.group_paths import body_of, query_of
+from shim.admin.live.requests.fields import BadRequest, fields_of, fields_of_body
 from shim.admin.live.shown.documents import JSON, Row, encoded, one_line
 from shim.counted import counted
 from shim.relocation.words import CannotMove, LogPlaces, Relocates, Side

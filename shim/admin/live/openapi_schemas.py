@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from shim.admin.live.access import TokenFor
 from shim.admin.live.asked.migration import STEPS, Source
-from shim.admin.live.choosing import LOOKED_AT, MOVES
+from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
+from shim.admin.live.requests.paging import MOST_ROWS, Sort
 from shim.relocation.words import Side
 
 Schema = dict[str, Any]
@@ -77,10 +78,10 @@ PARAMETERS: Final[Mapping[str, Schema]] = {
     "search": {"schema": _TEXT, "description": "A part of the name, in any case"},
     "step": {"schema": _STEP},
     "state": {"schema": _TEXT},
-    "sort": {"schema": {"type": "string", "enum": ["group", "state", "step", "members", "lag"]}},
+    "sort": {"schema": {"type": "string", "enum": list(map(str, Sort))}},
     "order": {"schema": {"type": "string", "enum": ["asc", "desc"]}},
     "offset": {"schema": {"type": "integer", "minimum": 0}},
-    "limit": {"schema": {"type": "integer", "minimum": 0, "maximum": 200}},
+    "limit": {"schema": {"type": "integer", "minimum": 0, "maximum": MOST_ROWS}},
     "turn": {"schema": {"type": "integer", "minimum": 0}, "description": "Wait for another one than this"},
     "seconds": {"schema": {"type": "integer", "minimum": 0}, "description": "How long, 5 at most"},
 }

@@ -12,8 +12,9 @@ from aiohttp import web
 
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.choosing import BadRequest, Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
 from shim.admin.live.group_paths import ANSWER_SECONDS, body_of, query_of
+from shim.admin.live.requests.choosing import Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
+from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sending import send_all
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
@@ -136,8 +137,9 @@ class Paths:
             return choice.fitting(await meant())
 
     async def _movable(self, move: str, choice: Choice, at: str | None) -> Sequence[str]:
-        """``move``: one of :data:`shim.admin.live.choosing.MOVES`. Groups that are not named have to be at one step, or
-        it has to be said which is meant: done again after it was broken off, a move would be made twice with some."""
+        """``move``: one of :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one
+        step, or it has to be said which is meant: done again after it was broken off, a move would be made twice with
+        some."""
         if choice.names is not None:
             return choice.names
         if move == "start":  # what it is about, the shim need not have heard of

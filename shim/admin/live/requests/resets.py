@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shim.admin.live.asked.groups import NO_OFFSET, Change, Kind, Partition, Scope, Target, Window
-from shim.admin.live.choosing import BadRequest, cause_in, fields_of, fields_of_body, group_in, names_in, text_of
+from shim.admin.live.requests.fields import BadRequest, cause_in, fields_of, fields_of_body, group_in, names_in, text_of
 
 _LONGEST_TOPIC: Final = 249
 _INT32_MAX: Final = 2**31 - 1

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl
 
 from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.requests.fields import BadRequest, cause_in, fields_of, fields_of_body, names_in, names_of, text_of
 
 MOVES: Final = ("start", "advance", "rollback")
 LOOKED_AT: Final = MOVES[1:]
 """What a start would find is a question of its own."""
 
-# A name is a string of Kafka's protocol, with a length of 16 bits.
-_LONGEST_NAME: Final = 32_767
 _LONGEST_PATTERN: Final = 1_000
-_LONGEST_CAUSE: Final = 1_000
-_MOST_FIELDS: Final = 1_000
 _AT_IS_FOR_OTHERS: Final = "groups that are named are tried wherever they are: at is for the others"
-
-
-class BadRequest(ValueError):
-    """A request that cannot be understood; the message is one line."""
 
 
 class Choice(NamedTuple):
@@ -93,29 +84,6 @@ def look_wanted(body: bytes) -> Meant:
     return Meant(move, _named(document), None if at is None else _step(at))
 
 
-def fields_of_body(body: bytes, known: Sequence[str]) -> dict[str, object]:
-    """Of a JSON object with none but the ``known`` ones. Raises :class:`BadRequest`."""
-    try:
-        document = json.loads(body.decode())
-    except (ValueError, RecursionError):
-        raise BadRequest("the body is not JSON") from None
-    if not isinstance(document, dict):
-        raise BadRequest("the body is not a JSON object")
-    if unknown := sorted(document.keys() - set(known)):
-        raise BadRequest(f"{_quoted(unknown[0])} is not known: {', '.join(known[:-1])} and {known[-1]} are")
-    return document
-
-
-def cause_in(document: dict[str, object]) -> str:
-    """Empty where none was given. Raises :class:`BadRequest`."""
-    return text_of(document.get("cause", ""), "cause", _LONGEST_CAUSE)
-
-
-def group_in(document: dict[str, object]) -> str:
-    """Raises :class:`BadRequest`."""
-    return text_of(document.get("group"), "group", _LONGEST_NAME)
-
-
 def _named(document: dict[str, object]) -> Choice:
     if "all" in document:
         if document["all"] is not True:
@@ -124,14 +92,6 @@ def _named(document: dict[str, object]) -> Choice:
     if "pattern" in document:
         return Choice(pattern=text_of(document["pattern"], "pattern", _LONGEST_PATTERN))
     return Choice(names_in(document))
-
-
-def names_in(document: dict[str, object]) -> tuple[str, ...]:
-    """Of groups, each once. Raises :class:`BadRequest`."""
-    names = document.get("groups")
-    if not isinstance(names, list) or not names:
-        raise BadRequest("groups is not a list of names")
-    return _each_once(names)
 
 
 def _step(given: object) -> str:
@@ -154,7 +114,7 @@ def choice_of(query: str) -> Choice:
     given = fields_of(query, ("group", "pattern"))
     if len(given["pattern"]) + bool(given["group"]) > 1:
         raise BadRequest("groups by name, or one pattern")
-    return Choice(_each_once(given["group"])) if given["group"] else _by_pattern(given["pattern"])
+    return Choice(names_of(given["group"])) if given["group"] else _by_pattern(given["pattern"])
 
 
 def move_of(query: str) -> Meant:
@@ -176,40 +136,3 @@ def move_of(query: str) -> Meant:
 def _by_pattern(patterns: Sequence[str]) -> Choice:
     """None: all."""
     return Choice(pattern=text_of(patterns[0], "pattern", _LONGEST_PATTERN)) if patterns else Choice()
-
-
-def fields_of(query: str, known: Sequence[str]) -> dict[str, list[str]]:
-    """The values of each of the ``known`` fields, in the order given."""
-    try:
-        fields = parse_qsl(
-            query, keep_blank_values=True, strict_parsing=bool(query), errors="strict", max_num_fields=_MOST_FIELDS
-        )
-    except ValueError:
-        raise BadRequest("the query is not name=value&… in percent-encoded UTF-8") from None
-    given: dict[str, list[str]] = {name: [] for name in known}
-    for name, value in fields:
-        if name not in given:
-            raise BadRequest(f"{_quoted(name)} is not known: {', '.join(known[:-1])} and {known[-1]} are")
-        given[name].append(value)
-    return given
-
-
-def _each_once(names: Iterable[object]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text_of(name, "a group's name", _LONGEST_NAME) for name in names))
-
-
-def text_of(value: object, what: str, longest: int) -> str:
-    """Raises :class:`BadRequest` for what is none, or longer than so many bytes."""
-    if not isinstance(value, str):
-        raise BadRequest(f"{what} is not text")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise BadRequest(f"{what} is not Unicode: it has half of a pair of surrogates") from None
-    if size > longest:
-        raise BadRequest(f"{what} is longer than {longest} bytes")
-    return value
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text[:50])
