@@ -28,7 +28,8 @@ async def admin_port(address: HostPort | None, settings: Settings, watched: Watc
         return
     # Only where it is wanted, and before there are clients that would wait for it: aiohttp takes its time.
     from shim.admin.live import serving
-    from shim.admin.live.access import Access, CannotUse, TokenFile, TokenFor
+    from shim.admin.live.guard.access import Access, TokenFor
+    from shim.admin.live.guard.token_file import CannotUse, TokenFile
 
     insecure = settings.admin_insecure
     try:

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from shim.admin.console import PageFile
-from shim.admin.live.access import Access
 from shim.admin.live.asked.overview import ClientsOf
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
+from shim.admin.live.guard.access import Access
 from shim.admin.live.requests.choosing import choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.paging import page_of

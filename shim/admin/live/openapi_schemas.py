@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from shim.admin.live.access import TokenFor
 from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.guard.access import TokenFor
 from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
 from shim.admin.live.requests.paging import MOST_ROWS, Sort
 from shim.relocation.words import Side

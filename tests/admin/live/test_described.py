@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from shim.admin.console import page_files
-from shim.admin.live.access import Access
 from shim.admin.live.burrow_paths import BurrowPaths
 from shim.admin.live.console_paths import ConsolePaths
 from shim.admin.live.group_paths import GroupPaths
+from shim.admin.live.guard.access import Access
 from shim.admin.live.log_paths import LogPaths
 from shim.admin.live.openapi import DESCRIBED, document
 from shim.admin.live.paths import Paths

@@ -10,16 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from shim.admin.live.guard.refusal import TurnedAway
 from shim.admin.live.shown.documents import JSON
-
-
-class TurnedAway(NamedTuple):
-    """``status``: of HTTP; ``reason``: one line."""
-
-    status: int
-    reason: str
 
 
 def turned_away(

@@ -1,4 +1,4 @@
-"""Who may ask for what: whoever knows the token, where there is one."""
+"""The file with the token, which may change at any time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shim.admin.live.guarding import TurnedAway
 from shim.apart import apart
 
 log = logging.getLogger(__name__)
@@ -20,19 +18,9 @@ _LONGEST: Final = 4096
 LOOK_SECONDS: Final = 3.0
 """How long a request waits for the file of the token."""
 
-_SCHEME: Final = "bearer"
-
 
 class CannotUse(Exception):
     """No token can be read from the file; the message is one line, and has nothing of what is in the file."""
-
-
-class TokenFor(StrEnum):
-    """What has to be asked for with the token: nothing, what changes something, or all but the console's files."""
-
-    NOTHING = "nothing"
-    CHANGES = "changes"
-    ALL = "all"
 
 
 def token_in(file: Path) -> str:
@@ -105,30 +93,6 @@ def _found_in(file: Path, seen: tuple[int, ...]) -> _Found | None:
         return _Found(state, token_in(file))
     except CannotUse as error:
         return _Found(state, error)
-
-
-class Access:
-    """``file``: None where nobody is asked who they are."""
-
-    def __init__(self, file: TokenFile | None = None, *, for_all: bool = False) -> None:
-        self._file = file
-        self.token_for = TokenFor.NOTHING if file is None else TokenFor.ALL if for_all else TokenFor.CHANGES
-
-    async def refused(self, authorization: str, *, changes: bool) -> TurnedAway | None:
-        """``authorization``: the header, "" for none; ``changes``: whether the request would change something.
-
-        None: it may go on. Raises TimeoutError where the token cannot be looked at in time.
-        """
-        if self._file is None or not (changes or self.token_for is TokenFor.ALL):
-            return None
-        scheme, _, token = authorization.strip().partition(" ")
-        if scheme.lower() != _SCHEME:
-            return TurnedAway(
-                401, "the token of admin.token.file is needed: Authorization: Bearer …, --admin-token-file"
-            )
-        if not await self._file.fits(token.strip()):
-            return TurnedAway(401, "this is not the token of admin.token.file")
-        return None
 
 
 def _digest(token: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
-from shim.admin.live.guarding import turned_away
+from shim.admin.live.guard.cross_site import turned_away
 
 HERE = {"Host": "127.0.0.1:9644"}
 
