@@ -10,10 +10,10 @@ from aiohttp import web
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.burrow import Judged, answer, group_row, judged
-from shim.admin.live.group_paths import ANSWER_SECONDS
+from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
+from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.sampling import Sampler
-from shim.admin.live.sending import send_all
-from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 
 _NO_ID = "cluster"
 """What a cluster is called that does not tell its id."""
@@ -68,9 +68,8 @@ class BurrowPaths:
 
 
 def _answered(request: web.Request, message: str, more: Row) -> web.Response:
-    return web.Response(body=encoded(answer(message, request.path, request.host, more)), content_type=JSON)
+    return json_response(answer(message, request.path, request.host, more))
 
 
 def _not_found(request: web.Request, message: str) -> web.Response:
-    body = encoded(answer(message, request.path, request.host, {}, error=True))
-    return web.Response(status=404, body=body, content_type=JSON)
+    return json_response(answer(message, request.path, request.host, {}, error=True), 404)

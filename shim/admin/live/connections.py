@@ -9,13 +9,12 @@ from typing import Any, Final, cast
 from aiohttp import web
 from aiohttp.web import RequestHandler, Server
 
-from shim.admin.live.shown.documents import encoded, one_line
+from shim.admin.live.over_http.answering import error_response
+from shim.admin.live.over_http.receiving import REQUEST_SECONDS
+from shim.admin.live.shown.documents import one_line
 
 MOST_CONNECTIONS: Final = 32
 """The process's files are there for clients and the log."""
-
-REQUEST_SECONDS: Final = 10.0
-"""How long a request may take to arrive, its head and its body each."""
 
 _LIMITS: Final[dict[str, Any]] = {
     "keepalive_timeout": REQUEST_SECONDS,  # of the first request, too
@@ -109,9 +108,3 @@ class Connections:
 
     def _ended(self, connection: _Connection) -> None:
         self._open.pop(connection, None)
-
-
-def error_response(status: int, reason: str) -> web.Response:
-    response = web.Response(status=status, body=encoded({"error": reason}), content_type="application/json")
-    response.force_close()
-    return response

@@ -10,14 +10,15 @@ from aiohttp import web
 from shim.admin.console import PageFile
 from shim.admin.live.asked.overview import ClientsOf
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.group_paths import ANSWER_SECONDS, query_of
 from shim.admin.live.guard.access import Access
+from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
+from shim.admin.live.over_http.receiving import query_of
+from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.requests.choosing import choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.paging import page_of
 from shim.admin.live.sampling import Sampler
-from shim.admin.live.sending import send_all
-from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.summary import summary_of, summary_row
 
 POLICY = {
@@ -49,7 +50,7 @@ class ConsolePaths:
         self._access = access
 
     async def access(self, _: web.Request) -> web.StreamResponse:
-        return _document({"token_for": str(self._access.token_for)})
+        return json_response({"token_for": str(self._access.token_for)})
 
     async def overview(self, _: web.Request) -> web.StreamResponse:
         seen = self._watched.overview()
@@ -60,7 +61,7 @@ class ConsolePaths:
             "listeners": [each._asdict() for each in seen.listeners],
             "token_for": str(self._access.token_for),
         }
-        return _document(row)
+        return json_response(row)
 
     async def clients(self, request: web.Request) -> web.StreamResponse:
         return await send_all(request, JSON, list_in_pieces({}, "clients", map(client_row, self._watched.clients())))
@@ -79,7 +80,7 @@ class ConsolePaths:
         names = choice_of(query_of(request)).names
         if names is None or len(names) != 1:
             raise BadRequest("one group has to be named: recent?group=…")
-        return _document({"group": names[0], "samples": self._sampler.recent(names[0])})
+        return json_response({"group": names[0], "samples": self._sampler.recent(names[0])})
 
 
 def client_row(seen: ClientsOf) -> Row:
@@ -92,7 +93,3 @@ def file_handler(file: PageFile) -> Callable[[web.Request], Awaitable[web.Stream
         return web.Response(body=file.content, content_type=file.content_type, charset="utf-8", headers=POLICY)
 
     return send
-
-
-def _document(document: object) -> web.Response:
-    return web.Response(body=encoded(document), content_type=JSON)

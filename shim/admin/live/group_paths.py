@@ -11,18 +11,17 @@ from aiohttp import web
 from shim.admin.live.asked.groups import Groups, NotCertain
 from shim.admin.live.asked.migration import GroupStatus
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.connections import REQUEST_SECONDS
+from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
+from shim.admin.live.over_http.receiving import body_of, query_of
+from shim.admin.live.over_http.sending import send_all
+from shim.admin.live.over_http.streaming import in_lines
 from shim.admin.live.requests.choosing import Choice, choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
-from shim.admin.live.sending import send_all
-from shim.admin.live.shown.documents import JSON, Row, encoded, list_in_pieces, one_line
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
 from shim.admin.live.shown.migration_rows import failed_row, status_row
-from shim.admin.live.streaming import in_lines
 
-ANSWER_SECONDS: Final = 60.0
-"""Of what only looks."""
 _SIDE_BY_SIDE: Final = 8
 
 Statuses = Callable[[Choice], Awaitable[Sequence[GroupStatus]]]
@@ -73,7 +72,7 @@ class GroupPaths:
         wanted = plan_wanted(await body_of(request))
         async with asyncio.timeout(ANSWER_SECONDS):
             plan = await self._groups.plan_reset(*wanted)
-        return web.Response(body=encoded(plan_row(plan)), content_type=JSON)
+        return json_response(plan_row(plan))
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
         wanted = reset_wanted(await body_of(request))
@@ -101,16 +100,6 @@ async def _deleted(groups: Groups, group: str, cause: str, host: str, *, dry_run
     except NotCertain as error:
         return failed_row(group, one_line(error))
     return deleted_row(deleted, dry_run=dry_run)
-
-
-async def body_of(request: web.Request) -> bytes:
-    async with asyncio.timeout(REQUEST_SECONDS):
-        return await request.read()
-
-
-def query_of(request: web.Request) -> str:
-    """As it was sent."""
-    return request.raw_path.partition("?")[2]
 
 
 def _host_of(request: web.Request) -> str:

@@ -7,10 +7,10 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.connections import error_response
-from shim.admin.live.group_paths import body_of, query_of
+from shim.admin.live.over_http.answering import error_response, json_response
+from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.requests.fields import BadRequest, fields_of, fields_of_body
-from shim.admin.live.shown.documents import JSON, Row, encoded, one_line
+from shim.admin.live.shown.documents import Row, one_line
 from shim.counted import counted
 from shim.relocation.words import CannotMove, LogPlaces, Relocates, Side
 
@@ -75,4 +75,4 @@ def _document(found: LogPlaces) -> web.StreamResponse:
         "turn": found.turn,
         "warning": found.warning,
     }
-    return web.Response(body=encoded(row), content_type=JSON)
+    return json_response(row)

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from shim.admin.live.openapi_schemas import PARAMETERS, SCHEMAS
-from shim.admin.live.shown.documents import JSON, LINES, encoded
+from shim.admin.live.over_http.answering import json_response
+from shim.admin.live.shown.documents import JSON, LINES
 
 TEXT: Final = "text/plain"
 
@@ -90,7 +91,7 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
 
 
 async def document_path(_: web.Request) -> web.StreamResponse:
-    return web.Response(body=encoded(document()), content_type=JSON)
+    return json_response(document())
 
 
 @cache

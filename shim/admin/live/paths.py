@@ -12,13 +12,14 @@ from aiohttp import web
 
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.group_paths import ANSWER_SECONDS, body_of, query_of
+from shim.admin.live.over_http.answering import ANSWER_SECONDS
+from shim.admin.live.over_http.receiving import body_of, query_of
+from shim.admin.live.over_http.sending import send_all
+from shim.admin.live.over_http.streaming import in_lines
 from shim.admin.live.requests.choosing import Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
 from shim.admin.live.requests.fields import BadRequest
-from shim.admin.live.sending import send_all
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
-from shim.admin.live.streaming import in_lines
 
 _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time

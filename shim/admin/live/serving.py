@@ -15,12 +15,14 @@ from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
 from shim.admin.live.asked.watched import NotReady, Watched
 from shim.admin.live.burrow_paths import BurrowPaths
-from shim.admin.live.connections import Connections, error_response
+from shim.admin.live.connections import Connections
 from shim.admin.live.console_paths import ConsolePaths
-from shim.admin.live.group_paths import GroupPaths, body_of
+from shim.admin.live.group_paths import GroupPaths
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.guard.cross_site import turned_away
 from shim.admin.live.log_paths import LogPaths
+from shim.admin.live.over_http.answering import error_response
+from shim.admin.live.over_http.receiving import body_of
 from shim.admin.live.paths import Paths
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.routes import Route, routes

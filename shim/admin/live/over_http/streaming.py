@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.migration import NotKnown, Refused
-from shim.admin.live.sending import Sending
+from shim.admin.live.over_http.sending import Sending
 from shim.admin.live.shown.documents import LINES, Row, encoded
 from shim.admin.live.shown.migration_rows import failed_row, refused_row
 from shim.counted import counted
