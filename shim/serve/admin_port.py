@@ -27,9 +27,9 @@ async def admin_port(address: HostPort | None, settings: Settings, watched: Watc
         yield
         return
     # Only where it is wanted, and before there are clients that would wait for it: aiohttp takes its time.
-    from shim.admin.live import serving
     from shim.admin.live.guard.access import Access, TokenFor
     from shim.admin.live.guard.token_file import CannotUse, TokenFile
+    from shim.admin.live.port import serving
 
     insecure = settings.admin_insecure
     try:

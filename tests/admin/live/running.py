@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.guard.access import Access
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
 from shim.relocation.words import Relocates

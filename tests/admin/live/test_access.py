@@ -16,7 +16,7 @@ import pytest
 from shim.admin.live.guard import token_file
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.guard.token_file import CannotUse, TokenFile, token_in
-from shim.admin.live.serving import CannotListen, serve_admin
+from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved

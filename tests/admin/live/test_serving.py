@@ -15,10 +15,11 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from shim.admin.live import connections, paths
 from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
 from shim.admin.live.over_http import receiving, sending, streaming
-from shim.admin.live.serving import CannotListen, serve_admin
+from shim.admin.live.paths import migration
+from shim.admin.live.port import connections
+from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
@@ -426,7 +427,7 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(paths, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(migration, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:

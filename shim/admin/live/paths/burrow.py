@@ -9,10 +9,10 @@ from aiohttp import web
 
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.burrow import Judged, answer, group_row, judged
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.sending import send_all
-from shim.admin.live.sampling import Sampler
+from shim.admin.live.sampled.as_burrow import Judged, answer, group_row, judged
+from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 
 _NO_ID = "cluster"

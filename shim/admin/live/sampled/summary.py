@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from shim.admin.live.asked.migration import STEPS, GroupStatus, Storage
-from shim.admin.live.lag_series import Sample
 from shim.admin.live.requests.paging import Page, Sort
+from shim.admin.live.sampled.lag_series import Sample
 from shim.admin.live.shown.documents import Row
 from shim.admin.live.shown.migration_rows import status_row
 

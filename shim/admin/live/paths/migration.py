@@ -28,7 +28,7 @@ _Move = Callable[[str, str], Awaitable[GroupStatus]]
 _Names = Callable[[], Awaitable[Iterable[str]]]
 
 
-class Paths:
+class MigrationPaths:
     """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
     look takes too long."""
 

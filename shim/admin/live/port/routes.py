@@ -8,13 +8,13 @@ from typing import NamedTuple
 from aiohttp import web
 
 from shim.admin.console import page_files
-from shim.admin.live.burrow_paths import BurrowPaths
-from shim.admin.live.console_paths import ConsolePaths, file_handler
-from shim.admin.live.group_paths import GroupPaths
-from shim.admin.live.log_paths import LogPaths
-from shim.admin.live.openapi import document_path
-from shim.admin.live.paths import Paths
-from shim.admin.live.vital_signs import VitalSigns
+from shim.admin.live.paths.burrow import BurrowPaths
+from shim.admin.live.paths.console import ConsolePaths, file_handler
+from shim.admin.live.paths.description import send_description
+from shim.admin.live.paths.groups import GroupPaths
+from shim.admin.live.paths.log import LogPaths
+from shim.admin.live.paths.migration import MigrationPaths
+from shim.admin.live.paths.vital_signs import VitalSigns
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -31,7 +31,7 @@ class Route(NamedTuple):
 
 
 def routes(
-    moving: Paths,
+    moving: MigrationPaths,
     of_groups: GroupPaths,
     of_log: LogPaths,
     console: ConsolePaths,
@@ -43,7 +43,7 @@ def routes(
         Route("GET", "/readyz", vital_signs.readyz, open=True),
         Route("GET", "/metrics", vital_signs.metrics),
         Route("GET", "/v1/access", console.access, open=True),
-        Route("GET", "/v1/openapi.json", document_path, open=True),
+        Route("GET", "/v1/openapi.json", send_description, open=True),
         Route("GET", "/v1/overview", console.overview),
         Route("GET", "/v1/clients", console.clients),
         Route("GET", "/v1/groups", moving.groups),

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from shim.admin.live.asked.groups import NO_OFFSET, Details, OffsetAt
-from shim.admin.live.lag_series import Sample
+from shim.admin.live.sampled.lag_series import Sample
 from shim.admin.live.shown.documents import Row
 
 STOPPED_SECONDS: Final = 600

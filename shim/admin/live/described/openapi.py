@@ -1,6 +1,6 @@
 """The paths of the admin interface, described as OpenAPI 3.1 has it (https://spec.openapis.org/oas/v3.1.0).
 
-A table beside :mod:`shim.admin.live.routes`, written by hand; a test holds each against the other.
+A table beside :mod:`shim.admin.live.port.routes`, written by hand; a test holds each against the other.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
-from aiohttp import web
-
-from shim.admin.live.openapi_schemas import PARAMETERS, SCHEMAS
-from shim.admin.live.over_http.answering import json_response
+from shim.admin.live.described.schemas import PARAMETERS, SCHEMAS
 from shim.admin.live.shown.documents import JSON, LINES
 
 TEXT: Final = "text/plain"
@@ -88,10 +85,6 @@ DESCRIBED: Final[Mapping[tuple[str, str], Described]] = {
     ),
 }
 """By method and path; the console's own files are not part of the interface."""
-
-
-async def document_path(_: web.Request) -> web.StreamResponse:
-    return json_response(document())
 
 
 @cache

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from shim.admin.console import PageFile
-from shim.admin.live.asked.overview import ClientsOf
 from shim.admin.live.asked.watched import Watched
 from shim.admin.live.guard.access import Access
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
@@ -17,9 +16,10 @@ from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.requests.choosing import choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.paging import page_of
-from shim.admin.live.sampling import Sampler
-from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
-from shim.admin.live.summary import summary_of, summary_row
+from shim.admin.live.sampled.sampling import Sampler
+from shim.admin.live.sampled.summary import summary_of, summary_row
+from shim.admin.live.shown.documents import JSON, list_in_pieces
+from shim.admin.live.shown.shim_rows import client_row, overview_row
 
 POLICY = {
     "Content-Security-Policy": "; ".join(
@@ -53,15 +53,8 @@ class ConsolePaths:
         return json_response({"token_for": str(self._access.token_for)})
 
     async def overview(self, _: web.Request) -> web.StreamResponse:
-        seen = self._watched.overview()
-        row = {
-            **seen._asdict(),
-            "ready": not self._watched.missing(),
-            "brokers": [each._asdict() for each in seen.brokers],
-            "listeners": [each._asdict() for each in seen.listeners],
-            "token_for": str(self._access.token_for),
-        }
-        return json_response(row)
+        seen, ready = self._watched.overview(), not self._watched.missing()
+        return json_response({**overview_row(seen, ready=ready), "token_for": str(self._access.token_for)})
 
     async def clients(self, request: web.Request) -> web.StreamResponse:
         return await send_all(request, JSON, list_in_pieces({}, "clients", map(client_row, self._watched.clients())))
@@ -81,11 +74,6 @@ class ConsolePaths:
         if names is None or len(names) != 1:
             raise BadRequest("one group has to be named: recent?group=…")
         return json_response({"group": names[0], "samples": self._sampler.recent(names[0])})
-
-
-def client_row(seen: ClientsOf) -> Row:
-    versions = [each._asdict() for each in seen.lowest_versions]
-    return {**seen._asdict(), "dropped": seen.dropped, "lowest_versions": versions}
 
 
 def file_handler(file: PageFile) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused, Storage
 from shim.admin.live.asked.watched import NotReady, Watched
-from shim.admin.live.lag_series import MOST_SERIES, LagSeries, Sample
+from shim.admin.live.sampled.lag_series import MOST_SERIES, LagSeries, Sample
 
 log = logging.getLogger(__name__)
 
