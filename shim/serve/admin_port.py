@@ -16,7 +16,7 @@ from shim.serve.health import Health
 from shim.serve.tasks import keep_up
 from shim.upstream import reason_of
 from shim.workers.all_workers import AllWorkers
-from shim.workers.asking import OtherWorker, Questions
+from shim.workers.remote_calls import OtherWorker, Questions
 from shim.workers_folder import admin_path
 
 

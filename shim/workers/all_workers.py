@@ -18,7 +18,7 @@ from shim.admin.live.asked.watched import NotReady, Watched
 from shim.log import Share
 from shim.metrics import Kind, Sample, Series, families
 from shim.metrics.together import together
-from shim.workers.asking import Asks
+from shim.workers.remote_calls import Asks
 
 _LOOK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
@@ -27,7 +27,7 @@ _METRICS_WITHIN_SECONDS: Final = 8.0
 
 
 class _Own:
-    """This worker, asked as others are: see :class:`shim.workers.asking.Asks`."""
+    """This worker, asked as others are: see :class:`shim.workers.remote_calls.Asks`."""
 
     def __init__(self, own: Watched) -> None:
         self._watched = own

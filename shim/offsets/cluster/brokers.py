@@ -1,4 +1,4 @@
-"""Asking the brokers of a cluster for their groups, and patience with them."""
+"""The brokers of a cluster, asked for their groups, and patience with what they refuse."""
 
 from __future__ import annotations
 

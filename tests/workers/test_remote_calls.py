@@ -13,9 +13,9 @@ import pytest
 
 from shim.admin.live.asked.migration import Refused
 from shim.admin.live.asked.watched import NotReady
-from shim.workers import asking
+from shim.workers import remote_calls
 from shim.workers.all_workers import AllGroups, AllMigrations
-from shim.workers.asking import ASKED, CHANGES, OtherWorker, Questions
+from shim.workers.remote_calls import ASKED, CHANGES, OtherWorker, Questions
 from tests.admin.live.test_described import the_routes
 
 
@@ -41,7 +41,7 @@ class Moves:
         return lambda: None  # that has no pickle
 
     async def served(self) -> object:
-        await asyncio.sleep(5 * asking.SILENT_SECONDS)  # it takes its time, and goes on
+        await asyncio.sleep(5 * remote_calls.SILENT_SECONDS)  # it takes its time, and goes on
         return ["g"]
 
     async def rollback(self, group: str) -> None:
@@ -101,8 +101,8 @@ async def test_what_is_asked_for_ends_with_who_asks(moves: Moves, worker: OtherW
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(asking, "_AT_IT_SECONDS", 0.05)
+    monkeypatch.setattr(remote_calls, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(remote_calls, "_AT_IT_SECONDS", 0.05)
 
 
 async def test_what_nobody_waits_for_any_more_is_not_begun(
@@ -110,7 +110,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(
 ) -> None:
     """As of a worker that was held up, and has what was asked of it still to read."""
     reader, writer = await asyncio.open_unix_connection(str(path))
-    writer.write(asking._packed(("migration", "advance", ("g",), {})))
+    writer.write(remote_calls._packed(("migration", "advance", ("g",), {})))
     assert await reader.readexactly(8) == bytes(8)  # it has read that
     writer.close()
     assert await worker("migration", "status", "there") == "there"

@@ -1,4 +1,4 @@
-"""Asks the cluster what a connection may do, over the connection's own link to a broker: as that client."""
+"""Asks the cluster what a connection may do, by probes over the connection's own link to a broker: as that client."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from protocol.api import Api
 from protocol.errors import DecodeError, ErrorCode
 from protocol.messages import fetch, heartbeat, offset_commit
-from shim.security.asking import LONGEST_THROTTLE_MS, PROBES_AT_ONCE, TRIES, NotSaid, granted
+from shim.security.probing import LONGEST_THROTTLE_MS, PROBES_AT_ONCE, TRIES, NotSaid, granted
 from shim.security.rights import Need, Right, Rights
 
 GROUP = Need(Right.READ_GROUP, "g")

@@ -1,7 +1,7 @@
-"""What one worker asks another for whoever is at the admin port: a question and its answer on a connection of its own.
+"""Remote procedure calls among workers: what one asks another for whoever is at the admin port.
 
-Both are pickles, with their size in front. That is no more than a fork shares: they are of one program, and nobody but
-this user can open the socket, or is believed on it.
+A question and its answer have a connection of their own. Both are pickles, with their size in front. That is no more
+than a fork shares: they are of one program, and nobody but this user can open the socket, or is believed on it.
 
 Who is asked says that it is at it, a size of 0, when it has read the question and once a second from then on: an answer
 may take as long as a rebalance, and of one that hangs nothing comes. It begins with it when who asks has heard the
