@@ -13,13 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.console import SOMETHING_WRONG, count_shown
 from pipeline.errors import NotDone
-from pipeline.history.asking import answer, asked, collected, kafka_settings, now_ms, tell, tell_of_segments
 from pipeline.history.ends import ends_at, newest_ends
 from pipeline.history.jobs import movements
 from pipeline.history.jobs.commits import Source
 from pipeline.history.jobs.movements import MINUTE_MS
 from pipeline.history.jobs.state import state_at, state_of
 from pipeline.history.output import check_target, rows_of
+from pipeline.history.querying import answer, asked, collected, kafka_settings, now_ms, tell, tell_of_segments
 from pipeline.history.restoring import write_folder
 from pipeline.history.times import time_shown
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from protocol.errors import ErrorCode
 from shim.api.call import Call, Connection, Services
-from shim.security.asking import NotSaid, granted
+from shim.security.probing import NotSaid, granted
 from shim.security.rights import RIGHTS_ON_GROUPS, Need, Right
 
 AnyCall: TypeAlias = Call[Any, Any]

@@ -11,7 +11,7 @@ from shim.counted import counted
 from shim.groups.changing import Changing, refusal
 from shim.groups.looking import Looking
 from shim.groups.words import Deleted, NotCertain, Refused
-from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups
 from shim.upstream import UpstreamError
 

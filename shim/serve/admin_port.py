@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from shim.admin.live.watching import Watched
+from shim.admin.live.asked.watched import Watched
 from shim.config import HostPort, Settings
 from shim.given import Given
 from shim.log import Share
@@ -16,7 +16,7 @@ from shim.serve.health import Health
 from shim.serve.tasks import keep_up
 from shim.upstream import reason_of
 from shim.workers.all_workers import AllWorkers
-from shim.workers.asking import OtherWorker, Questions
+from shim.workers.remote_calls import OtherWorker, Questions
 from shim.workers_folder import admin_path
 
 
@@ -27,8 +27,9 @@ async def admin_port(address: HostPort | None, settings: Settings, watched: Watc
         yield
         return
     # Only where it is wanted, and before there are clients that would wait for it: aiohttp takes its time.
-    from shim.admin.live import serving
-    from shim.admin.live.access import Access, CannotUse, TokenFile, TokenFor
+    from shim.admin.live.guard.access import Access, TokenFor
+    from shim.admin.live.guard.token_file import CannotUse, TokenFile
+    from shim.admin.live.port import serving
 
     insecure = settings.admin_insecure
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compat.ages import RELEASES, is_dropped, speaks_as
-from shim.admin.live.overviewing import ClientsOf, VersionUsed
+from shim.admin.live.asked.overview import ClientsOf, VersionUsed
 from shim.metrics import ClientKind, ClientsSeen
 from shim.serve.words import PROBES, api_name
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from protocol.errors import ErrorCode
-from shim.admin.live.overviewing import ClientsOf, Overview
-from shim.admin.live.watching import NotReady
+from shim.admin.live.asked.overview import ClientsOf, Overview
+from shim.admin.live.asked.watched import NotReady
 from shim.counted import counted
 from shim.groups.groups import Groups
 from shim.metrics import Series

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from shim.admin.live.overviewing import BrokerAt, ListenerAt, Overview
+from shim.admin.live.asked.overview import BrokerAt, ListenerAt, Overview
 from shim.config import Settings
 from shim.listener_config import Listener
 from shim.runtime import Runtime

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
-from shim.admin.live.watching import Watched
+from shim.admin.live.asked.watched import Watched
 from shim.config import SettingError
 from shim.counted import counted
 from shim.given import Given

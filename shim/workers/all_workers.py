@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from protocol.partition import partition_for
-from shim.admin.live.grouping import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
-from shim.admin.live.migrating import GroupStatus, Looked, Planned, Source, Verified
-from shim.admin.live.overviewing import ClientsOf, Overview
-from shim.admin.live.watching import NotReady, Watched
+from shim.admin.live.asked.groups import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
+from shim.admin.live.asked.migration import GroupStatus, Looked, Planned, Source, Verified
+from shim.admin.live.asked.overview import ClientsOf, Overview
+from shim.admin.live.asked.watched import NotReady, Watched
 from shim.log import Share
 from shim.metrics import Kind, Sample, Series, families
 from shim.metrics.together import together
-from shim.workers.asking import Asks
+from shim.workers.remote_calls import Asks
 
 _LOOK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
@@ -27,7 +27,7 @@ _METRICS_WITHIN_SECONDS: Final = 8.0
 
 
 class _Own:
-    """This worker, asked as others are: see :class:`shim.workers.asking.Asks`."""
+    """This worker, asked as others are: see :class:`shim.workers.remote_calls.Asks`."""
 
     def __init__(self, own: Watched) -> None:
         self._watched = own
@@ -70,49 +70,49 @@ class _All:
 
 
 class AllMigrations:
-    """See :class:`shim.admin.live.migrating.Migration`."""
+    """See :class:`shim.admin.live.asked.migration.Migration`."""
 
     def __init__(self, workers: Sequence[Asks], num_partitions: int) -> None:
         self._all = _All("migration", workers, num_partitions)
 
     async def candidates(self) -> Sequence[str]:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         found = await self._all.each("candidates")
         return sorted(name for number, names in enumerate(found) for name in names if self._all.has(number, name))
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return _in_order(groups, await self._all.divided("plan", groups))
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         if groups is not None:
             return _in_order(groups, await self._all.divided("status", groups))
         found = await asyncio.gather(*(worker("migration", "status", None) for worker in self._all.workers))
         return sorted((each for some in found for each in some), key=lambda each: each.group)
 
     async def served(self) -> Sequence[str]:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return sorted(name for names in await self._all.each("served") for name in names)
 
     async def verify(self, group: str) -> Verified:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return Verified(*await self._all.about(group, "verify", group))
 
     async def look(self, group: str, move: str) -> Looked:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return Looked(*await self._all.about(group, "look", group, move))
 
     async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return GroupStatus(*await self._all.about(group, "start", group, cause, source=source))
 
     async def advance(self, group: str, cause: str) -> GroupStatus:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return GroupStatus(*await self._all.about(group, "advance", group, cause))
 
     async def rollback(self, group: str, cause: str) -> GroupStatus:
-        """See :class:`shim.admin.live.migrating.Migration`."""
+        """See :class:`shim.admin.live.asked.migration.Migration`."""
         return GroupStatus(*await self._all.about(group, "rollback", group, cause))
 
 
@@ -123,41 +123,41 @@ def _in_order(groups: Sequence[str], found: Iterable[Iterable[Any]]) -> list[Any
 
 
 class AllGroups:
-    """See :class:`shim.admin.live.grouping.Groups`."""
+    """See :class:`shim.admin.live.asked.groups.Groups`."""
 
     def __init__(self, workers: Sequence[Asks], num_partitions: int) -> None:
         self._all = _All("groups", workers, num_partitions)
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         return Details(*await self._all.about(group, "details", group, with_last_commit=with_last_commit))
 
     async def lags(self, groups: Sequence[str]) -> Mapping[str, int | None]:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         found: dict[str, int | None] = {}
         for each in await self._all.divided("lags", groups):
             found |= each
         return found
 
     async def history(self, group: str, window: Window) -> Sequence[Moved] | None:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         found: Sequence[Moved] | None = await self._all.about(group, "history", group, window)
         return found
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         return Plan(*await self._all.about(group, "plan_reset", group, target, scope))
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         await self._all.about(group, "reset", group, changes, cause, host)
 
     async def look_at_deletion(self, group: str) -> Deleted:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         return Deleted(*await self._all.about(group, "look_at_deletion", group))
 
     async def delete(self, group: str, cause: str, host: str) -> Deleted:
-        """See :class:`shim.admin.live.grouping.Groups`."""
+        """See :class:`shim.admin.live.asked.groups.Groups`."""
         return Deleted(*await self._all.about(group, "delete", group, cause, host))
 
 
@@ -170,8 +170,8 @@ class _Seen(NamedTuple):
 
 
 class AllWorkers:
-    """See :class:`shim.admin.live.watching.Watched`. For the event loop of the first worker; what is told without being
-    waited for is as the newest look at the others has found it."""
+    """See :class:`shim.admin.live.asked.watched.Watched`. For the event loop of the first worker; what is told without
+    being waited for is as the newest look at the others has found it."""
 
     def __init__(self, own: Watched, others: Sequence[Asks], num_partitions: int) -> None:
         """``own``: of the first worker; ``others``: in the order of their numbers, from 1 on."""
@@ -203,39 +203,40 @@ class AllWorkers:
 
     @property
     def migration(self) -> AllMigrations:
-        """See :class:`shim.admin.live.watching.Watched`."""
+        """See :class:`shim.admin.live.asked.watched.Watched`."""
         _ = self._own.migration  # or it raises
         return AllMigrations(self._workers, self._num_partitions)
 
     @property
     def groups(self) -> AllGroups:
-        """See :class:`shim.admin.live.watching.Watched`."""
+        """See :class:`shim.admin.live.asked.watched.Watched`."""
         _ = self._own.groups
         return AllGroups(self._workers, self._num_partitions)
 
     @property
     def relocation(self) -> None:
-        """See :class:`shim.admin.live.watching.Watched`. What is moved is not shared."""
+        """See :class:`shim.admin.live.asked.watched.Watched`. What is moved is not shared."""
         _ = self._own.relocation
         return None
 
     def overview(self) -> Overview:
-        """See :class:`shim.admin.live.watching.Watched`."""
+        """See :class:`shim.admin.live.asked.watched.Watched`."""
         own = self._own.overview()
         loaded = own.loaded + sum(seen.loaded for seen in self._seen)
         return own._replace(owned=own.partitions, loaded=loaded)
 
     def clients(self) -> Sequence[ClientsOf]:
-        """See :class:`shim.admin.live.watching.Watched`. A kind of client has a row for each worker that it is at."""
+        """See :class:`shim.admin.live.asked.watched.Watched`. A kind of client has a row for each worker that it is
+        at."""
         return [*self._own.clients(), *(each for seen in self._seen for each in seen.clients)]
 
     def missing(self) -> Sequence[str]:
-        """See :class:`shim.admin.live.watching.Watched`."""
+        """See :class:`shim.admin.live.asked.watched.Watched`."""
         theirs = (f"worker {number}: {line}" for number, seen in enumerate(self._seen, 1) for line in seen.missing)
         return [*self._own.missing(), *theirs]
 
     async def metrics(self) -> Sequence[Series]:
-        """See :class:`shim.admin.live.watching.Watched`. One that does not answer is told of as that: what it has
+        """See :class:`shim.admin.live.asked.watched.Watched`. One that does not answer is told of as that: what it has
         counted cannot have become less, and all else of it is not known."""
         theirs = (self._metrics_of(index, worker) for index, worker in enumerate(self._others))
         own, *others = await asyncio.gather(self._own.metrics(), *theirs)

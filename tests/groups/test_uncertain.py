@@ -14,7 +14,7 @@ from shim.groups.resetting import Resetting
 from shim.groups.words import NO_OFFSET, Change, NotCertain, Refused
 from shim.log.checkpoint import TopicPartition
 from shim.migration.hands.placements import Whose
-from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.brokers import BrokerRefused
 from shim.upstream import UpstreamError
 
 

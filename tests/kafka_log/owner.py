@@ -13,7 +13,7 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.records.batches import Record, encode_records
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
-from shim.offsets.cluster.asking import PASSES_BY_ITSELF
+from shim.offsets.cluster.brokers import PASSES_BY_ITSELF
 from shim.upstream.connection import BrokerConnection
 
 _TRANSACTION: Final = 1

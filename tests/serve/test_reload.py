@@ -177,7 +177,7 @@ sys.meta_path.insert(0, HangsUp())
     [
         "shim.serve",  # nothing is read yet
         "uvloop",  # all is read, and there is no event loop
-        "shim.admin.live.serving",  # the event loop has nothing to do yet
+        "shim.admin.live.port.serving",  # the event loop has nothing to do yet
     ],
 )
 def test_in_the_first_moments(broker: Broker, topic_t: str, group: str, tmp_path: Path, module: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 import click
 
 from shim.admin.errors import BrokenOff, NotDone
-from shim.admin.live.migrating import NotKnown
+from shim.admin.live.asked.migration import NotKnown
 from shim.config import SettingError
 from shim.log import CorruptLog, LogError
 from shim.upstream import reason_of

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import (
     in_one_line,
     json_option,
@@ -21,8 +22,7 @@ from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at, tell_of_others
 from shim.admin.errors import NotDone
-from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
 

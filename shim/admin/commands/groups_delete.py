@@ -24,7 +24,7 @@ from shim.admin.commands.running_shim import (
     shim_at,
     tell,
 )
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
 

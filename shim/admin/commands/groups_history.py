@@ -9,7 +9,7 @@ from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE, has_history
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 
 

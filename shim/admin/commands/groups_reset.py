@@ -23,7 +23,7 @@ from shim.admin.commands.console import (
 from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
 from shim.admin.commands.reset_options import by_history, scope_options, target_of, target_options
 from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, shim_at
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
 

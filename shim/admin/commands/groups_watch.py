@@ -12,12 +12,12 @@ from typing import Final
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import in_one_line, json_option, shown
 from shim.admin.commands.running_shim import admin_option, groups_argument, shim_at
 from shim.admin.errors import NotDone
-from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
-from shim.admin.live.migrating import NotKnown
+from shim.admin.live.asked.migration import NotKnown
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 
 _HEADINGS: Final = ("GROUP", "STATE", "MEMBERS", "STEP", "LAG")

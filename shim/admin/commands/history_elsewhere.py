@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.running_shim import overview_of
-from shim.admin.live.asking import RunningShim
 
 HISTORY_ELSEWHERE: Final = (
     "this log is moved between two places, or was: what was committed while a partition was at the other one is in the "

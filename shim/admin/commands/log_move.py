@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Ongoing,
@@ -18,7 +19,6 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.running_shim import admin_option, shim_at
 from shim.admin.errors import BrokenOff, NotDone
-from shim.admin.live.asking import RunningShim
 from shim.config import HostPort
 from shim.counted import counted
 from shim.relocation.words import Side

@@ -7,6 +7,7 @@ from typing import Final, TypedDict, Unpack
 
 import click
 
+from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Refused,
@@ -31,9 +32,8 @@ from shim.admin.commands.running_shim import (
     shim_at,
     tell,
 )
-from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim
-from shim.admin.live.migrating import STEPS, Source
+from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
 

@@ -9,7 +9,7 @@ import click
 from shim.admin.commands.console import print_table, shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import name_shown
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 
 
 def show_planned(rows: Sequence[Row]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shim.admin.commands.console import Refused, shown
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 
 _PARQUET_MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("group", "topic", "partition", "offset")

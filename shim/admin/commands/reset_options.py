@@ -12,7 +12,7 @@ import click
 from shim.admin.commands.offset_files import offsets_in
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.times import parse_duration, parse_time
-from shim.admin.live.as_json import Row
+from shim.admin.live.shown.documents import Row
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from shim.admin.commands.admin_client import RunningShim, in_parts
 from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
 from shim.admin.errors import BrokenOff, NotDone, NotOffered
-from shim.admin.live.access import CannotUse, token_in
-from shim.admin.live.as_json import Row
-from shim.admin.live.asking import RunningShim, in_parts
+from shim.admin.live.guard.token_file import CannotUse, token_in
+from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
 from shim.config import HostPort, SettingError, parse_host_port
 from shim.counted import counted

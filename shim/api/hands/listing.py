@@ -14,7 +14,7 @@ from shim.api.call import Services
 from shim.api.hands.when import FollowUp, when
 from shim.api.owners import at_owner
 from shim.forwarding import Failed, Peer
-from shim.security.asking import NotSaid
+from shim.security.probing import NotSaid
 from shim.security.rights import CLUSTER, Need, Right
 
 _NOT_THERE: Final = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -19,7 +19,7 @@ from shim.migration.mirror.alarms import Alarms
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.migration.strangers import named
-from shim.offsets.cluster.asking import BrokerRefused
+from shim.offsets.cluster.brokers import BrokerRefused
 from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError

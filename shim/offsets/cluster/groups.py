@@ -28,7 +28,7 @@ from protocol.messages import (
 from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
-from shim.offsets.cluster.asking import (
+from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
     PATIENCE_SECONDS,
     BrokerRefused,

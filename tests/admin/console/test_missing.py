@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from shim.admin.live.grouping import Moved as MovedOffset
-from shim.admin.live.grouping import Window
+from shim.admin.live.asked.groups import Moved as MovedOffset
+from shim.admin.live.asked.groups import Window
 from tests.admin.console.browser import Browser
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved

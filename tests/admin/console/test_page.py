@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from shim.admin.live.grouping import Details, Member, OffsetAt, Window
-from shim.admin.live.grouping import Moved as MovedOffset
-from shim.admin.live.migrating import Difference
+from shim.admin.live.asked.groups import Details, Member, OffsetAt, Window
+from shim.admin.live.asked.groups import Moved as MovedOffset
+from shim.admin.live.asked.migration import Difference
 from tests.admin.console.browser import ENTER, Browser
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import STEPS, Moved

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import Moved
 from tests.admin.live.watching import Watching

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shim.admin.live.grouping import (
+from shim.admin.live.asked.groups import (
     Change,
     Deleted,
     Details,
@@ -19,7 +19,7 @@ from shim.admin.live.grouping import (
     Target,
     Window,
 )
-from shim.admin.live.migrating import Refused
+from shim.admin.live.asked.migration import Refused
 from tests.admin.live.moved import Moved as MovedGroups
 
 MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User:a", "m", 3, "")
@@ -27,9 +27,9 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 
 @dataclass
 class Grouped:
-    """A :class:`shim.admin.live.grouping.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows what
-    becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and ``breaks``: a
-    reset does. ``without_brokers``: none says where logs end."""
+    """A :class:`shim.admin.live.asked.groups.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows
+    what becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and
+    ``breaks``: a reset does. ``without_brokers``: none says where logs end."""
 
     moved: MovedGroups
     hindrance: str = ""

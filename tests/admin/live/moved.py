@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from shim.admin.live.migrating import (
+from shim.admin.live.asked.migration import (
     PASSED_THROUGH,
     Difference,
     GroupStatus,
@@ -36,7 +36,7 @@ STEPS: Final = (
 
 @dataclass
 class Moved:
-    """A :class:`shim.admin.live.migrating.Migration`. ``refused``: groups that stay where they are, and why.
+    """A :class:`shim.admin.live.asked.migration.Migration`. ``refused``: groups that stay where they are, and why.
 
     ``held``: moves of these groups wait for the event; ``broken``: whatever is asked about these throws.
     """

@@ -14,9 +14,9 @@ from typing import Final
 
 from click.testing import CliRunner
 
-from shim.admin.live.access import Access
-from shim.admin.live.overviewing import ClientsOf, Overview
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.asked.overview import ClientsOf, Overview
+from shim.admin.live.guard.access import Access
+from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
 from shim.relocation.words import Relocates

@@ -13,9 +13,10 @@ from typing import Final
 import aiohttp
 import pytest
 
-from shim.admin.live import access as access_module
-from shim.admin.live.access import Access, CannotUse, TokenFile, TokenFor, token_in
-from shim.admin.live.serving import CannotListen, serve_admin
+from shim.admin.live.guard import token_file
+from shim.admin.live.guard.access import Access, TokenFor
+from shim.admin.live.guard.token_file import CannotUse, TokenFile, token_in
+from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
@@ -145,11 +146,11 @@ async def test_a_file_that_takes_its_time_holds_up_nobody_else(
         os.mkfifo(file)
         start = partial(session.post, "/v1/migrate/start", json={"groups": ["g"]}, headers=bearing(newer))
         try:
-            monkeypatch.setattr(access_module, "LOOK_SECONDS", 0.1)
+            monkeypatch.setattr(token_file, "LOOK_SECONDS", 0.1)
             for _ in range(3):
                 async with start() as response:
                     assert response.status == 504
-            monkeypatch.setattr(access_module, "LOOK_SECONDS", 20)
+            monkeypatch.setattr(token_file, "LOOK_SECONDS", 20)
             waiting = asyncio.create_task(start())
             async with session.get("/v1/groups") as response:
                 assert response.status == 200

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from shim.admin.live.burrow import GROWING_SAMPLES, STOPPED_SECONDS, group_row, is_growing, judged
-from shim.admin.live.grouping import Details, Member, OffsetAt
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.asked.groups import Details, Member, OffsetAt
+from shim.admin.live.port.serving import serve_admin
+from shim.admin.live.sampled.as_burrow import GROWING_SAMPLES, STOPPED_SECONDS, group_row, is_growing, judged
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved

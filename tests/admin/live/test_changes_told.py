@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from shim.logs.repeats import event_of
 from tests.admin.live.grouped import Grouped

@@ -17,14 +17,13 @@ from typing import Any
 import click
 import pytest
 
-from shim.admin.commands import running_shim
+from shim.admin.commands import admin_client, running_shim
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.errors import NotOffered
-from shim.admin.live import asking
-from shim.admin.live.grouping import Moved as MovedOffset
-from shim.admin.live.grouping import Window
-from shim.admin.live.migrating import Difference, GroupStatus, Source
-from shim.admin.live.migrating import Refused as MoveRefused
+from shim.admin.live.asked.groups import Moved as MovedOffset
+from shim.admin.live.asked.groups import Window
+from shim.admin.live.asked.migration import Difference, GroupStatus, Source
+from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.config import parse_host_port
 from shim.demo.parts import free_port
 from shim.main import cli
@@ -476,7 +475,7 @@ def test_something_else_is_there(command: list[str], answer: bytes) -> None:
 
 
 def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         result = offset_shim("groups", "list", "--admin", address)
@@ -502,7 +501,7 @@ def test_a_shim_that_goes_away_in_the_middle(rest: bytes) -> None:
 
 
 def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_MOST_NAMES", 1)
+    monkeypatch.setattr(admin_client, "_MOST_NAMES", 1)
     with answering(HEAD + b'{"groups":1}\n' + ROW + b'{"done":1}\n') as address:
         result = offset_shim("migrate", "start", "a", "b", "--json", "--admin", address)
     assert result.status == 1
@@ -616,10 +615,10 @@ def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
 def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
 
-    def change(self: asking.RunningShim, path: str, wanted: object) -> object:
+    def change(self: admin_client.RunningShim, path: str, wanted: object) -> object:
         return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
 
-    monkeypatch.setattr(asking.RunningShim, "change", change)
+    monkeypatch.setattr(admin_client.RunningShim, "change", change)
     told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{port}")
     assert told.status == 1
     assert told.stderr.endswith(
@@ -650,9 +649,9 @@ def older(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     """What the shim tells is as it was before its log could be anywhere else, and at first nothing was told of it as a
     whole."""
     how: str = request.param
-    get = asking.RunningShim.get
+    get = admin_client.RunningShim.get
 
-    def told(self: asking.RunningShim, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
+    def told(self: admin_client.RunningShim, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         if path == "/v1/overview" and how == "without the path":
             return get(self, "/v1/nowhere", query)
         document = get(self, path, query)
@@ -662,7 +661,7 @@ def older(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
             del each["deleted"]
         return document
 
-    monkeypatch.setattr(asking.RunningShim, "get", told)
+    monkeypatch.setattr(admin_client.RunningShim, "get", told)
     return how
 
 
@@ -693,7 +692,7 @@ def test_a_shim_that_has_nothing_to_warn_of(admin: str) -> None:
 
 def test_what_an_older_shim_does_not_offer(admin: str) -> None:
     with pytest.raises(NotOffered, match=rf"^the shim at {admin} has no /v1/nowhere: it is an older one$"):
-        asking.RunningShim(parse_host_port(admin)).get("/v1/nowhere", [("group", "g")])
+        admin_client.RunningShim(parse_host_port(admin)).get("/v1/nowhere", [("group", "g")])
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

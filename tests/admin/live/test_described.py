@@ -11,16 +11,16 @@ import aiohttp
 import pytest
 
 from shim.admin.console import page_files
-from shim.admin.live.access import Access
-from shim.admin.live.burrow_paths import BurrowPaths
-from shim.admin.live.console_paths import ConsolePaths
-from shim.admin.live.group_paths import GroupPaths
-from shim.admin.live.log_paths import LogPaths
-from shim.admin.live.openapi import DESCRIBED, document
-from shim.admin.live.paths import Paths
-from shim.admin.live.routes import Route, routes
-from shim.admin.live.sampling import Sampler
-from shim.admin.live.vital_signs import VitalSigns
+from shim.admin.live.described.openapi import DESCRIBED, document
+from shim.admin.live.guard.access import Access
+from shim.admin.live.paths.burrow import BurrowPaths
+from shim.admin.live.paths.console import ConsolePaths
+from shim.admin.live.paths.groups import GroupPaths
+from shim.admin.live.paths.log import LogPaths
+from shim.admin.live.paths.migration import MigrationPaths
+from shim.admin.live.paths.vital_signs import VitalSigns
+from shim.admin.live.port.routes import Route, routes
+from shim.admin.live.sampled.sampling import Sampler
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.watching import Watching
@@ -67,7 +67,7 @@ async def the_routes() -> list[Route]:
     """Those of the interface, without the console's files."""
     moved, stopping = Moved(), asyncio.Event()
     watching = Watching(moved, Grouped(moved))
-    moving, sampler = Paths(watching, stopping), Sampler(watching)
+    moving, sampler = MigrationPaths(watching, stopping), Sampler(watching)
     table = routes(
         moving,
         GroupPaths(watching, moving.statuses, stopping),

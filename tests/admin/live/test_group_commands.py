@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from shim.admin.commands import admin_client
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
-from shim.admin.live import asking
-from shim.admin.live.grouping import Kind, Member
+from shim.admin.live.asked.groups import Kind, Member
 from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import Moved
@@ -109,7 +109,7 @@ def test_a_reset_of_which_nobody_knows_what_became(grouped: Grouped, admin: str)
 
 def test_a_reset_that_the_shim_is_gone_over(grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been done: that is no "nothing was done"."""
-    monkeypatch.setattr(asking, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 1.0)
     for what, why in (("hangs", "timed out"), ("breaks", "failed, the shim's log says why")):
         setattr(grouped, what, True)
         told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)

@@ -10,10 +10,10 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from shim.admin.live.lag_series import MOST_SAMPLES, MOST_SERIES, LagSeries
-from shim.admin.live.migrating import NotKnown, Refused
-from shim.admin.live.sampling import Pace, Sampler
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.port.serving import serve_admin
+from shim.admin.live.sampled.lag_series import MOST_SAMPLES, MOST_SERIES, LagSeries
+from shim.admin.live.sampled.sampling import Pace, Sampler
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import STEPS, Moved
@@ -135,13 +135,13 @@ async def test_a_status_is_asked_for_once_by_many(moved: Moved) -> None:
 
 
 async def test_it_goes_on_after_a_fault(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shim.admin.live.sampling._AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("shim.admin.live.sampled.sampling._AGAIN_SECONDS", 0.0)
     moved.add("g", storage="kafka")
     moved.broken.add("g")
     lagging = Lagging(moved)
     sampler = Sampler(Watching(moved, lagging), QUICK)
     failed = asyncio.Event()
-    monkeypatch.setattr("shim.admin.live.sampling.log.exception", lambda *_: failed.set())
+    monkeypatch.setattr("shim.admin.live.sampled.sampling.log.exception", lambda *_: failed.set())
     running = asyncio.create_task(sampler.run())
     async with asyncio.timeout(20):
         await failed.wait()

@@ -15,9 +15,11 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from shim.admin.live import connections, group_paths, paths, sending, streaming
-from shim.admin.live.migrating import Difference, Refused, Source, Storage
-from shim.admin.live.serving import CannotListen, serve_admin
+from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
+from shim.admin.live.over_http import receiving, sending, streaming
+from shim.admin.live.paths import migration
+from shim.admin.live.port import connections
+from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
@@ -425,7 +427,7 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(paths, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(migration, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:
@@ -570,9 +572,9 @@ async def test_who_takes_long_to_ask(port: int, monkeypatch: pytest.MonkeyPatch)
     head = (
         b"POST /v1/migrate/start HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
     )
-    assert connections._LIMITS["keepalive_timeout"] == connections.REQUEST_SECONDS == 10
+    assert connections._LIMITS["keepalive_timeout"] == receiving.REQUEST_SECONDS == 10
     monkeypatch.setitem(connections._LIMITS, "keepalive_timeout", 0.1)
-    monkeypatch.setattr(group_paths, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(receiving, "REQUEST_SECONDS", 0.1)
     assert await raw(port, b"") == b""
     assert await raw(port, head) == b""
     assert read(await raw(port, head + b'\r\n{"al')) == (504, {"error": "no answer in time"})

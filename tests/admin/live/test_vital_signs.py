@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from shim.admin.live.serving import serve_admin
+from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from shim.metrics import Histogram, Kind, Metric, Sample, Series
 from tests.admin.live.watching import OVERVIEW, Watching

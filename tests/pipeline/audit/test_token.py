@@ -11,7 +11,8 @@ import pytest
 from pipeline.audit.admin_port import admin_port
 from pipeline.audit.steps import steps_of_groups
 from pipeline.audit.words import CannotRead
-from shim.admin.live.access import Access, TokenFile
+from shim.admin.live.guard.access import Access
+from shim.admin.live.guard.token_file import TokenFile
 from shim.demo.parts import Broker
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import admin_of

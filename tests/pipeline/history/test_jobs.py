@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.errors import NotDone, SomethingWrong
-from pipeline.history.asking import in_one_line_of_ours
 from pipeline.history.jobs import movements
 from pipeline.history.jobs.commits import Source
 from pipeline.history.jobs.state import State, state_at, state_of
+from pipeline.history.querying import in_one_line_of_ours
 from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
 from pipeline.history.segments import OFFSETS_TOPIC
 from pipeline.history.source import FORMAT, OffsetLogSource

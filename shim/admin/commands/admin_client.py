@@ -1,0 +1,171 @@
+"""The client of the admin interface of a running shim, with which the commands ask it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from shim.admin.errors import BrokenOff, NotDone, NotOffered
+from shim.admin.live.asked.migration import NotKnown
+from shim.admin.live.shown.documents import JSON, Row, encoded
+from shim.config import HostPort
+from shim.counted import counted
+from shim.upstream import reason_of
+
+_CONNECT_SECONDS: Final = 10.0
+_SILENT_SECONDS: Final = 75.0  # a shim gives up what only looks after a minute, and sends an empty line while it moves
+_LONGEST_LINE: Final = 1 << 20
+_MOST_NAMES: Final = 500
+_MOST_BYTES: Final = 256 << 10
+
+_NOT_CERTAIN: Final = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SERVICE_UNAVAILABLE)
+"""Of a change that was begun; of what only looks, they say that there is nothing to be seen."""
+
+_NO_SUCH_PATH: Final = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.NOT_FOUND.phrase)
+"""Of what is not known at a path that there is, it says what that is."""
+
+
+class Answers(NamedTuple):
+    """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before."""
+
+    groups: int
+    rows: Iterator[Row]
+
+
+class RunningShim:
+    """At its admin port. Methods raise NotDone, with a line, where there is none, or it does not do what is asked."""
+
+    def __init__(self, address: HostPort, token: str = "") -> None:
+        """``token``: the one of its admin.token.file; "" where none is at hand."""
+        self._address = address
+        self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
+        """The document. Raises NotKnown besides."""
+        response = self._sent("GET", f"{path}?{urlencode(query)}" if query else path)
+        with response:
+            return self._document(response)
+
+    def ask(self, path: str, question: Row) -> Any:
+        """As :meth:`get`, where the question takes a body."""
+        response = self._sent("POST", path, encoded(question))
+        with response:
+            return self._document(response)
+
+    def change(self, path: str, wanted: Row) -> Any:
+        """Has it done, and gives the document. Raises BrokenOff besides, where nobody knows what became of it: once it
+        is asked for, a shim that goes, or says nothing, may have done it."""
+        response = self._sent("POST", path, encoded(wanted), changes=True)
+        with response:
+            try:
+                return json.loads(response.read())
+            except (OSError, http.client.HTTPException, ValueError):
+                raise self._is_not_known("the answer was cut off") from None
+
+    def post(self, path: str, question: Row) -> Answers:
+        """The groups that ``question`` is about, as each is done."""
+        response = self._sent("POST", path, encoded(question))
+        try:
+            begun = json.loads(response.readline(_LONGEST_LINE))
+            return Answers(begun["groups"], self._rows(response, begun["groups"]))
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
+            response.close()
+            raise self._is_no_shim() from None
+
+    def _rows(self, response: http.client.HTTPResponse, groups: int) -> Iterator[Row]:
+        done = 0
+        with response:
+            try:
+                while line := response.readline(_LONGEST_LINE):
+                    if line == b"\n":
+                        continue
+                    row: Row = json.loads(line)
+                    if "done" in row:
+                        return
+                    yield row
+                    done += 1
+                why = "it stopped, or the connection was cut"
+            except OSError as error:
+                why = reason_of(error)
+            except (http.client.HTTPException, ValueError):
+                why = "what it sent cannot be read"
+        raise BrokenOff(f"the shim at {self._address} told of {done} of {counted(groups, 'group')}: {why}")
+
+    def _sent(
+        self, method: str, path: str, body: bytes | None = None, *, changes: bool = False
+    ) -> http.client.HTTPResponse:
+        """The answer, where it is one of success. ``changes``: see :meth:`change`."""
+        connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
+        connected = asked = False  # asked: for a change
+        try:
+            connection.connect()
+            connection.sock.settimeout(_SILENT_SECONDS)
+            # An address, as a name need not be one that the shim knows for its own.
+            host, port = connection.sock.getpeername()[:2]
+            headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
+            headers |= self._authorization
+            connected, asked = True, changes
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+        except OSError as error:
+            connection.close()
+            if asked:
+                raise self._is_not_known(reason_of(error)) from error
+            if connected and isinstance(error, ConnectionError):
+                raise self._is_no_shim(", or a shim that is ending: the connection was closed") from error
+            raise NotDone(
+                f"no shim answers at {self._address}: {reason_of(error)}. Does it run, with --admin {self._address}?"
+            ) from error
+        except http.client.HTTPException as error:
+            connection.close()
+            raise (self._is_not_known("what it sent cannot be read") if asked else self._is_no_shim()) from error
+        if response.status != http.HTTPStatus.OK:
+            with response:
+                reason = self._reason(response)
+            if changes and response.status in _NOT_CERTAIN:
+                raise BrokenOff(reason)
+            if (response.status, reason) == _NO_SUCH_PATH:
+                raise NotOffered(f"the shim at {self._address} has no {path.partition('?')[0]}: it is an older one")
+            raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
+        return response
+
+    def _document(self, response: http.client.HTTPResponse) -> Any:
+        try:
+            return json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            raise self._is_no_shim() from None
+
+    def _reason(self, response: http.client.HTTPResponse) -> str:
+        document = self._document(response)
+        reason = document.get("error") if isinstance(document, dict) else None
+        if not isinstance(reason, str):
+            raise self._is_no_shim()
+        return reason
+
+    def _is_not_known(self, why: str) -> BrokenOff:
+        return BrokenOff(
+            f"the shim at {self._address} did not say what became of it: {why}. Look before you do it again"
+        )
+
+    def _is_no_shim(self, more: str = "") -> NotDone:
+        wrong = "if clients bootstrap there, it is the wrong port"
+        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {wrong}")
+
+
+def in_parts(names: Iterable[str]) -> Iterator[list[str]]:
+    """As many at a time as a request may name."""
+    part: list[str] = []
+    size = 0
+    for name in names:
+        # Escaped, a character may take six bytes for each of its own.
+        room = 6 * len(name.encode()) + 3
+        if part and (len(part) == _MOST_NAMES or size + room > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += room
+    if part:
+        yield part

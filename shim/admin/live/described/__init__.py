@@ -1,0 +1,1 @@
+"""The interface, described for programs: its paths, and what is asked and answered there."""

@@ -1,0 +1,280 @@
+"""The documents and parameters of the admin interface, as JSON Schema has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.guard.access import TokenFor
+from shim.admin.live.requests.choosing import LOOKED_AT, MOVES
+from shim.admin.live.requests.paging import MOST_ROWS, Sort
+from shim.relocation.words import Side
+
+Schema = dict[str, Any]
+
+_TEXT: Final[Schema] = {"type": "string"}
+_COUNT: Final[Schema] = {"type": "integer"}
+_FLAG: Final[Schema] = {"type": "boolean"}
+_MAYBE: Final[Schema] = {"type": ["integer", "null"]}
+_MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
+_STEP: Final[Schema] = {"type": "string", "enum": list(STEPS)}
+
+
+def _object(needed: Mapping[str, Schema], more: Mapping[str, Schema] | None = None) -> Schema:
+    """``more``: what need not be there."""
+    return {"type": "object", "properties": {**needed, **(more or {})}, "required": list(needed)}
+
+
+def _list(of: Schema) -> Schema:
+    return {"type": "array", "items": of}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _either(schema: Schema) -> Schema:
+    """Or null."""
+    return {"oneOf": [schema, {"type": "null"}]}
+
+
+_AT: Final = {"topic": _TEXT, "partition": _COUNT}
+_SAMPLE: Final[Schema] = {"type": "array", "prefixItems": [_COUNT, _MAYBE], "minItems": 2, "maxItems": 2}
+_STATUS: Final = {
+    "group": _TEXT,
+    "offsets_storage": {"type": "string", "enum": ["zookeeper", "kafka", "upstream"]},
+    "dual_commit_enabled": _FLAG,
+    "state": _TEXT,
+    "type": _TEXT,
+    "members": _COUNT,
+    "changed_ms": _MAYBE,
+    "cause": _TEXT,
+    "lag_seconds": {"type": ["number", "null"]},
+    "alarm": _TEXT,
+}
+_WHICH: Final = {"groups": _list(_TEXT), "pattern": _TEXT, "all": {"const": True}}
+_MOVE: Final = {**_WHICH, "cause": _TEXT, "at": _STEP}
+_VERIFIED: Final = {
+    "group": _TEXT,
+    "offsets": _COUNT,
+    "differing": _COUNT,
+    "differences": _list(_object({**_AT, "log": _MAYBE, "elsewhere": _MAYBE, "where": _TEXT})),
+}
+_CHANGE: Final = {**_AT, "offset": _MAYBE, "new_offset": _MAYBE}
+_BURROW: Final = {"error": _FLAG, "message": _TEXT, "request": _object({"url": _TEXT, "host": _TEXT})}
+_COMMIT: Final = _object({"offset": _COUNT, "timestamp": _COUNT, "observedTimestamp": _COUNT, "lag": _COUNT})
+
+PARAMETERS: Final[Mapping[str, Schema]] = {
+    "group": {"schema": _TEXT, "description": "A name; may stand several times where more than one group is meant"},
+    "pattern": {"schema": _TEXT, "description": "With *, ? and […], as in a shell"},
+    "topic": {"schema": _list(_TEXT)},
+    "since_ms": {"schema": _COUNT, "description": "Milliseconds since the epoch"},
+    "last": {"schema": _COUNT, "description": "So many of the newest, of those that are wanted"},
+    "partition": {"schema": _list(_TEXT), "description": "TOPIC:NUMBER; beside topics: what is one of either"},
+    "all": {"schema": _FLAG, "description": "Also commits of the offset that was there, for no cause; else left out"},
+    "move": {"schema": {"type": "string", "enum": list(MOVES)}},
+    "at": {"schema": _STEP},
+    "search": {"schema": _TEXT, "description": "A part of the name, in any case"},
+    "step": {"schema": _STEP},
+    "state": {"schema": _TEXT},
+    "sort": {"schema": {"type": "string", "enum": list(map(str, Sort))}},
+    "order": {"schema": {"type": "string", "enum": ["asc", "desc"]}},
+    "offset": {"schema": {"type": "integer", "minimum": 0}},
+    "limit": {"schema": {"type": "integer", "minimum": 0, "maximum": MOST_ROWS}},
+    "turn": {"schema": {"type": "integer", "minimum": 0}, "description": "Wait for another one than this"},
+    "seconds": {"schema": {"type": "integer", "minimum": 0}, "description": "How long, 5 at most"},
+}
+
+_SIDE: Final[Schema] = {"type": "string", "enum": list(map(str, Side))}
+
+SCHEMAS: Final[Mapping[str, Schema]] = {
+    "Alive": _object({"alive": _FLAG}),
+    "Ready": _object({"ready": _FLAG, "missing": _list(_TEXT)}),
+    "Text": _TEXT,
+    "Any": {"type": "object"},
+    "Error": _object({"error": _TEXT}),
+    "NotDone": _object(
+        {"group": _TEXT, "error": _TEXT, "kind": {"type": "string", "enum": ["refused", "not known", "failed"]}}
+    ),
+    "Access": _object({"token_for": {"type": "string", "enum": list(map(str, TokenFor))}}),
+    "Overview": _object(
+        {
+            "version": _TEXT,
+            "started_ms": _COUNT,
+            "cluster_id": _MAYBE_TEXT,
+            "reachable": _FLAG,
+            "ready": _FLAG,
+            "brokers": _list(_object({"node_id": _COUNT, "host": _TEXT, "port": _COUNT, "port_here": _COUNT})),
+            "listeners": _list(
+                _object({"name": _TEXT, "security_protocol": _TEXT, "listen": _TEXT, "advertised": _TEXT})
+            ),
+            "partitions": _COUNT,
+            "owned": _COUNT,
+            "loaded": _COUNT,
+            "others": _list(_TEXT),
+            "zookeeper": _MAYBE_TEXT,
+            "log": {"type": "string", "enum": ["local", "kafka", "moving"]},
+            "log_moves": _FLAG,
+            "token_for": {"type": "string", "enum": list(map(str, TokenFor))},
+        }
+    ),
+    "Client": _object(
+        {
+            "software": _MAYBE_TEXT,
+            "software_version": _MAYBE_TEXT,
+            "client_id": _TEXT,
+            "client_host": _TEXT,
+            "principal": _TEXT,
+            "open_connections": _COUNT,
+            "connections": _COUNT,
+            "last_seen_ms": _COUNT,
+            "speaks_as": _MAYBE_TEXT,
+            "dropped": _FLAG,
+            "lowest_versions": _list(_object({"api": _TEXT, "version": _COUNT, "dropped": _FLAG})),
+        }
+    ),
+    "Clients": _object({"clients": _list(_ref("Client"))}),
+    "Status": _object(_STATUS),
+    "Statuses": _object({"groups": _list(_ref("Status"))}),
+    "Summary": _object(
+        {
+            "total": _COUNT,
+            "matching": _COUNT,
+            "offset": _COUNT,
+            "steps": {"type": "object", "additionalProperties": _COUNT},
+            "states": {"type": "object", "additionalProperties": _COUNT},
+            "lag": _MAYBE,
+            "alarms": _COUNT,
+            "groups": _list(_object({**_STATUS, "step": _STEP, "lag": _MAYBE, "recent": _list(_SAMPLE)})),
+        }
+    ),
+    "Member": _object(
+        {
+            "member_id": _TEXT,
+            "group_instance_id": _MAYBE_TEXT,
+            "client_id": _TEXT,
+            "client_host": _TEXT,
+            "partitions": _either(_list(_object(_AT))),
+        }
+    ),
+    "Moved": _object(
+        {
+            "time_ms": _COUNT,
+            **_AT,
+            "from": _MAYBE,
+            "to": _COUNT,
+            "client_id": _TEXT,
+            "client_host": _TEXT,
+            "principal": _TEXT,
+            "member_id": _TEXT,
+            "generation_id": _COUNT,
+            "cause": _TEXT,
+            "deleted": _FLAG,
+        }
+    ),
+    "Details": _object(
+        {
+            **_STATUS,
+            "protocol_type": _TEXT,
+            "member_details": _list(_ref("Member")),
+            "last_commit": _either(_ref("Moved")),
+            "offsets": _list(
+                _object(
+                    {
+                        **_AT,
+                        "offset": _MAYBE,
+                        "log_end_offset": _MAYBE,
+                        "lag": _MAYBE,
+                        "committed_ms": _MAYBE,
+                        "why": _TEXT,
+                    }
+                )
+            ),
+        }
+    ),
+    "Lags": _object({"groups": _list(_object({"group": _TEXT, "lag": _MAYBE}))}),
+    "RecentLag": _object({"group": _TEXT, "samples": _list(_SAMPLE)}),
+    "History": _object({"group": _TEXT, "moves": _list(_ref("Moved"))}),
+    "ResetWanted": _object(
+        {"group": _TEXT},
+        {
+            **{name: {"const": True} for name in ("to_earliest", "to_latest", "to_current", "undo", "all_topics")},
+            **dict.fromkeys(("to_offset", "to_time_ms", "shift_by", "from_history_ms"), _COUNT),
+            "offsets": _list(_object({**_AT, "offset": _COUNT})),
+            "topics": _list(_object({"topic": _TEXT}, {"partitions": _list(_COUNT)})),
+        },
+    ),
+    "Change": _object({**_CHANGE, "note": _TEXT}),
+    "ResetPlan": _object({"group": _TEXT, "state": _TEXT, "hindrance": _TEXT, "offsets": _list(_ref("Change"))}),
+    "Reset": _object({"group": _TEXT, "offsets": _list(_object(_CHANGE))}, {"cause": _TEXT}),
+    "ResetDone": _object({"group": _TEXT, "cause": _TEXT, "offsets": _list(_ref("Change"))}),
+    "Deletion": _object({"groups": _list(_TEXT)}, {"cause": _TEXT, "dry_run": _FLAG}),
+    "Deleted": _object({"group": _TEXT, "offsets": _COUNT, "deleted": _FLAG}),
+    "Names": _object({"groups": _list(_TEXT)}),
+    "Which": _object({}, _WHICH),
+    "Move": _object({}, _MOVE),
+    "Start": _object({}, {**_MOVE, "from": {"type": "string", "enum": list(map(str, Source))}}),
+    "Planned": _object(
+        {
+            "group": _TEXT,
+            "offsets_storage": _TEXT,
+            "state": _TEXT,
+            "members": _COUNT,
+            "members_here": _COUNT,
+            "offsets": _COUNT,
+            "hindrance": _TEXT,
+        }
+    ),
+    "Verified": _object(_VERIFIED),
+    "Look": _object({"move": {"type": "string", "enum": list(LOOKED_AT)}}, {**_WHICH, "at": _STEP}),
+    "Looked": _object({**_VERIFIED, "at": _STEP, "to": _STEP, "hindrance": _TEXT}),
+    "BurrowClusters": _object({**_BURROW, "clusters": _list(_TEXT)}),
+    "BurrowConsumers": _object({**_BURROW, "consumers": _list(_TEXT)}),
+    "LogMove": _object({"to": _SIDE}),
+    "LogPlaces": _object(
+        {
+            "partitions": _list(
+                _object(
+                    {
+                        "partition": _COUNT,
+                        "log": {"type": "string", "enum": [*map(str, Side), "moving"]},
+                        "trouble": _TEXT,
+                    }
+                )
+            ),
+            "to": _either(_SIDE),
+            "turn": _COUNT,
+            "warning": _TEXT,
+        }
+    ),
+    "BurrowPartition": _object(
+        {
+            **_AT,
+            "owner": _TEXT,
+            "client_id": _TEXT,
+            "status": {"type": "string", "enum": ["OK", "WARN", "STOP"]},
+            "start": _COMMIT,
+            "end": _COMMIT,
+            "current_lag": _COUNT,
+            "complete": {"type": "number"},
+        }
+    ),
+    "BurrowGroup": _object(
+        {
+            **_BURROW,
+            "status": _object(
+                {
+                    "cluster": _TEXT,
+                    "group": _TEXT,
+                    "status": {"type": "string", "enum": ["OK", "WARN", "ERR"]},
+                    "complete": {"type": "number"},
+                    "partitions": _list(_ref("BurrowPartition")),
+                    "partition_count": _COUNT,
+                    "maxlag": _either(_ref("BurrowPartition")),
+                    "totallag": _COUNT,
+                }
+            ),
+        }
+    ),
+}

@@ -1,0 +1,101 @@
+"""Work on many groups, told a line at a time: what is done of it is known whatever becomes of the rest.
+
+The lines: first ``{"groups": <count>}``, then one for each group as it is done, at last ``{"done": <count>}``: without
+that one the stream was cut off. Between them, while nothing is done, empty ones: each side sees that the other lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.over_http.sending import Sending
+from shim.admin.live.shown.documents import LINES, Row, encoded
+from shim.admin.live.shown.migration_rows import failed_row, refused_row
+from shim.counted import counted
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS: Final = 5.0
+
+_Step = Callable[[Sequence[str]], Awaitable[Sequence[Row]]]
+"""Of some groups, the row of each. Raises Refused and NotKnown for all of them."""
+
+
+async def in_lines(
+    request: web.Request,
+    groups: Sequence[str],
+    step: _Step,
+    *,
+    together: int,
+    side_by_side: int,
+    stopping: asyncio.Event,
+) -> web.StreamResponse:
+    """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time.
+
+    Once whoever has asked is gone, or the shim is ``stopping``, no step begins; those under way go on to their end.
+    """
+    lines = Sending(request, LINES)
+    await lines.begin()
+    await lines.send(_line({"groups": len(groups)}))
+    steps = _parts(groups, together)
+    done = 0
+
+    async def take_steps() -> None:
+        nonlocal done
+        for part in steps:
+            if lines.gone or stopping.is_set():
+                return
+            for row in await _rows(part, step):
+                done += 1
+                await lines.send(_line(row))
+            await asyncio.sleep(0)  # clients of the shim have their turn, even if no step has waited
+
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(_beat(lines))
+        await asyncio.gather(*(tasks.create_task(take_steps()) for _ in range(side_by_side)))
+        beating.cancel()
+    if done < len(groups):
+        why = "the shim stops" if stopping.is_set() else "whoever asked has gone"
+        log.info("%s: %s, of %s not begun: %d", request.path, why, counted(len(groups), "group"), len(groups) - done)
+    else:
+        await lines.send(_line({"done": done}))
+    return await lines.end()
+
+
+async def _beat(lines: Sending) -> None:
+    """An empty line again and again, until it is cancelled."""
+    while True:
+        await asyncio.sleep(BEAT_SECONDS)
+        await lines.send(b"\n")
+
+
+def _line(row: Row) -> bytes:
+    return encoded(row) + b"\n"
+
+
+def _parts(groups: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (groups[at : at + size] for at in range(0, len(groups), size))
+
+
+async def _rows(groups: Sequence[str], step: _Step) -> Iterable[Row]:
+    """One for each of ``groups``."""
+    try:
+        rows = {row["group"]: row for row in await step(groups)}
+    except (Refused, NotKnown) as error:
+        if len(groups) == 1:
+            return [refused_row(groups[0], error)]
+        # It may be for one of them alone.
+        return itertools.chain.from_iterable([await _rows((group,), step) for group in groups])
+    except TimeoutError:
+        return [failed_row(group, "no answer in time") for group in groups]
+    except Exception:
+        log.exception("groups of the admin interface: %d, the first %r", len(groups), groups[0])
+        return [failed_row(group, "failed, the shim's log says why") for group in groups]
+    return [rows.get(group) or refused_row(group, NotKnown()) for group in groups]

@@ -1,0 +1,107 @@
+"""What is behind the paths of the admin interface that are about groups, and not about where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.asked.groups import Groups, NotCertain
+from shim.admin.live.asked.migration import GroupStatus
+from shim.admin.live.asked.watched import Watched
+from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
+from shim.admin.live.over_http.receiving import body_of, query_of
+from shim.admin.live.over_http.sending import send_all
+from shim.admin.live.over_http.streaming import in_lines
+from shim.admin.live.requests.choosing import Choice, choice_of
+from shim.admin.live.requests.fields import BadRequest
+from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
+from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
+from shim.admin.live.shown.migration_rows import failed_row, status_row
+
+_SIDE_BY_SIDE: Final = 8
+
+Statuses = Callable[[Choice], Awaitable[Sequence[GroupStatus]]]
+"""Raises NotKnown."""
+
+
+class GroupPaths:
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, NotReady, and TimeoutError
+    where a look takes too long."""
+
+    def __init__(self, watched: Watched, statuses: Statuses, stopping: asyncio.Event) -> None:
+        self._watched = watched
+        self._statuses = statuses
+        self._stopping = stopping
+
+    @property
+    def _groups(self) -> Groups:
+        """Raises NotReady."""
+        return self._watched.groups
+
+    async def describe(self, request: web.Request) -> web.StreamResponse:
+        names = choice_of(query_of(request)).names
+        if names is None or len(names) != 1:
+            raise BadRequest("one group has to be named: describe?group=…")
+        async with asyncio.timeout(ANSWER_SECONDS):
+            (status,) = await self._statuses(Choice(names))
+            details = await self._groups.details(status.group)
+        document = {**status_row(status), **details_row(details)}
+        return await send_all(request, JSON, list_in_pieces(document, "offsets", map(offset_row, details.offsets)))
+
+    async def lag(self, request: web.Request) -> web.StreamResponse:
+        choice = choice_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            names = [each.group for each in await self._statuses(choice)]
+            lags = await self._groups.lags(names)
+        rows: list[Row] = [{"group": name, "lag": lags[name]} for name in names]
+        return await send_all(request, JSON, list_in_pieces({}, "groups", rows))
+
+    async def history(self, request: web.Request) -> web.StreamResponse:
+        group, window = history_wanted(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            moves = await self._groups.history(group, window)
+            if moves is None:  # a group that is passed through has none; one that nobody knows is misspelt
+                await self._statuses(Choice((group,)))
+        return await send_all(request, JSON, list_in_pieces({"group": group}, "moves", map(moved_row, moves or ())))
+
+    async def plan_reset(self, request: web.Request) -> web.StreamResponse:
+        wanted = plan_wanted(await body_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            plan = await self._groups.plan_reset(*wanted)
+        return json_response(plan_row(plan))
+
+    async def reset(self, request: web.Request) -> web.StreamResponse:
+        wanted = reset_wanted(await body_of(request))
+        cause = wanted.cause or "groups reset, asked for at the admin interface"
+        await self._groups.reset(wanted.group, wanted.changes, cause, _host_of(request))
+        rows = map(change_row, wanted.changes)
+        return await send_all(request, JSON, list_in_pieces({"group": wanted.group, "cause": cause}, "offsets", rows))
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        wanted, host = deletion_wanted(await body_of(request)), _host_of(request)
+        cause = wanted.cause or "groups delete, asked for at the admin interface"
+        groups = self._groups  # a shim that only starts says so before the first line
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            return [await _deleted(groups, name, cause, host, dry_run=wanted.dry_run) for name in names]
+
+        return await in_lines(
+            request, wanted.groups, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping
+        )
+
+
+async def _deleted(groups: Groups, group: str, cause: str, host: str, *, dry_run: bool) -> Row:
+    try:
+        deleted = await (groups.look_at_deletion(group) if dry_run else groups.delete(group, cause, host))
+    except NotCertain as error:
+        return failed_row(group, one_line(error))
+    return deleted_row(deleted, dry_run=dry_run)
+
+
+def _host_of(request: web.Request) -> str:
+    """The address of whoever asks."""
+    return request.remote or "unknown"

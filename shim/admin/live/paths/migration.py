@@ -1,0 +1,175 @@
+"""What is behind the paths of the admin interface that say where groups are, and move them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
+from shim.admin.live.asked.watched import Watched
+from shim.admin.live.over_http.answering import ANSWER_SECONDS
+from shim.admin.live.over_http.receiving import body_of, query_of
+from shim.admin.live.over_http.sending import send_all
+from shim.admin.live.over_http.streaming import in_lines
+from shim.admin.live.requests.choosing import Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
+from shim.admin.live.requests.fields import BadRequest
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
+from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
+
+_AT_ONCE: Final = 100  # groups looked at in one go
+_SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
+
+_Move = Callable[[str, str], Awaitable[GroupStatus]]
+_Names = Callable[[], Awaitable[Iterable[str]]]
+
+
+class MigrationPaths:
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
+    look takes too long."""
+
+    def __init__(self, watched: Watched, stopping: asyncio.Event) -> None:
+        self._watched = watched
+        self._stopping = stopping
+
+    @property
+    def _migration(self) -> Migration:
+        """Raises NotReady."""
+        return self._watched.migration
+
+    # -- looking
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        choice = choice_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            statuses = await self.statuses(choice)
+        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
+
+    async def candidates(self, request: web.Request) -> web.StreamResponse:
+        move, choice, at = move_of(query_of(request))
+        names = await self._movable(move, choice, at)
+        return await send_all(request, JSON, list_in_pieces({}, "groups", names))
+
+    async def plan(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return [planned_row(each) for each in await self._migration.plan(names)]
+
+        choice = (await self._wanted(request)).choice
+        names = await self._names(choice, self._migration.candidates)
+        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+
+    async def status(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return [status_row(each) for each in await self._migration.status(names)]
+
+        choice = (await self._wanted(request)).choice
+        names = await self._names(choice, self._known)
+        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+
+    async def verify(self, request: web.Request) -> web.StreamResponse:
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return [verified_row(await self._migration.verify(name)) for name in names]
+
+        choice = (await self._wanted(request)).choice
+        names = await self._names(choice, partial(self._known, _is_served))
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    async def look(self, request: web.Request) -> web.StreamResponse:
+        """At what a move would do."""
+        move, choice, at = look_wanted(await body_of(request))
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return [looked_row(await self._migration.look(name, move)) for name in names]
+
+        names = await self._movable(move, choice, at)
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    # -- moving
+
+    async def start(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "start", lambda source: partial(self._migration.start, source=source))
+
+    async def advance(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "advance", self._without_source(self._migration.advance))
+
+    async def rollback(self, request: web.Request) -> web.StreamResponse:
+        return await self._move(request, "rollback", self._without_source(self._migration.rollback))
+
+    def _without_source(self, make: _Move) -> Callable[[Source | None], _Move]:
+        def move(source: Source | None) -> _Move:
+            if source is not None:
+                raise BadRequest("from is for start alone")
+            return make
+
+        return move
+
+    async def _move(
+        self, request: web.Request, move: str, making: Callable[[Source | None], _Move]
+    ) -> web.StreamResponse:
+        """A group that is named is tried in any case."""
+        choice, cause, source, at = await self._wanted(request)
+        make = making(source)
+        said = cause or f"{request.path}, asked for at the admin interface"
+
+        async def step(names: Sequence[str]) -> list[Row]:
+            return [status_row(await make(name, said)) for name in names]
+
+        names = await self._movable(move, choice, at)
+        return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
+
+    # -- which groups
+
+    async def _wanted(self, request: web.Request) -> Wanted:
+        return wanted_of(await body_of(request))
+
+    async def _names(self, choice: Choice, meant: _Names) -> Sequence[str]:
+        """``meant``: of which groups a choice without names is."""
+        if choice.names is not None:
+            return choice.names
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return choice.fitting(await meant())
+
+    async def _movable(self, move: str, choice: Choice, at: str | None) -> Sequence[str]:
+        """``move``: one of :data:`shim.admin.live.requests.choosing.MOVES`. Groups that are not named have to be at one
+        step, or it has to be said which is meant: done again after it was broken off, a move would be made twice with
+        some."""
+        if choice.names is not None:
+            return choice.names
+        if move == "start":  # what it is about, the shim need not have heard of
+            return await self._names(choice, self._migration.candidates)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
+        steps = {name: _step_of(found[name]) for name in choice.fitting(found)}
+        counts = Counter(steps.values())
+        if at is None and len(counts) > 1:
+            they = ", ".join(f"{count} at {step}" for step, count in counts.items())
+            raise BadRequest(f"these groups are at different steps, say at which: {they}")
+        return [name for name, step in steps.items() if at in (None, step)]
+
+    async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
+        return [each.group for each in await self._migration.status(None) if so(each)]
+
+    async def statuses(self, choice: Choice) -> Sequence[GroupStatus]:
+        """Raises NotKnown."""
+        found = {each.group: each for each in await self._migration.status(choice.names)}
+        if choice.names is None:
+            return [found[name] for name in choice.fitting(found)]
+        if missing := set(choice.names).difference(found):
+            raise NotKnown(f"there is no group {min(missing)!a}")
+        return list(found.values())
+
+
+def _step_of(status: GroupStatus) -> str:
+    return str(Storage(status.storage, status.dual_commit))
+
+
+def _is_served(status: GroupStatus) -> bool:
+    return Storage(status.storage, status.dual_commit) != PASSED_THROUGH

@@ -1,0 +1,114 @@
+"""What holds for each request, whatever its path: who is let in, what the log says of changes, errors in JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from aiohttp import web
+
+from shim.admin.live.asked.groups import NotCertain
+from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.guard.access import Access, TokenFor
+from shim.admin.live.guard.cross_site import turned_away
+from shim.admin.live.over_http.answering import error_response
+from shim.admin.live.over_http.receiving import body_of
+from shim.admin.live.port.routes import Handler, Route
+from shim.admin.live.requests.fields import BadRequest
+from shim.admin.live.sampled.sampling import Sampler
+from shim.admin.live.shown.documents import one_line
+
+log = logging.getLogger(__name__)
+
+_MOST_BODY: Final = 1 << 20
+_LONGEST_TOLD: Final = 1_000
+
+_HEADERS: Final = {
+    "Connection": "close",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+async def _nowhere(_: web.Request) -> web.StreamResponse:
+    raise web.HTTPNotFound
+
+
+_NOWHERE: Final = Route("GET", "", _nowhere)
+
+
+def application_of(table: Sequence[Route], own_host: str, access: Access, sampler: Sampler) -> web.Application:
+    """``table``: all paths there are; ``own_host``: the one of ``--admin``; ``sampler``: told of each change."""
+    by_handler: dict[object, Route] = {route.handler: route for route in table}
+
+    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # What there is no path for is asked for with the token as well: nobody learns which there are.
+        route = by_handler.get(request.match_info.handler, _NOWHERE)
+        changes = route.changes or (route is _NOWHERE and request.method != "GET")
+        away = turned_away(request.method, request.headers, request.content_type, own_host, linked=route.open)
+        if away is None and not route.open:
+            away = await access.refused(request.headers.get("Authorization", ""), changes=changes)
+        if away is not None:
+            if route.changes:
+                log.warning("%s from %s refused: %s", request.path, request.remote, away.reason)
+            refusal = error_response(*away)
+            if away.status == web.HTTPUnauthorized.status_code:
+                refusal.headers["WWW-Authenticate"] = "Bearer"
+            return refusal
+        if not route.changes:
+            return await handler(request)
+        # The message is the event: no other change is left out for it, whatever log.repeat.max.per.minute says.
+        told = _told(await body_of(request))
+        log.info("%s", f"{request.path} from {request.remote}, {_word_of(access)}: {told}")
+        try:
+            return await handler(request)
+        finally:
+            sampler.changed()
+
+    @web.middleware
+    async def in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Errors are JSON, whoever finds them."""
+        try:
+            return await answered(request, handler)
+        except BadRequest as error:
+            return error_response(400, str(error))
+        except NotKnown as error:
+            return error_response(404, one_line(error) or "there is no such group")
+        except Refused as error:
+            return error_response(409, one_line(error))
+        except (NotCertain, NotReady) as error:
+            return error_response(503, one_line(error))
+        except web.HTTPException as error:
+            return error_response(error.status, one_line(error.reason))
+        except TimeoutError:
+            return error_response(504, "no answer in time")
+        except ConnectionError:  # nobody is there to be told
+            raise
+        except Exception:
+            log.exception("%s of the admin interface", request.path)
+            return error_response(500, "failed, the shim's log says why")
+
+    async def with_headers(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        response.force_close()
+
+    application = web.Application(middlewares=[in_json], client_max_size=_MOST_BODY)
+    application.on_response_prepare.append(with_headers)
+    for route in table:
+        application.router.add_route(route.method, route.path, route.handler)
+        if route.open:
+            application.router.add_route("HEAD", route.path, route.handler)
+    return application
+
+
+def _word_of(access: Access) -> str:
+    return "without a token" if access.token_for is TokenFor.NOTHING else "with the token"
+
+
+def _told(body: bytes) -> str:
+    """A request for a change as the log has it: ASCII, in one line."""
+    text = ascii(body.decode("utf-8", "replace"))[1:-1]
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}… ({len(body)} bytes)"

@@ -1,0 +1,138 @@
+"""Which groups a request is about: some by name, those that fit a pattern, or all."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from shim.admin.live.asked.migration import STEPS, Source
+from shim.admin.live.requests.fields import BadRequest, cause_in, fields_of, fields_of_body, names_in, names_of, text_of
+
+MOVES: Final = ("start", "advance", "rollback")
+LOOKED_AT: Final = MOVES[1:]
+"""What a start would find is a question of its own."""
+
+_LONGEST_PATTERN: Final = 1_000
+_AT_IS_FOR_OTHERS: Final = "groups that are named are tried wherever they are: at is for the others"
+
+
+class Choice(NamedTuple):
+    """``names``: these, each once, in the order given; None: those that fit ``pattern``, or, without one, all."""
+
+    names: tuple[str, ...] | None = None
+    pattern: str | None = None
+
+    def fitting(self, names: Iterable[str]) -> list[str]:
+        """Of a choice without names: those of ``names`` that it means, sorted."""
+        # As fnmatchcase does, which forgets all but a few patterns.
+        fits = re.compile(fnmatch.translate("*" if self.pattern is None else self.pattern)).match
+        return sorted(filter(fits, names))
+
+
+class Meant(NamedTuple):
+    """Whom a move would be made with; ``at``: of those only the ones at that step."""
+
+    move: str
+    choice: Choice
+    at: str | None
+
+
+class Wanted(NamedTuple):
+    """What a POST asks for; ``cause``: empty where none was given."""
+
+    choice: Choice
+    cause: str
+    source: Source | None = None
+    at: str | None = None
+
+
+def wanted_of(body: bytes) -> Wanted:
+    """Reads ``{"groups": [name…]}``, ``{"pattern": glob}`` or ``{"all": true}``, and with any of them
+    ``"cause"`` and ``"from"``, and with one of the latter two ``"at"``.
+
+    Raises :class:`BadRequest`.
+    """
+    document = fields_of_body(body, ("groups", "pattern", "all", "cause", "from", "at"))
+    if len(document.keys() - {"cause", "from", "at"}) != 1:
+        raise BadRequest("one of groups, pattern and all has to be given")
+    cause = cause_in(document)
+    if "at" in document and "groups" in document:
+        raise BadRequest(_AT_IS_FOR_OTHERS)
+    return Wanted(
+        _named(document),
+        cause,
+        _source(document["from"]) if "from" in document else None,
+        _step(document["at"]) if "at" in document else None,
+    )
+
+
+def look_wanted(body: bytes) -> Meant:
+    """Reads which groups, as :func:`wanted_of`, ``"move"``, "advance" or "rollback", and ``"at"``.
+
+    Raises :class:`BadRequest`.
+    """
+    document = fields_of_body(body, ("groups", "pattern", "all", "move", "at"))
+    move, at = document.pop("move", None), document.pop("at", None)
+    if not isinstance(move, str) or move not in LOOKED_AT:
+        raise BadRequest(f"move has to be one of {', '.join(LOOKED_AT)}")
+    if len(document) != 1:
+        raise BadRequest("one of groups, pattern and all has to be given")
+    if at is not None and "groups" in document:
+        raise BadRequest(_AT_IS_FOR_OTHERS)
+    return Meant(move, _named(document), None if at is None else _step(at))
+
+
+def _named(document: dict[str, object]) -> Choice:
+    if "all" in document:
+        if document["all"] is not True:
+            raise BadRequest("all can be true alone")
+        return Choice()
+    if "pattern" in document:
+        return Choice(pattern=text_of(document["pattern"], "pattern", _LONGEST_PATTERN))
+    return Choice(names_in(document))
+
+
+def _step(given: object) -> str:
+    if not isinstance(given, str) or given not in STEPS:
+        raise BadRequest(f"at has to be one of {', '.join(STEPS)}")
+    return given
+
+
+def _source(given: object) -> Source:
+    if not isinstance(given, str) or given not in set(Source):
+        raise BadRequest(f"from has to be one of {', '.join(Source)}")
+    return Source(given)
+
+
+def choice_of(query: str) -> Choice:
+    """Reads ``group=name&group=name…`` or ``pattern=glob``, percent-encoded; all without either.
+
+    Raises :class:`BadRequest`.
+    """
+    given = fields_of(query, ("group", "pattern"))
+    if len(given["pattern"]) + bool(given["group"]) > 1:
+        raise BadRequest("groups by name, or one pattern")
+    return Choice(names_of(given["group"])) if given["group"] else _by_pattern(given["pattern"])
+
+
+def move_of(query: str) -> Meant:
+    """Reads ``move=start`` (or another of :data:`MOVES`), and beside it ``pattern=glob``, all without that, and
+    ``at=step``.
+
+    Raises :class:`BadRequest`.
+    """
+    given = fields_of(query, ("move", "pattern", "at"))
+    if len(given["move"]) != 1 or given["move"][0] not in MOVES:
+        raise BadRequest(f"move has to be one of {', '.join(MOVES)}")
+    if len(given["pattern"]) > 1:
+        raise BadRequest("one pattern")
+    if len(given["at"]) > 1:
+        raise BadRequest("one step")
+    return Meant(given["move"][0], _by_pattern(given["pattern"]), _step(given["at"][0]) if given["at"] else None)
+
+
+def _by_pattern(patterns: Sequence[str]) -> Choice:
+    """None: all."""
+    return Choice(pattern=text_of(patterns[0], "pattern", _LONGEST_PATTERN)) if patterns else Choice()

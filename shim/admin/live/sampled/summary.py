@@ -1,0 +1,74 @@
+"""A page of the list of groups, and what is told of them all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from shim.admin.live.asked.migration import STEPS, GroupStatus, Storage
+from shim.admin.live.requests.paging import Page, Sort
+from shim.admin.live.sampled.lag_series import Sample
+from shim.admin.live.shown.documents import Row
+from shim.admin.live.shown.migration_rows import status_row
+
+_POINTS: Final = 60
+"""Of each group's chart in a list."""
+
+Lag = Callable[[str], int | None]
+Recent = Callable[[str], Sequence[Sample]]
+
+_SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
+    Sort.GROUP: lambda status, _: status.group,
+    Sort.STATE: lambda status, _: status.state,
+    Sort.STEP: lambda status, _: STEPS.index(step_of(status)),
+    Sort.MEMBERS: lambda status, _: status.members,
+    Sort.LAG: lambda status, lag: -1 if (known := lag(status.group)) is None else known,
+}
+
+
+def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[Row, Sequence[GroupStatus]]:
+    """What is told of all groups, and those of the page. With many groups it takes long: ``lag`` may be called in
+    another thread."""
+    meant = [each for each in statuses if _is_meant(each, page)]
+    key = _SORTS[page.sort]
+    meant.sort(key=lambda each: each.group)
+    meant.sort(key=lambda each: key(each, lag), reverse=page.descending)
+    lags = [known for each in statuses if (known := lag(each.group)) is not None]
+    head = {
+        "total": len(statuses),
+        "matching": len(meant),
+        "offset": page.offset,
+        "steps": {**dict.fromkeys(STEPS, 0), **Counter(map(step_of, statuses))},
+        "states": dict(sorted(Counter(each.state for each in statuses).items())),
+        "lag": sum(lags) if lags else None,
+        "alarms": sum(bool(each.alarm) for each in statuses),
+    }
+    return head, meant[page.offset : page.offset + page.limit]
+
+
+def summary_row(status: GroupStatus, lag: Lag, recent: Recent) -> Row:
+    return {
+        **status_row(status),
+        "step": step_of(status),
+        "lag": lag(status.group),
+        "recent": _thinned(recent(status.group)),
+    }
+
+
+def step_of(status: GroupStatus) -> str:
+    return str(Storage(status.storage, status.dual_commit))
+
+
+def _is_meant(status: GroupStatus, page: Page) -> bool:
+    return (
+        page.search.lower() in status.group.lower()
+        and page.step in ("", step_of(status))
+        and page.state in ("", status.state)
+    )
+
+
+def _thinned(samples: Sequence[Sample]) -> list[Sample]:
+    """The newest is among them."""
+    every = -(-len(samples) // _POINTS) or 1
+    return list(samples)[::-1][::every][::-1]

@@ -1,0 +1,74 @@
+"""Details, history, resets and deletions of groups as the admin interface and ``--json`` show them."""
+
+from __future__ import annotations
+
+from shim.admin.live.asked.groups import NO_OFFSET, Change, Deleted, Details, Member, Moved, OffsetAt, Plan
+from shim.admin.live.shown.documents import Row
+
+
+def details_row(details: Details) -> Row:
+    """All but the offsets."""
+    last = details.last_commit
+    return {
+        "protocol_type": details.protocol_type,
+        "member_details": [member_row(each) for each in details.members],
+        "last_commit": None if last is None else moved_row(last),
+    }
+
+
+def member_row(member: Member) -> Row:
+    assigned = member.partitions
+    return {
+        **member._asdict(),
+        "partitions": None if assigned is None else [{"topic": topic, "partition": at} for topic, at in assigned],
+    }
+
+
+def offset_row(at: OffsetAt) -> Row:
+    return {
+        "topic": at.topic,
+        "partition": at.partition,
+        "offset": _or_none(at.offset),
+        "log_end_offset": at.log_end_offset,
+        "lag": at.lag,
+        "committed_ms": at.committed_ms,
+        "why": at.why,
+    }
+
+
+def moved_row(moved: Moved) -> Row:
+    """``from`` is null where nobody knows, and -1 where there was none."""
+    row = moved._asdict()
+    return {
+        **{name: row.pop(name) for name in ("time_ms", "topic", "partition")},
+        "from": row.pop("before"),
+        "to": row.pop("offset"),
+        **row,
+    }
+
+
+def plan_row(plan: Plan) -> Row:
+    return {
+        "group": plan.group,
+        "state": plan.state,
+        "hindrance": plan.hindrance,
+        "offsets": [change_row(each) for each in plan.changes],
+    }
+
+
+def change_row(change: Change) -> Row:
+    return {
+        "topic": change.topic,
+        "partition": change.partition,
+        "offset": _or_none(change.offset),
+        "new_offset": _or_none(change.new_offset),
+        "note": change.note,
+    }
+
+
+def deleted_row(deleted: Deleted, *, dry_run: bool) -> Row:
+    return {**deleted._asdict(), "deleted": not dry_run}
+
+
+def _or_none(offset: int) -> int | None:
+    return None if offset == NO_OFFSET else offset

@@ -1,0 +1,75 @@
+"""The brokers of a cluster, asked for their groups, and patience with what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from shim.config import HostPort
+from shim.upstream.errors import UpstreamError
+
+PATIENCE_SECONDS: Final = 15.0
+_RETRY_S: Final = 0.1
+
+PASSES_BY_ITSELF: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+
+Request = TypeVar("Request", bound=tuple[Any, ...])
+Response = TypeVar("Response", bound=tuple[Any, ...])
+Answer = TypeVar("Answer")
+
+
+class Brokers(Protocol):
+    """Connections to all brokers of one cluster. Everything raises UpstreamError."""
+
+    @property
+    def addresses(self) -> Mapping[int, HostPort]:
+        """By node id."""
+
+    async def ask(
+        self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
+    ) -> Response:
+        """By default in the newest version that both sides have."""
+
+    async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
+        """Whether the broker has any version of it."""
+
+    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
+        """The newest version of these that the broker has."""
+
+
+class BrokerRefused(UpstreamError):
+    """An answer with an error code."""
+
+    def __init__(self, code: int, what: str) -> None:
+        self.code = code
+        name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
+        super().__init__(f"{what}: {name}")
+
+
+def raise_for(code: int, what: str) -> None:
+    """Raises BrokerRefused for any code but 0."""
+    if code:
+        raise BrokerRefused(code, what)
+
+
+async def until_ready(ask: Callable[[], Awaitable[Answer]], patience_s: float = PATIENCE_SECONDS) -> Answer:
+    """Asks again for as long as what refuses it passes by itself, but not for ever. Raises UpstreamError."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return await ask()
+        except BrokerRefused as refused:
+            if refused.code not in PASSES_BY_ITSELF or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)  # a broker tells nobody when it is ready
