@@ -17,14 +17,14 @@ from protocol.own.topic_log import Owner
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.kafka_log.flights import TopicFlights
-from shim.kafka_log.history import HistoryTopic
-from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.owned_topic import OwnedTopic
-from shim.kafka_log.snapshots import TopicSnapshots
+from shim.kafka_log.copies.snapshots import TopicSnapshots
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.history.reading import TopicHistoryLog
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over import Found, TakingOver, on_disk
-from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, make_ready
-from shim.kafka_log.topics_watch import TopicsWatch
+from shim.kafka_log.topics.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics.watch import TopicsWatch
+from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing

@@ -17,15 +17,15 @@ from protocol.own.topic_log import Owner, Place
 from shim.apart import apart
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
-from shim.kafka_log.partition_copy import PartitionCopy
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.replaying import TopicReplay
-from shim.kafka_log.snapshots import Kept, TopicSnapshots
-from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.tombstones import RetentionNotTold, Tombstones
-from shim.kafka_log.topics import TopicsWanted
+from shim.kafka_log.copies.partition_copy import PartitionCopy
+from shim.kafka_log.copies.replaying import TopicReplay
+from shim.kafka_log.copies.snapshots import Kept, TopicSnapshots
+from shim.kafka_log.copies.standbys import Standbys
+from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.topics.topics import TopicsWanted
 from shim.log import LogError, LoggedRecord
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home

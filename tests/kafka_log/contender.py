@@ -17,8 +17,8 @@ from collections.abc import Mapping
 
 from protocol.own.topic_log import Owner
 from shim.config import Settings, parse_servers
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 

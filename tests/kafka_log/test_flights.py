@@ -12,11 +12,11 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.flights import TopicFlights
-from shim.kafka_log.history import HistoryTopic
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
-from shim.kafka_log.producing import Settled
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.producing import Settled
+from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.batching import RecordSet
 from shim.runtime import Clock
 from shim.runtime import snapshots as snapshots_module

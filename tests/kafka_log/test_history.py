@@ -20,9 +20,9 @@ from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
 from shim.groups.history import History
 from shim.groups.words import Refused, Window
-from shim.kafka_log import history_reading
-from shim.kafka_log.history import fitting_batches
-from shim.kafka_log.owned_topic import Fenced
+from shim.kafka_log.history import reading
+from shim.kafka_log.history.history_topic import fitting_batches
+from shim.kafka_log.owning.owned_topic import Fenced
 from shim.log import Runs
 from shim.log.batching import MAX_RECORD_SET_BYTES, RecordSet
 from shim.runtime.history_log import HistoryBatch, HistoryLog, Part
@@ -31,7 +31,7 @@ from tests.conftest import TopicFactory
 from tests.groups.kept import MOST_BYTES, PATIENCE_S, kept_on_topic
 
 CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(MOST_BYTES)}
-LOGGER: Final = "shim.kafka_log.history"
+LOGGER: Final = "shim.kafka_log.history.history_topic"
 NOW: Final = 1_767_225_600_123
 ALL: Final = Window(all_commits=True)
 
@@ -225,7 +225,7 @@ async def test_what_takes_several_fetches(broker: Broker, make_topic: TopicFacto
             assert await its.writing.write({0: sets}, NOW) == {}
         assert await its.writing.write({0: [commits(60_000, 10_000, "others")]}, NOW) == {}
         with pytest.MonkeyPatch.context() as patching:
-            patching.setattr(history_reading, "decode_records", watched)
+            patching.setattr(reading, "decode_records", watched)
             assert await told(its.log) == [number for number in range(60_000) if number % 5_000 != 4_999]
         assert {name.rpartition("_")[0] for name in threads} == {"history"}
         assert len(threads) == 12
@@ -334,7 +334,7 @@ async def test_records_that_cannot_be_decoded(
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
         assert await its.writing.write({0: [commits(1)]}, NOW) == {}
-        monkeypatch.setattr(history_reading, "decode_records", damaged)
+        monkeypatch.setattr(reading, "decode_records", damaged)
         with pytest.raises(Refused, match=f"the history cannot be read now: {topic}-0 offset 0: no record"):
             await told(its.log)
         assert await told(its.log, "orphans") is None, "it is not looked into"

@@ -22,9 +22,9 @@ from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
-from shim.kafka_log.read_part import ReadPart
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LogError
 from shim.log.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster
@@ -389,7 +389,7 @@ async def test_what_settled_raises(broker: Broker, make_topic: TopicFactory) -> 
 
 async def test_a_request_has_a_bound(tmp_path: Path, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker takes no larger ones than it is told to; a batch that is larger than ours goes by itself."""
-    monkeypatch.setattr("shim.kafka_log.producing.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
+    monkeypatch.setattr("shim.kafka_log.owning.producing.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
     with Broker(tmp_path / "small", properties={"socket.request.max.bytes": 3 * MAX_BATCH_BYTES}) as broker:
         topic = make_topic(8, config={**CONFIG, "max.message.bytes": str(MOST_BYTES)}, on=broker)
         nearly: RecordSet = [(b"k", bytes(MAX_BATCH_BYTES - 1024))]
@@ -485,7 +485,7 @@ async def test_which_are_idle(broker: Broker, make_topic: TopicFactory, monkeypa
         await its.take_over(2)
         await served(its, 0, 1)
         assert its.idle(600.0) == []
-        monkeypatch.setattr("shim.kafka_log.owned_topic.boottime", lambda: boottime() + 600.0)
+        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + 600.0)
         assert its.idle(600.0) == [0, 1]
         writing = asyncio.create_task(write(its, {0: []}))
         await asyncio.sleep(0)
@@ -536,7 +536,7 @@ async def test_who_was_silent_for_too_long_may_have_been_forgotten(
     topic = make_topic(config=CONFIG)
     async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, 0)
-        monkeypatch.setattr("shim.kafka_log.owned_topic.boottime", lambda: boottime() + SILENT_S)
+        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + SILENT_S)
         (failed,) = (await write(its, {0: [some(1)]})).values()
         assert "owned no more" in str(failed)
         assert await served(its, 0) == {0: []}

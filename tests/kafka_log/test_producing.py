@@ -11,9 +11,9 @@ import pytest
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log import producing
-from shim.kafka_log.producing import Produced, TopicProducer
-from shim.kafka_log.sequence import Verdict
+from shim.kafka_log.owning import producing
+from shim.kafka_log.owning.producing import Produced, TopicProducer
+from shim.kafka_log.owning.sequence import Verdict
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import LedTopic, TopicLeaders
 from tests.conftest import TopicFactory
@@ -88,7 +88,7 @@ async def test_what_one_leader_holds_up_is_told_of_in_a_line(
     """What waits behind that, too."""
     topic = make_topic(5)
     monkeypatch.setattr(producing, "_ANSWERED_WITHIN_S", 1.0)
-    caplog.set_level("INFO", "shim.kafka_log.producing")
+    caplog.set_level("INFO", "shim.kafka_log.owning.producing")
     async with silent() as (late, came), producer(broker, topic, late) as its:
         first = asyncio.create_task(its.send(dict.fromkeys((3, 1, 2), BATCH), PATIENCE_S))
         await came.get()

@@ -7,7 +7,7 @@ from protocol.own.position import Position, Producer
 from protocol.own.state_log import GroupHandsKey, GroupHandsValue, Hands
 from protocol.own.topic_log import Owner, OwnerKey, OwnRecord, encode_own, pending, pending_key, position_record
 from protocol.partition import partition_for
-from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.copies.replaying import TopicReplay
 from shim.log import LogError, LoggedRecord
 from shim.runtime.replaying import Home
 from tests.coordinator.driving import START, new_coordinator

@@ -20,12 +20,7 @@ from protocol.errors import DecodeError
 from protocol.own.topic_log import Owner
 from protocol.records.batches import BatchHeader, Record, encode_records
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.lease import Lease
-from shim.kafka_log.owned_topic import OwnedTopic, _Owned
-from shim.kafka_log.producer_ids import ProducerEpoch
-from shim.kafka_log.producing import Produced
-from shim.kafka_log.sequence import ProducerSequence, Verdict
-from shim.kafka_log.snapshots import (
+from shim.kafka_log.copies.snapshots import (
     SNAPSHOTS_NAME,
     Anchor,
     Kept,
@@ -35,6 +30,11 @@ from shim.kafka_log.snapshots import (
     head_of,
     read_kept,
 )
+from shim.kafka_log.owning.lease import Lease
+from shim.kafka_log.owning.owned_topic import OwnedTopic, _Owned
+from shim.kafka_log.owning.producer_ids import ProducerEpoch
+from shim.kafka_log.owning.producing import Produced
+from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.log import LogError
 from shim.log.active import LastBatch
 from shim.log.files import Files
@@ -176,7 +176,7 @@ def test_one_with_groups_of_another_partition_is_refused() -> None:
 
 def test_it_is_renewed_before_it_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     its = Folders(tmp_path).its
-    monkeypatch.setattr("shim.kafka_log.snapshots.boottime", lambda: 5_000.0)
+    monkeypatch.setattr("shim.kafka_log.copies.snapshots.boottime", lambda: 5_000.0)
     assert not its.is_outdated(0, 9), "there is none"
     its.gone_on_with(0, 5_000.0 - 901.0)
     assert its.is_outdated(0, 9)

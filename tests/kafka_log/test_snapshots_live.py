@@ -18,12 +18,15 @@ from confluent_kafka.admin import AdminClient
 
 from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log import lease, taking_over, tombstones, topics_watch
-from shim.kafka_log import snapshots as snapshots_of_topics
+from shim.kafka_log import taking_over
 from shim.kafka_log.backend import KafkaBackend
-from shim.kafka_log.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
+from shim.kafka_log.copies import snapshots as snapshots_of_topics
+from shim.kafka_log.copies import tombstones
+from shim.kafka_log.copies.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
+from shim.kafka_log.owning import lease
 from shim.kafka_log.taking_over import TakingOver
-from shim.kafka_log.topics import TopicsUnfit
+from shim.kafka_log.topics import watch
+from shim.kafka_log.topics.topics import TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
@@ -295,7 +298,7 @@ async def test_one_of_before_tombstones_stayed_for_another_time_is_of_no_use(
     broker: Broker, tmp_path: Path, settings: Settings, to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it serves, and has been told, though it is as before when it is started again. One was taken anew."""
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     topic = f"{settings.offsets_log_topics_prefix}_offsets"
     before = await filled(broker, tmp_path, settings)
     older = {each: each.read_bytes() for each in files_of(tmp_path)}
@@ -356,7 +359,7 @@ async def test_one_is_renewed_before_it_is_too_old(
     broker: Broker, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though nothing is written any more."""
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     before = await filled(broker, tmp_path, settings)
     older = files_of(tmp_path)
     monkeypatch.setattr(snapshots_of_topics, "_RENEWED_AT", 1e-12)
@@ -401,7 +404,7 @@ async def test_where_it_cannot_be_noted_how_long_tombstones_stay_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     before = await filled(broker, tmp_path, settings)
     (tmp_path / SNAPSHOTS_NAME / "retention").unlink()
     files = FaultyFiles()

@@ -16,12 +16,12 @@ import pytest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position
 from protocol.records.batches import Record, encode_records, read_header
-from shim.kafka_log import partition_copy, standbys
-from shim.kafka_log.partition_copy import PartitionCopy
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.replaying import TopicReplay
-from shim.kafka_log.standbys import Standbys
-from shim.kafka_log.tombstones import Tombstones
+from shim.kafka_log.copies import partition_copy, standbys
+from shim.kafka_log.copies.partition_copy import PartitionCopy
+from shim.kafka_log.copies.replaying import TopicReplay
+from shim.kafka_log.copies.standbys import Standbys
+from shim.kafka_log.copies.tombstones import Tombstones
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
@@ -354,7 +354,7 @@ async def test_what_is_held_and_to_be_followed_after_all_is_read_anew() -> None:
 
 
 async def test_what_was_taken_over_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "shim.kafka_log.standbys")
+    caplog.set_level(logging.INFO, "shim.kafka_log.copies.standbys")
     async with following() as its:
         its.its.took_over(3, 1, 70_000)
         its.its.took_over(4, 12, None)

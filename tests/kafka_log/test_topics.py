@@ -21,8 +21,8 @@ from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Parts
 from shim.demo.parts.server import Server
-from shim.kafka_log import topics
-from shim.kafka_log.topics import Found, LogTopics, TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics import topics
+from shim.kafka_log.topics.topics import Found, LogTopics, TopicsUnfit, TopicsWanted, make_ready
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.kept_connection import KeptConnection
@@ -388,7 +388,7 @@ async def test_other_partitions(broker: Broker, make_topic: TopicFactory, topic:
 
 async def test_fewer_brokers_than_replicas(broker: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     """They are waited for, which is said once."""
-    caplog.set_level("INFO", "shim.kafka_log.topics")
+    caplog.set_level("INFO", "shim.kafka_log.topics.topics")
     them = wanted(topic, factor=3)
     refusal = "INVALID_REPLICATION_FACTOR: offsets.topic.replication.factor is 3, and there is 1 broker"
     with pytest.raises(TopicsUnfit) as refused:

@@ -15,9 +15,9 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 
 from shim.config import Settings
 from shim.demo.parts import Broker
-from shim.kafka_log import topics_watch
-from shim.kafka_log.tombstones import Tombstones
-from shim.kafka_log.topics import Looked, TopicsWanted
+from shim.kafka_log.copies.tombstones import Tombstones
+from shim.kafka_log.topics import watch
+from shim.kafka_log.topics.topics import Looked, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 from tests.relocation.rig import running, settings_of
 
@@ -49,8 +49,8 @@ async def alter(broker: Broker, topic: str, **settings: str | None) -> None:
 async def test_what_may_lose_data_is_said_once_and_served_on(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
-    caplog.set_level(logging.INFO, "shim.kafka_log.topics_watch")
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    caplog.set_level(logging.INFO, "shim.kafka_log.topics.watch")
     settings = settings_of(f"__watched_{uuid.uuid4().hex[:12]}", "kafka")
     topic = f"{settings.offsets_log_topics_prefix}_offsets"
     stays: list[float] = []
@@ -76,7 +76,7 @@ async def test_what_may_lose_data_is_said_once_and_served_on(
         await until(lambda: not rig.runtime.complaints)
     policy = f"topic {topic}: cleanup.policy is delete, needed is compact"
     retention = f"topic {topic}: delete.retention.ms is 5000, needed is at least 3600000"
-    assert [(each.levelname, each.getMessage()) for each in caplog.records if "topics_watch" in each.name] == [
+    assert [(each.levelname, each.getMessage()) for each in caplog.records if each.name == watch.__name__] == [
         ("ERROR", f"what is committed may be lost: {policy}; {retention}"),
         ("ERROR", f"what is committed may be lost: {policy}"),
         ("INFO", "the topics of the log are as they should be again"),
@@ -86,7 +86,7 @@ async def test_what_may_lose_data_is_said_once_and_served_on(
 async def test_a_topic_that_is_gone_is_told_of(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     settings = settings_of(f"__watched_{uuid.uuid4().hex[:12]}", "kafka")
     history = f"{settings.offsets_log_topics_prefix}_history"
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
@@ -100,7 +100,7 @@ async def test_a_topic_that_is_gone_is_told_of(
 async def test_brokers_that_do_not_answer_change_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(topics_watch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.0)
     unfit = Looked(("topic t: min.insync.replicas is 1, needed is at least 2",), 5_000)
     mistake = ZeroDivisionError()
     answers: list[Looked | Exception]
@@ -115,12 +115,12 @@ async def test_brokers_that_do_not_answer_change_nothing(
             raise answer
         return answer
 
-    monkeypatch.setattr(topics_watch, "look", look)
+    monkeypatch.setattr(watch, "look", look)
 
     async def looked(one: Looked) -> None:
         found.append(one)
 
-    its = topics_watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), looked)
+    its = watch.TopicsWatch(cast(Cluster, None), Settings(), TopicsWanted(), looked)
     with pytest.raises(asyncio.CancelledError):
         await its.run()
     assert its.complaints == unfit.complaints

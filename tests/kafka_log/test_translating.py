@@ -18,7 +18,7 @@ from protocol.own.position import Position, Producer
 from protocol.own.topic_log import PendingKey, PositionKey, decode_own, is_own, pending, pending_key, position_record
 from protocol.records.batches import encoded_size
 from shim.coordinator import CoordinatorSettings
-from shim.kafka_log.translating import SET_BYTES, topic_sets
+from shim.kafka_log.writing.translating import SET_BYTES, topic_sets
 from shim.log import DroppingSet, EndOfTransaction, TransactionalSet
 from shim.log.batching import prepare_batches
 from shim.runtime.flight import PartitionRecords, RecordSet

@@ -17,9 +17,9 @@ from typing import Final
 
 from protocol.records.batches import BatchError
 from shim.counted import counted
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.partition_copy import PartitionCopy
-from shim.kafka_log.tombstones import Tombstones
+from shim.kafka_log.copies.partition_copy import PartitionCopy
+from shim.kafka_log.copies.tombstones import Tombstones
+from shim.kafka_log.owning.lease import boottime
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.metrics import Before, StandbyCounts

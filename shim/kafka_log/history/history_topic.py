@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owned_topic import outcome
-from shim.kafka_log.producer_ids import ProducerEpoch
-from shim.kafka_log.producing import Produced, Settled, TopicProducer
-from shim.kafka_log.sequence import ProducerSequence
+from shim.kafka_log.owning.owned_topic import outcome
+from shim.kafka_log.owning.producer_ids import ProducerEpoch
+from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
+from shim.kafka_log.owning.sequence import ProducerSequence
 from shim.log import Runs
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster

@@ -45,10 +45,10 @@ from protocol.wire import ZERO_UUID
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump_reader import DumpReader
 from shim.counted import counted
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import OwnedTopic
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.tombstones import SHARE_OF_RETENTION
+from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LogError
 from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file

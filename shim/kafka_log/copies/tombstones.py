@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.read_part import LEFT_ALONE_SECONDS
-from shim.kafka_log.topics import TopicsUnfit, TopicsWanted, look_up_retention
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
+from shim.kafka_log.topics.topics import TopicsUnfit, TopicsWanted, look_up_retention
 from shim.upstream import Cluster, UpstreamError
 
 SHARE_OF_RETENTION: Final = 0.5

@@ -9,9 +9,9 @@ from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader, records_of
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.copies.replaying import TopicReplay
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LoggedRecord
 
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
-from shim.kafka_log.history import HistoryTopic
-from shim.kafka_log.lease import boottime
-from shim.kafka_log.owned_topic import OwnedTopic
-from shim.kafka_log.translating import state_set, topic_sets
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.writing.translating import state_set, topic_sets
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Reports
 from shim.runtime.clock import Clock

@@ -16,11 +16,11 @@ from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
 from shim.config import Settings
-from shim.kafka_log.lease import LONGEST_SECONDS, Lease, boottime, waiting_seconds
-from shim.kafka_log.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.producing import Produced, Settled, TopicProducer
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.sequence import ProducerSequence, Verdict
+from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, boottime, waiting_seconds
+from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
+from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
+from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.log import LogError, LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches
 from shim.runtime.backend import OwnedElsewhere

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.topics import Looked, TopicsUnfit, TopicsWanted, look
+from shim.kafka_log.topics.topics import Looked, TopicsUnfit, TopicsWanted, look
 from shim.logged_once import LoggedOnce
 from shim.upstream import Cluster, UpstreamError
 
