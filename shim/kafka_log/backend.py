@@ -22,7 +22,8 @@ from shim.kafka_log.history.history_topic import HistoryTopic
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over import Found, TakingOver, on_disk
-from shim.kafka_log.topics.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics.ready import Looked, make_ready
+from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError

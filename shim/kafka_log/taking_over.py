@@ -25,7 +25,7 @@ from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones
 from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.owning.read_part import ReadPart
-from shim.kafka_log.topics.topics import TopicsWanted
+from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.log import LogError, LoggedRecord
 from shim.runtime.progress import Progress
 from shim.runtime.replaying import Home

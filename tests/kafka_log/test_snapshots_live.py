@@ -26,7 +26,7 @@ from shim.kafka_log.copies.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anch
 from shim.kafka_log.owning import lease
 from shim.kafka_log.taking_over import TakingOver
 from shim.kafka_log.topics import watch
-from shim.kafka_log.topics.topics import TopicsUnfit
+from shim.kafka_log.topics.wanted import TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder

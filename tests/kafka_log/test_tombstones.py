@@ -13,7 +13,8 @@ from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.kafka_log.copies import tombstones
 from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones
-from shim.kafka_log.topics.topics import TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics.ready import make_ready
+from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 
 HOUR_S: Final = 3600.0
@@ -112,7 +113,7 @@ async def test_what_comes_of_it_is_told_to_all_who_wait(topic: Topic) -> None:
 
 
 async def test_a_broker_that_hangs_is_passed_over_soon(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "shim.kafka_log.topics.topics")
+    caplog.set_level("INFO", "shim.kafka_log.topics.brokers")
     settings = Settings(offsets_log_topics_prefix=f"__tombstones_{uuid.uuid4().hex[:12]}", request_timeout_ms=100)
     wanted = TopicsWanted(settings.offsets_log_topics_prefix, 1, 1, 1 << 20, 60)
     cluster = Cluster(parse_servers(broker.bootstrap_servers), SETTINGS)

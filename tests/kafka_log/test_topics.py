@@ -21,8 +21,19 @@ from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Parts
 from shim.demo.parts.server import Server
-from shim.kafka_log.topics import topics
-from shim.kafka_log.topics.topics import Found, LogTopics, TopicsUnfit, TopicsWanted, make_ready
+from shim.kafka_log.topics import brokers
+from shim.kafka_log.topics import ready as making
+from shim.kafka_log.topics.ready import LogTopics, make_ready
+from shim.kafka_log.topics.wanted import (
+    BrokersMissing,
+    Found,
+    NotYet,
+    TopicsUnfit,
+    TopicsWanted,
+    complaints,
+    owner_again_seconds,
+    replicas_for,
+)
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.kept_connection import KeptConnection
@@ -113,7 +124,7 @@ def found(settings: Mapping[str, str], partitions: int = 1, factor: int = 3) -> 
 
 def test_replicas_are_spread_evenly() -> None:
     racks: dict[int, str | None] = dict.fromkeys((11, 12, 13, 14))
-    made = topics.replicas_for(wanted("t", 24, 3), {}, racks)
+    made = replicas_for(wanted("t", 24, 3), {}, racks)
     assert Counter(each[0] for each in made) == dict.fromkeys(racks, 6)
     assert Counter(node for each in made for node in each) == dict.fromkeys(racks, 18)
     assert all(len(set(each)) == 3 for each in made)
@@ -122,17 +133,17 @@ def test_replicas_are_spread_evenly() -> None:
 
 def test_replicas_are_spread_over_racks() -> None:
     racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c"}
-    made = topics.replicas_for(wanted("t", 60, 3), {}, racks)
+    made = replicas_for(wanted("t", 60, 3), {}, racks)
     assert all({racks[node] for node in each} == {"a", "b", "c"} for each in made)
     assert Counter(each[0] for each in made) == dict.fromkeys(racks, 10)
-    more = topics.replicas_for(wanted("t", 60, 4), {}, racks)
+    more = replicas_for(wanted("t", 60, 4), {}, racks)
     assert all(len({racks[node] for node in each[:3]}) == 3 and len(set(each)) == 4 for each in more)
 
 
 @pytest.mark.parametrize(("brokers", "told"), [(1, "there is 1 broker"), (2, "there are 2 brokers")])
 def test_no_fewer_replicas_than_wanted(brokers: int, told: str) -> None:
-    with pytest.raises(topics._BrokersMissing, match=f"INVALID_REPLICATION_FACTOR: .*factor is 3, and {told}$"):
-        topics.replicas_for(wanted("t", 1, 3), {}, dict.fromkeys(range(brokers)))
+    with pytest.raises(BrokersMissing, match=f"INVALID_REPLICATION_FACTOR: .*factor is 3, and {told}$"):
+        replicas_for(wanted("t", 1, 3), {}, dict.fromkeys(range(brokers)))
 
 
 def test_what_is_fit() -> None:
@@ -142,9 +153,9 @@ def test_what_is_fit() -> None:
         FIT_HISTORY | {"cleanup.policy": ""},
     ):
         there = {them.offsets: found(FIT, 2), them.history: found(settings, 2)}
-        assert not list(topics.complaints(them, there))
+        assert not list(complaints(them, there))
     lone = FIT | {"min.insync.replicas": "1"}
-    assert not list(topics.complaints(them, {them.offsets: found(lone, 2, factor=1)}))
+    assert not list(complaints(them, {them.offsets: found(lone, 2, factor=1)}))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +184,7 @@ def test_what_is_not_fit(of: str, setting: str, value: str, needed: str) -> None
     settings = {"offsets": dict(FIT), "history": dict(FIT_HISTORY)}
     settings[of][setting] = value
     there = {them.offsets: found(settings["offsets"]), them.history: found(settings["history"])}
-    assert list(topics.complaints(them, there)) == [f"topic t_{of}: {setting} is {value}, needed is {needed}"]
+    assert list(complaints(them, there)) == [f"topic t_{of}: {setting} is {value}, needed is {needed}"]
 
 
 @pytest.mark.parametrize("of", ["offsets", "history"])
@@ -181,7 +192,7 @@ def test_another_number_of_partitions(of: str) -> None:
     them = wanted("t", 2)
     there = {them.offsets: found(FIT, 2), them.history: found(FIT_HISTORY, 2)}
     there[f"t_{of}"] = there[f"t_{of}"]._replace(replicas=((1, 2),) * 3)
-    assert list(topics.complaints(them, there)) == [f"topic t_{of}: partitions are 3, needed are 2"]
+    assert list(complaints(them, there)) == [f"topic t_{of}: partitions are 3, needed are 2"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +211,7 @@ def test_another_number_of_partitions(of: str) -> None:
 )
 def test_how_often_an_owner_writes_again(told: Mapping[int, Mapping[str, int]], seconds: float) -> None:
     settings = {node: {name: str(value) for name, value in its.items()} for node, its in told.items()}
-    assert topics.owner_again_seconds(settings) == seconds
+    assert owner_again_seconds(settings) == seconds
 
 
 def test_brokers_that_forget_a_fence_at_once() -> None:
@@ -208,7 +219,7 @@ def test_brokers_that_forget_a_fence_at_once() -> None:
     with pytest.raises(
         TopicsUnfit, match=r"^broker 2: producer\.id\.expiration\.ms is 59999, needed is at least 60000$"
     ):
-        topics.owner_again_seconds(told)
+        owner_again_seconds(told)
 
 
 _PASSES, _FEW, _STAYS = ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION
@@ -217,9 +228,9 @@ _PASSES, _FEW, _STAYS = ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_
 @pytest.mark.parametrize(
     ("codes", "worst", "told"),
     [
-        ((_PASSES, ErrorCode.NONE), topics._NotYet, (0,)),
-        ((_PASSES, _FEW), topics._BrokersMissing, (1,)),
-        ((_FEW, _PASSES, ErrorCode.NONE, _FEW), topics._BrokersMissing, (0, 3)),
+        ((_PASSES, ErrorCode.NONE), NotYet, (0,)),
+        ((_PASSES, _FEW), BrokersMissing, (1,)),
+        ((_FEW, _PASSES, ErrorCode.NONE, _FEW), BrokersMissing, (0, 3)),
         ((_FEW, _STAYS), TopicsUnfit, (1,)),
         ((_STAYS, _PASSES), TopicsUnfit, (0,)),
         ((_PASSES, _FEW, _STAYS), TopicsUnfit, (2,)),
@@ -230,7 +241,7 @@ def test_of_what_is_refused_the_worst_is_told(
 ) -> None:
     """Brokers that are missing may be missing for good, and the topics are not fit then; what passes never is."""
     with pytest.raises(worst) as refused:
-        topics._raise_for(create_topics.API, [topics._Told(f"topic {at}", code) for at, code in enumerate(codes)])
+        brokers._raise_for(create_topics.API, [brokers._Told(f"topic {at}", code) for at, code in enumerate(codes)])
     lines = "; ".join(f"CreateTopics: topic {at}: {codes[at].name}" for at in told)
     assert (type(refused.value), str(refused.value)) == (worst, lines)
 
@@ -298,10 +309,10 @@ async def test_one_that_the_broker_has_not_heard_of(
     """No broker can be made to be late, so what it says is changed, once. The controller is not late."""
     them = wanted(topic)
     make_topic(name=them.history, config=FIT_HISTORY)
-    view, make, late, made = topics._Brokers._view, topics._Brokers._make, [True], []
+    view, make, late, made = brokers.Brokers._view, brokers.Brokers._make, [True], []
 
     async def late_view(
-        self: topics._Brokers, asked: KeptConnection, names: Collection[str]
+        self: brokers.Brokers, asked: KeptConnection, names: Collection[str]
     ) -> metadata.MetadataResponse:
         told = await view(self, asked, names)
         if names and late:
@@ -310,7 +321,7 @@ async def test_one_that_the_broker_has_not_heard_of(
         return told
 
     async def noted(
-        self: topics._Brokers,
+        self: brokers.Brokers,
         asked: KeptConnection,
         told: metadata.MetadataResponse,
         them: Sequence[create_topics.CreatableTopic],
@@ -319,8 +330,8 @@ async def test_one_that_the_broker_has_not_heard_of(
         known = await described(broker, *(each.name for each in them))
         made.append(({each.name for each in them}, set(known)))
 
-    monkeypatch.setattr(topics._Brokers, "_view", late_view)
-    monkeypatch.setattr(topics._Brokers, "_make", noted)
+    monkeypatch.setattr(brokers.Brokers, "_view", late_view)
+    monkeypatch.setattr(brokers.Brokers, "_make", noted)
     await ready([broker], them)
     assert made[0] == ({*them.names}, {them.history}), "the other one is not made before it is known what this one is"
     assert made[1][0] == {them.offsets}
@@ -388,7 +399,7 @@ async def test_other_partitions(broker: Broker, make_topic: TopicFactory, topic:
 
 async def test_fewer_brokers_than_replicas(broker: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     """They are waited for, which is said once."""
-    caplog.set_level("INFO", "shim.kafka_log.topics.topics")
+    caplog.set_level("INFO", "shim.kafka_log.topics.ready")
     them = wanted(topic, factor=3)
     refusal = "INVALID_REPLICATION_FACTOR: offsets.topic.replication.factor is 3, and there is 1 broker"
     with pytest.raises(TopicsUnfit) as refused:
@@ -434,7 +445,7 @@ async def test_a_broker_that_sees_too_few_others(
 async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As while a cluster comes up: the third one is there when the first two have been asked."""
     said: asyncio.Queue[str] = asyncio.Queue()
-    monkeypatch.setattr(topics.log, "info", lambda line, *more: said.put_nowait(line % more))
+    monkeypatch.setattr(making.log, "info", lambda line, *more: said.put_nowait(line % more))
     one, _, last = cluster.brokers
     last.stop()
     try:

@@ -17,7 +17,8 @@ from shim.config import Settings
 from shim.demo.parts import Broker
 from shim.kafka_log.copies.tombstones import Tombstones
 from shim.kafka_log.topics import watch
-from shim.kafka_log.topics.topics import Looked, TopicsWanted
+from shim.kafka_log.topics.ready import Looked
+from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 from tests.relocation.rig import running, settings_of
 

@@ -17,7 +17,8 @@ from typing import Final
 from shim.config import Settings
 from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
-from shim.kafka_log.topics.topics import TopicsUnfit, TopicsWanted, look_up_retention
+from shim.kafka_log.topics.ready import look_up_retention
+from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 
 SHARE_OF_RETENTION: Final = 0.5

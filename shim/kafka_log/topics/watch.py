@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.topics.topics import Looked, TopicsUnfit, TopicsWanted, look
+from shim.kafka_log.topics.ready import Looked, look
+from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.logged_once import LoggedOnce
 from shim.upstream import Cluster, UpstreamError
 
