@@ -19,7 +19,8 @@ from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
-from shim.kafka_log.copies.snapshots import Kept, TopicSnapshots
+from shim.kafka_log.copies.snapshot_format import Kept
+from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones
 from shim.kafka_log.owning.lease import boottime

@@ -20,9 +20,10 @@ from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.kafka_log import taking_over
 from shim.kafka_log.backend import KafkaBackend
+from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
-from shim.kafka_log.copies import tombstones
-from shim.kafka_log.copies.snapshots import _ANCHOR, _HEAD, SNAPSHOTS_NAME, Anchor
+from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
+from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
 from shim.kafka_log.owning import lease
 from shim.kafka_log.taking_over import TakingOver
 from shim.kafka_log.topics import watch
@@ -242,7 +243,7 @@ def _mistake_of_ours(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     def mistaken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(snapshots_of_topics.Kept, "restore", mistaken)
+    monkeypatch.setattr(snapshot_format.Kept, "restore", mistaken)
     return "is not used: ZeroDivisionError()"
 
 
