@@ -17,11 +17,11 @@ from protocol.own.topic_log import Owner
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.kafka_log.copies.snapshots import TopicSnapshots
+from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.history.history_topic import HistoryTopic
 from shim.kafka_log.history.reading import TopicHistoryLog
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.taking_over import Found, TakingOver, on_disk
+from shim.kafka_log.taking_over.taking_over import Found, TakingOver
 from shim.kafka_log.topics.ready import Looked, make_ready
 from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
@@ -167,7 +167,7 @@ class KafkaBackend:
 
     async def _looked(self, found: Looked) -> None:
         assert self._taking_over is not None
-        self._taking_over.tombstones.told(found.delete_retention_ms / 1000)
+        self._taking_over.retention_told(found.delete_retention_ms / 1000)
         if self._kept is not None and self._snapshots is not None:
             if self._kept.is_of_another(found.delete_retention_ms):
                 await on_disk(self._kept.tidy, found.delete_retention_ms)
@@ -182,11 +182,11 @@ class KafkaBackend:
     def stand_by(self, numbers: Collection[int]) -> None:
         self._followed = numbers
         if self._taking_over is not None and self._all_loaded:
-            self._taking_over.standbys.follow(numbers)
+            self._taking_over.follow(numbers)
 
     @property
     def standbys(self) -> StandbyCounts:
-        return StandbyCounts() if self._taking_over is None else self._taking_over.standbys.counts
+        return StandbyCounts() if self._taking_over is None else self._taking_over.counts
 
     @property
     def complaints(self) -> Sequence[str]:

@@ -18,14 +18,14 @@ from confluent_kafka.admin import AdminClient
 
 from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log import taking_over
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
 from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
 from shim.kafka_log.owning import lease
-from shim.kafka_log.taking_over import TakingOver
+from shim.kafka_log.taking_over import restoring, taking_over
+from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch
 from shim.kafka_log.topics.wanted import TopicsUnfit
 from shim.log.active import LastBatch
@@ -234,7 +234,7 @@ def _brokers_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _hanging_disk(_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(taking_over, "DISK_SECONDS", 0.05)
+    monkeypatch.setattr(snapshots_of_topics, "DISK_SECONDS", 0.05)
     monkeypatch.setattr(snapshots_of_topics.TopicSnapshots, "newest", lambda *_: Event().wait())
     return "the disk with the snapshots has not answered within 0.05 s: none is used"
 
@@ -347,9 +347,10 @@ async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
     before = await filled(broker, tmp_path, settings)
     monkeypatch.setattr(KafkaBackend, "loads_at_once", 1)
     suspended = [False, True]
-    monkeypatch.setattr(
-        taking_over, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
-    )
+    for module in (restoring, taking_over):
+        monkeypatch.setattr(
+            module, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+        )
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert [rig.state(number) for number in range(PARTITIONS)] == before
     assert caplog.text.count("what it had got too old while it was gone on with") == 1
@@ -487,8 +488,8 @@ async def _followed(rig: Rig) -> TakingOver:
     assert isinstance(rig.backend, KafkaBackend)
     its = rig.backend._taking_over
     assert its is not None
-    its.standbys.follow([0])
-    await until(lambda: its.standbys.counts.at_end == 1)
+    its.follow([0])
+    await until(lambda: its.counts.at_end == 1)
     return its
 
 
@@ -518,10 +519,10 @@ async def test_what_was_followed_is_gone_on_with_where_it_is_not_too_old(
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         (before, *_) = await fill(rig)
         its = await _followed(rig)
-        counted = its.standbys.counts.taken_over.copy()
+        counted = its.counts.taken_over.copy()
         from_where = how(monkeypatch)
         found = await its.read_back(0)
-        assert Counter(its.standbys.counts.taken_over) - Counter(counted) == {from_where: 1}
+        assert Counter(its.counts.taken_over) - Counter(counted) == {from_where: 1}
         assert known(found.coordinator) == before
 
 
@@ -537,7 +538,7 @@ async def test_what_was_followed_is_there_when_it_is_known_how_old_it_may_be(
             with pytest.raises(UpstreamError, match="no answer"):
                 await its.read_back(0)
         found = await its.read_back(0)
-        assert its.standbys.counts.taken_over["standby"] == 1
+        assert its.counts.taken_over["standby"] == 1
         assert known(found.coordinator) == before
 
 
@@ -555,5 +556,5 @@ async def test_what_was_followed_and_got_too_old_while_the_rest_was_read_is_give
         with pytest.raises(UpstreamError, match="got too old while it was gone on with"):
             await its.read_back(0)
         found = await its.read_back(0)
-        assert its.standbys.counts.taken_over["standby"] == 0
+        assert its.counts.taken_over["standby"] == 0
         assert known(found.coordinator) == before

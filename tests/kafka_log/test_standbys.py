@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -103,7 +102,9 @@ class Following:
         self.replayer = ThreadPoolExecutor(1)
         self.made: list[PartitionCopy] = []
         reader, tombstones = cast(TopicReader, self.topic), cast(Tombstones, self.retention)
-        self.its = Standbys(reader, TOPIC, self._copy, self.replayer, tombstones)
+        self.nothing_loads = asyncio.Event()
+        self.nothing_loads.set()
+        self.its = Standbys(reader, TOPIC, self._copy, self.replayer, tombstones, self.nothing_loads)
 
     def _copy(self, number: int) -> PartitionCopy:
         coordinator = new_coordinator()
@@ -112,7 +113,7 @@ class Following:
         return self.made[-1]
 
     async def counts(self, at_end: int, behind: int) -> None:
-        await until(lambda: (self.its.counts.at_end, self.its.counts.behind) == (at_end, behind))
+        await until(lambda: (self.its.at_end, self.its.behind) == (at_end, behind))
 
     async def reads(self, number: int, next_offset: int) -> None:
         await until(lambda: any(its.part.position[:2] == (number, next_offset) and its.is_whole for its in self.made))
@@ -154,7 +155,7 @@ async def test_what_was_followed_is_what_was_written() -> None:
     async with following(0) as its:
         its.topic.brings(0, 5, 6, behind=2)
         await its.reads(0, 2)
-        assert (its.its.counts.at_end, its.its.counts.behind) == (0, 1)
+        assert (its.its.at_end, its.its.behind) == (0, 1)
         its.topic.brings(0, 7, 8)
         await its.counts(1, 0)
         its.topic.brings(0, 9)
@@ -164,7 +165,7 @@ async def test_what_was_followed_is_what_was_written() -> None:
         assert copy is not None
         assert (copy.part.position.next_offset, copy.replayed) == (5, 5)
         assert await its.taken(0) is None, "it is the taker's"
-        assert its.its.counts.at_end == 0
+        assert its.its.at_end == 0
 
 
 async def test_of_what_is_not_read_nothing_is_gone_on_with() -> None:
@@ -306,15 +307,12 @@ async def test_one_that_is_far_behind_at_a_time() -> None:
 
 async def test_it_makes_way_for_whom_others_wait_for() -> None:
     async with following(0) as its:
-        with its.its.waiting():
-            its.topic.brings(0, 5)
-            for _ in range(10):
-                await asyncio.sleep(0)
-            with its.its.waiting():
-                pass
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert its.made[0].part.position.next_offset == 0
+        its.nothing_loads.clear()
+        its.topic.brings(0, 5)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert its.made[0].part.position.next_offset == 0
+        its.nothing_loads.set()
         await its.counts(1, 0)
 
 
@@ -338,7 +336,7 @@ async def test_whom_it_follows_changes() -> None:
         its.its.follow([1])
         its.its.drop(1)
         assert await its.its.taken(1) is None, "it is followed, and not held"
-        assert its.its.counts.behind == 1
+        assert its.its.behind == 1
 
 
 async def test_what_is_held_and_to_be_followed_after_all_is_read_anew() -> None:
@@ -353,22 +351,6 @@ async def test_what_is_held_and_to_be_followed_after_all_is_read_anew() -> None:
         assert len(its.made) == 2
 
 
-async def test_what_was_taken_over_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "shim.kafka_log.copies.standbys")
-    async with following() as its:
-        its.its.took_over(3, 1, 70_000)
-        its.its.took_over(4, 12, None)
-        its.its.took_over(5, 2, None, 1_000)
-        counts = its.its.counts
-        assert counts.taken_over == {"standby": 1, "snapshot": 1, "beginning": 1}
-        assert counts.records == {"standby": 1, "snapshot": 2, "beginning": 12}
-    assert [each.getMessage() for each in caplog.records] == [
-        f"{TOPIC}-3: taken over, 1 record read behind 70,000 records that it had",
-        f"{TOPIC}-4: taken over, 12 records read from the beginning",
-        f"{TOPIC}-5: taken over, 2 records read behind a snapshot of offset 1,000",
-    ]
-
-
 async def test_who_waits_to_know_its_age_is_in_nobody_s_way(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is far behind is read one after the other: a question that nobody answers is not a part of that."""
     monkeypatch.setattr(standbys, "RETRY_SECONDS", 0.001)
@@ -380,7 +362,7 @@ async def test_who_waits_to_know_its_age_is_in_nobody_s_way(now: list[float], mo
         await until(lambda: len(its.retention.asked) > 3)
         its.topic.brings(1, 6)
         await its.reads(1, 1)
-        assert its.its.counts.at_end == 0
+        assert its.its.at_end == 0
         its.retention.errors.clear()
         await its.counts(2, 0)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from protocol.own.position import Position
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
-from protocol.own.topic_log import Place
+from protocol.own.topic_log import Owner, Place
 from protocol.records.batches import BatchHeader, records_of
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LoggedRecord
+from shim.runtime.replaying import Home
+
+log = logging.getLogger(__name__)
 
 
 class PartitionCopy:
@@ -54,3 +58,32 @@ class PartitionCopy:
             self.apply(self.part.take(header, records_of(raw, 0, header)))
         self.coordinator.take_touched()  # nobody else does, and they would become more and more
         self.is_whole = True
+
+
+class NewCopies:
+    """Of partitions of one topic, as whoever follows them or takes them over begins with them."""
+
+    def __init__(self, topic: str, num_partitions: int, settings: Callable[[], CoordinatorSettings]) -> None:
+        """``settings``: of the coordinators of those that are made from now on."""
+        self._topic = topic
+        self._num_partitions = num_partitions
+        self._settings = settings
+
+    def of(self, number: int, part: ReadPart | None = None) -> PartitionCopy:
+        """Of nothing yet, or of what ``part`` says was read, once that is restored."""
+        place = f"{self._topic}-{number}"
+
+        def skipped(offset: int, type_: int) -> None:
+            log.warning("%s offset %d: key type %d skipped", place, offset, type_)
+
+        coordinator = GroupCoordinator(self._settings())
+        replay = TopicReplay(coordinator, self.home(number), _ignored, skipped)
+        return PartitionCopy(coordinator, replay, part or ReadPart(self._topic, number))
+
+    def home(self, number: int) -> Home:
+        """What may be in the partition."""
+        return Home(number, self._num_partitions, f"{self._topic}-{number}")
+
+
+def _ignored(_record: LoggedRecord, _owner: Owner) -> None:
+    """Who has written before is looked at where the partition is taken over."""

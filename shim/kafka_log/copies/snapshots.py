@@ -23,12 +23,13 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 from uuid import uuid4
 
 from protocol.errors import DecodeError
 from protocol.records.batches import BatchError
 from protocol.wire import ZERO_UUID
+from shim.apart import apart
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
@@ -50,6 +51,9 @@ log = logging.getLogger(__name__)
 SNAPSHOTS_NAME: Final = "snapshots"
 """The folder in a data directory."""
 
+DISK_SECONDS = 30.0
+"""How long a snapshot is waited for; without it all is read."""
+
 _RENEWED_AT: Final = SHARE_OF_RETENTION / 2
 """Of the topic's `delete.retention.ms`."""
 
@@ -57,6 +61,9 @@ _RETENTION_NAME: Final = "retention"
 _ERA: Final = re.compile(r"(0 [0-9a-f]{32} \d+ )([0-9a-f]{32})\n")
 _FOLDER: Final = re.compile(r"([0-9a-f]{32})-(0|[1-9]\d{0,8})")
 _ASKED_AT_ONCE: Final = 64
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class _Folder(SnapshotFolder):
@@ -267,3 +274,13 @@ class TopicSnapshots:
         except BatchError as error:
             raise UpstreamError(str(error)) from error
         return topic_id == anchor.topic_id and anchor.goes_with(header)
+
+
+async def on_disk(call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result | None:
+    """What it gives; None where the disk hangs, of which no partition is to wait for that long."""
+    try:
+        async with asyncio.timeout(DISK_SECONDS):
+            return await apart(call, *args)
+    except TimeoutError:
+        log.warning("the disk with the snapshots has not answered within %g s: none is used", DISK_SECONDS)
+        return None

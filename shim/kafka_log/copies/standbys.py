@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection
 from concurrent.futures import Executor
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from typing import Final
 
 from protocol.records.batches import BatchError
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
-from shim.kafka_log.copies.tombstones import Tombstones
+from shim.kafka_log.copies.tombstones import Tombstones, tell_of_age
 from shim.kafka_log.owning.lease import boottime
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
-from shim.metrics import Before, StandbyCounts
 from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
 
@@ -53,8 +52,9 @@ class Standbys:
         new_copy: Callable[[int], PartitionCopy],
         replayer: Executor,
         tombstones: Tombstones,
+        nothing_loads: asyncio.Event,
     ) -> None:
-        """``replayer``: of one thread."""
+        """``replayer``: of one thread. ``nothing_loads``: nobody is waited for, so that there is time for this."""
         self._reader = reader
         self._topic = topic
         self._new_copy = new_copy
@@ -62,19 +62,19 @@ class Standbys:
         self._tombstones = tombstones
         self._trouble = LoggedOnce(log)
         self._standbys: dict[int, _Standby] = {}
-        self._loading = 0
-        self._nothing_loads = asyncio.Event()
-        self._nothing_loads.set()
+        self._nothing_loads = nothing_loads
         # What is far from its end takes all the time there is, so one after the other is.
         self._far_behind = asyncio.Semaphore(1)
-        self._counts = StandbyCounts()
 
     @property
-    def counts(self) -> StandbyCounts:
-        at_end = sum(its.is_at_end for its in self._standbys.values() if its.task is not None)
-        self._counts.at_end = at_end
-        self._counts.behind = sum(its.task is not None for its in self._standbys.values()) - at_end
-        return self._counts
+    def at_end(self) -> int:
+        """How many are followed, and read to their end."""
+        return sum(its.is_at_end for its in self._standbys.values() if its.task is not None)
+
+    @property
+    def behind(self) -> int:
+        """How many are followed, and not read to their end yet."""
+        return sum(its.task is not None for its in self._standbys.values()) - self.at_end
 
     def follow(self, numbers: Collection[int]) -> None:
         """These, and no others; but what :meth:`hold` holds of others stays."""
@@ -118,34 +118,6 @@ class Standbys:
         its = self._standbys.get(number)
         if its is not None and its.task is None:
             del self._standbys[number]
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """For somebody for whom others wait."""
-        self._loading += 1
-        self._nothing_loads.clear()
-        try:
-            yield
-        finally:
-            self._loading -= 1
-            if not self._loading:
-                self._nothing_loads.set()
-
-    def took_over(
-        self, number: int, records: int, followed: int | None, snapshot: int = 0, level: int = logging.INFO
-    ) -> None:
-        """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
-        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset. ``level``: of
-        the line that says so."""
-        before: Before = "standby"
-        if followed is not None:
-            where = f"behind {counted(followed, 'record')} that it had"
-        elif snapshot:
-            before, where = "snapshot", f"behind a snapshot of offset {snapshot:,}"
-        else:
-            before, where = "beginning", "from the beginning"
-        self._counts.took_over(records, before)
-        log.log(level, "%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
 
     def _end(self, number: int) -> None:
         self.hold(number)
@@ -229,7 +201,7 @@ class Standbys:
                 continue
             self._trouble.went_well(what)
             if gone:
-                self.tell_of_age(number)
+                tell_of_age(self._topic, number)
             else:
                 copy.up_to_date_at = reached_at
             return not gone
@@ -243,6 +215,3 @@ class Standbys:
         # The thread goes on where this is cancelled: whoever takes the copy waits for it.
         await asyncio.shield(its.replaying)
         its.replaying = None
-
-    def tell_of_age(self, number: int) -> None:
-        log.warning("%s-%d: what was followed is too old, and all of it is read", self._topic, number)

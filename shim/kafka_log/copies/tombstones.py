@@ -11,6 +11,7 @@ whatever that is (`min.compaction.lag.ms`).
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +21,8 @@ from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
 from shim.kafka_log.topics.ready import look_up_retention
 from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
+
+log = logging.getLogger(__name__)
 
 SHARE_OF_RETENTION: Final = 0.5
 
@@ -94,3 +97,8 @@ class Tombstones:
         except UpstreamError as error:
             return error
         return None
+
+
+def tell_of_age(topic: str, number: int) -> None:
+    """What was followed of the partition is not gone on with: by whoever follows it, or takes it over."""
+    log.warning("%s-%d: what was followed is too old, and all of it is read", topic, number)
