@@ -32,8 +32,8 @@ from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
 from shim.upstream.topic_reader import TopicReader
 from tests.conftest import TopicFactory
-from tests.kafka_log.owner import Owner as RawOwner
-from tests.kafka_log.owner import commits
+from tests.kafka_log.owning.owner import Owner as RawOwner
+from tests.kafka_log.owning.owner import commits
 
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
 SETTINGS = Settings(topology_refresh_interval_ms=200)

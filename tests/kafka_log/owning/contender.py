@@ -1,6 +1,6 @@
 """A process that owns partition 0 of a topic whenever it can, counts there, and tells what it counts: a line for each.
 
-    python -m tests.kafka_log.contender BOOTSTRAP TOPIC LEASE_MS
+    python -m tests.kafka_log.owning.contender BOOTSTRAP TOPIC LEASE_MS
 
 Lines are JSON: ["owns", value, at], ["wrote", value, begun, ended], ["told", value, begun, ended], times of
 CLOCK_BOOTTIME, which is the machine's own, so that several processes' lines can be compared.

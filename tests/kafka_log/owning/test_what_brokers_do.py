@@ -13,7 +13,7 @@ from shim.demo.parts import Broker
 from shim.demo.parts.tools import dump_offsets_log, java_tool
 from tests.conftest import TopicFactory
 from tests.java_tools import CONSOLE_CONSUMER
-from tests.kafka_log.owner import Owner, commits
+from tests.kafka_log.owning.owner import Owner, commits
 
 NONE, FENCED = ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH
 LARGEST_EPOCH = 32_767

@@ -37,7 +37,7 @@ from shim.serve import logs as logs_module
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
 from tests.kafka_log.deciding import known
-from tests.kafka_log.test_topics_watch import alter
+from tests.kafka_log.topics.test_watch import alter
 from tests.log.faulty_files import FaultyFiles
 from tests.relocation.rig import PARTITIONS, Rig, running, settings_of
 

@@ -42,7 +42,7 @@ class Contender:
     def __init__(self, folder: Path, number: int, cluster: Cluster, topic: str) -> None:
         self._path = folder / f"said-{number}"
         self._log = folder / f"log-{number}"
-        self._command = [sys.executable, "-m", "tests.kafka_log.contender", cluster.bootstrap_servers, topic]
+        self._command = [sys.executable, "-m", "tests.kafka_log.owning.contender", cluster.bootstrap_servers, topic]
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:

@@ -24,7 +24,7 @@ from shim.log import LoggedRecord
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster
 from shim.upstream.topic_reader import TopicReader
-from tests.kafka_log.test_standbys import Topic, committed, until
+from tests.kafka_log.copies.test_standbys import Topic, committed, until
 
 WANTED = TopicsWanted("t", partitions=1)
 
