@@ -71,10 +71,6 @@ class Anchor(NamedTuple):
         """Its leader's epoch has begun with it, at the latest."""
         return Position(self.partition, self.next_offset, self.leader_epoch, self.base_offset, self.topic_id)
 
-    def appended_at(self, now_ms: int, now: float) -> float:
-        """On another clock, in seconds, which said ``now`` when the brokers' said ``now_ms``."""
-        return now - (now_ms - self.append_time_ms) / 1000
-
     def goes_with(self, there: BatchHeader | None) -> bool:
         """Whether the log has it, where ``there`` is the batch with its base offset, or the next one that is left.
         Compaction may have emptied it. Where it is gone, nobody knows what stood in its place: in a cluster that was

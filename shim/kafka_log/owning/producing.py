@@ -49,6 +49,10 @@ class Produced(NamedTuple):
     append_time_ms: int = -1
     why: str = ""
 
+    def moment_of(self, append_time_ms: int) -> float:
+        """When the leader's clock said that, if it goes right; of CLOCK_BOOTTIME, and no later than it was."""
+        return self.sent_at - (self.append_time_ms - append_time_ms) / 1000
+
 
 Known: TypeAlias = Callable[[Mapping[int, Produced]], Mapping[int, bytes]]
 

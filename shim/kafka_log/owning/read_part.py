@@ -27,11 +27,13 @@ class _Said:
 
 
 class ReadPart:
-    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written."""
+    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written.
+    ``appended_ms``: when the last batch was appended, by its leader's clock; -1 where that is not known."""
 
     def __init__(self, topic: str, number: int) -> None:
         self.position = Position(number, 0)
         self.epochs: dict[int, int] = {}
+        self.appended_ms = -1
         self._name = f"{topic}-{number}"
         self._claims: list[_Said] = []
 
@@ -53,6 +55,7 @@ class ReadPart:
             if fence is None or at < fence:
                 self._claim(owner)
         self.epochs[header.producer_id] = max(header.producer_epoch, self.epochs.get(header.producer_id, -1))
+        self.appended_ms = header.max_timestamp if header.is_log_append_time else -1
         self.position = self.position.behind(header)
         return [self._logged(each) for each in records]
 

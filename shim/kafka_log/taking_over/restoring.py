@@ -47,7 +47,7 @@ class Restoring:
             return None
         copy = self._copies.of(number, kept.part)
         fence = self._offsets.fence(number)
-        copy.up_to_date_at = kept.anchor.appended_at(fence.append_time_ms, fence.sent_at)
+        copy.up_to_date_at = fence.moment_of(kept.anchor.append_time_ms)
         try:
             is_too_old = await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
         except UpstreamError as error:  # to read it from its beginning nobody need know that

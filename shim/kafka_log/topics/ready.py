@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 _RETRY_S: Final = 0.1
 
+_CLAIMS_IN_RETENTION: Final = 8
+"""So often at least an owner writes in `delete.retention.ms`."""
+
 Answer = TypeVar("Answer")
 
 
@@ -37,7 +40,8 @@ class LogTopics(NamedTuple):
     delete_retention_ms: int
     """Of the offsets: how long a tombstone stays at least."""
     owner_again_seconds: float
-    """An owner that has had nothing acknowledged for so long writes its `Owner` record again."""
+    """An owner that has had nothing acknowledged for so long writes its `Owner` record again: before brokers forget
+    it, and so that whoever follows the partition has had the end lately."""
 
 
 async def make_ready(
@@ -55,6 +59,7 @@ async def make_ready(
         again = await _in_time(brokers.owner_again_seconds, patience_seconds)
         found = await _in_time(lambda: brokers.topics(wanted), patience_seconds)
     offsets, history = (found[name] for name in wanted.names)
+    retention = retention_ms(wanted.offsets, offsets)
     return LogTopics(
         *wanted.names,
         offsets.topic_id,
@@ -62,8 +67,8 @@ async def make_ready(
         wanted.partitions,
         int(offsets.configs["max.message.bytes"]),
         int(history.configs["max.message.bytes"]),
-        int(offsets.configs["delete.retention.ms"]),
-        again,
+        retention,
+        min(again, retention / 1000 / _CLAIMS_IN_RETENTION),
     )
 
 

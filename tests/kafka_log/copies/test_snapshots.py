@@ -177,13 +177,6 @@ def test_it_is_renewed_before_it_counts_no_more(tmp_path: Path, monkeypatch: pyt
     assert not its.is_outdated(0, 9)
 
 
-@given(age_ms=st.integers(0, 10**9), now=st.floats(0, 10**9))
-def test_its_age_is_that_of_its_last_batch(age_ms: int, now: float) -> None:
-    """By the brokers' clocks, which are others than that by which it is counted."""
-    anchor = Anchor(TOPIC_ID, 0, 10, 0, 9, 7, 0, 0, append_time_ms=HOUR_MS)
-    assert now - anchor.appended_at(HOUR_MS + age_ms, now) == pytest.approx(age_ms / 1000, abs=1e-3)
-
-
 ANY_HEADER = st.builds(
     BatchHeader,
     *(st.integers(0, 9), st.just(61), st.integers(0, 2), st.just(2), st.just(0), st.just(8)),

@@ -14,6 +14,7 @@ import pytest
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position
+from protocol.records.batch_layout import LOG_APPEND_TIME
 from protocol.records.batches import Record, encode_records, read_header
 from shim.kafka_log.copies import partition_copy, standbys
 from shim.kafka_log.copies.partition_copy import PartitionCopy
@@ -28,6 +29,7 @@ from tests.coordinator.driving import new_coordinator
 
 TOPIC = "t"
 RETENTION_S = 100.0
+APPENDED_MS = 1_700_000_000_000
 WAIT_SECONDS = 20.0
 
 
@@ -66,6 +68,7 @@ class Topic:
             ]
             raw = encode_records(records, producer_id=7, producer_epoch=0, base_sequence=0)
             header = read_header(raw)._replace(base_offset=start, partition_leader_epoch=0)
+            header = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=APPENDED_MS)
             batches = [(header, raw)]
         self.ends[number] = start + len(offsets)
         end = start + len(offsets) + behind

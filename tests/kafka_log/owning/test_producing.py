@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings, parse_servers
@@ -20,6 +22,7 @@ from tests.conftest import TopicFactory
 
 SETTINGS = Settings()
 PATIENCE_S = 20.0
+APPENDED_MS = 1_700_000_000_000
 BATCH = encode_batch(0, [(b"k", b"v")], 0)
 
 
@@ -151,3 +154,10 @@ async def test_who_waits_hears_of_a_mistake(
     async with producer(broker, topic) as its:
         with pytest.raises(ZeroDivisionError):
             await its.send({0: BATCH}, PATIENCE_S)
+
+
+@given(age_ms=st.integers(0, 10**9), sent_at=st.floats(0, 10**9))
+def test_when_something_was_appended_is_counted_by_the_leaders_clock(age_ms: int, sent_at: float) -> None:
+    """Which is another one than that of which the moment is."""
+    produced = Produced(Verdict.WRITTEN, sent_at, 0, APPENDED_MS + age_ms)
+    assert sent_at - produced.moment_of(APPENDED_MS) == pytest.approx(age_ms / 1000, abs=1e-3)

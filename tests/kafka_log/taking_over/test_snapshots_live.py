@@ -31,6 +31,7 @@ from shim.kafka_log.topics.wanted import TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
+from shim.metrics import Before
 from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
@@ -521,6 +522,21 @@ async def test_what_was_followed_is_gone_on_with_where_it_is_not_too_old(
         its = await _followed(rig)
         counted = its.counts.taken_over.copy()
         from_where = how(monkeypatch)
+        found = await its.read_back(0)
+        assert Counter(its.counts.taken_over) - Counter(counted) == {from_where: 1}
+        assert known(found.coordinator) == before
+
+
+@pytest.mark.parametrize(("hours", "from_where"), [(83, "standby"), (84, "beginning")])
+async def test_what_was_followed_at_a_leader_to_which_nobody_wrote_any_more_is_no_younger_than_its_last_batch(
+    broker: Broker, tmp_path: Path, settings: Settings, hours: int, from_where: Before
+) -> None:
+    """It may have been deposed, and said of the end that it knows that this is the end."""
+    async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
+        (before, *_) = await fill(rig)
+        its = await _followed(rig)
+        its._standbys._standbys[0].copy.part.appended_ms -= hours * HOUR_MS
+        counted = its.counts.taken_over.copy()
         found = await its.read_back(0)
         assert Counter(its.counts.taken_over) - Counter(counted) == {from_where: 1}
         assert known(found.coordinator) == before

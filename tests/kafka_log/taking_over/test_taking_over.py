@@ -15,8 +15,11 @@ import pytest
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
 from shim.kafka_log.copies.partition_copy import PartitionCopy
+from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.producing import Produced
 from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.owning.sequence import Verdict
 from shim.kafka_log.taking_over import taking_over
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics.wanted import TopicsWanted
@@ -24,7 +27,7 @@ from shim.log import LoggedRecord
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster
 from shim.upstream.topic_reader import TopicReader
-from tests.kafka_log.copies.test_standbys import Topic, committed, until
+from tests.kafka_log.copies.test_standbys import APPENDED_MS, Topic, committed, until
 
 WANTED = TopicsWanted("t", partitions=1)
 
@@ -40,6 +43,9 @@ class Owned:
         await self.may_be_taken[number].wait()
         if number in self.fenced:
             raise Fenced(f"somebody else has got {number}")
+
+    def fence(self, _number: int) -> Produced:
+        return Produced(Verdict.WRITTEN, boottime(), 100, APPENDED_MS)
 
     async def goes_on(self, _number: int, _part: ReadPart) -> bool:
         return True

@@ -39,6 +39,7 @@ from shim.upstream.connection import BrokerConnection
 from shim.upstream.kept_connection import KeptConnection
 from tests.authorization.guarded import Guarded, Rule, guarded_broker
 from tests.conftest import TopicFactory
+from tests.kafka_log.topics.test_watch import alter
 from tests.legacy.parts import KAFKA_2, KAFKA_3, LegacyBroker
 
 TIMEOUT_S = 60.0
@@ -501,6 +502,12 @@ async def test_leaders_are_waited_for(cluster: Parts, topic: str) -> None:
     waiting = asyncio.create_task(ready([one], them))
     await asyncio.to_thread(cluster.start)
     assert (await waiting).partitions == 2
+
+
+async def test_an_owner_writes_before_the_last_of_it_is_too_old_for_who_follows(broker: Broker, topic: str) -> None:
+    await ready([broker], wanted(topic))
+    await alter(broker, wanted(topic).offsets, delete_retention_ms=str(HOUR_MS))
+    assert (await ready([broker], wanted(topic))).owner_again_seconds == 450
 
 
 async def test_when_brokers_forget_producers(broker: Broker, topic: str) -> None:
