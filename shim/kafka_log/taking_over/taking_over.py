@@ -188,8 +188,8 @@ class TakingOver:
         copy = await self._standbys.taken(number)
         if copy is None:
             return None
-        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then, and
-        # what has come of that was the end when it was appended.
+        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
+        # and what has come of that was the end when it was appended.
         copy.up_to_date_at = min(copy.up_to_date_at, self._offsets.fence(number).moment_of(copy.part.appended_ms))
         try:
             if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):

@@ -191,7 +191,10 @@ class Brokers:
         controller = self._connections.to(addresses.get(view.controller_id, asked.address))
         for only_asked in (True, False):
             request = create_topics.CreateTopicsRequest(tuple(topics), _MAKING_MS, only_asked)
-            answer = await controller.ask(create_topics.API, request, at_least=_WITHOUT_DOING)
+            try:
+                answer = await controller.ask(create_topics.API, request, at_least=_WITHOUT_DOING)
+            except UpstreamError as error:  # one that comes up is named before it takes connections
+                raise NotYet(f"who makes topics does not answer: {error}") from error
             new = [told for told in answer.topics if told.error_code != ErrorCode.TOPIC_ALREADY_EXISTS]
             _raise_for(
                 create_topics.API, [_Told(f"topic {told.name}", told.error_code, told.error_message) for told in new]

@@ -20,6 +20,7 @@ from protocol.messages import create_topics, metadata
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Parts
+from shim.demo.parts.ports import free_port
 from shim.demo.parts.server import Server
 from shim.kafka_log.topics import brokers
 from shim.kafka_log.topics import ready as making
@@ -460,6 +461,29 @@ async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monk
     finally:
         await asyncio.to_thread(cluster.start)
     assert (await waiting).partitions == 2
+
+
+async def test_a_controller_that_takes_no_connections_yet_is_waited_for(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker is named as the controller from when it is registered, which may be before its port is open."""
+    port, view_of, asked = free_port(), brokers.Brokers._view, 0
+
+    async def coming_up(*args: Any) -> metadata.MetadataResponse:
+        nonlocal asked
+        asked += 1
+        view = await view_of(*args)
+        if asked > 3:
+            return view
+        coming = metadata.MetadataResponseBroker(99, "127.0.0.1", port)
+        return view._replace(brokers=(*view.brokers, coming), controller_id=99)
+
+    monkeypatch.setattr(brokers.Brokers, "_view", coming_up)
+    assert (await ready([broker], wanted(topic))).partitions == 1
+    assert asked > 3
+    asked = -1_000_000
+    with pytest.raises(UpstreamError, match=f"^who makes topics does not answer: 127.0.0.1:{port}: "):
+        await ready([broker], wanted(f"{topic}-2"), SHORT_S)
 
 
 async def test_what_cannot_be_a_topic(broker: Broker, topic: str) -> None:
