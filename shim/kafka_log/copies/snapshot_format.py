@@ -17,7 +17,6 @@ was serving, so the leases of those before had ended, and their producers were f
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -36,7 +35,6 @@ _HEAD: Final = Struct(">4sH16s")
 _ANCHOR: Final = Struct(">16siqiqqhiq")
 _LENGTH: Final = Struct(">I")
 _LONG_LENGTH: Final = Struct(">Q")
-_GROUPS_LOOKED_AT: Final = 100
 
 
 class Anchor(NamedTuple):
@@ -94,9 +92,7 @@ class Kept(NamedTuple):
         raises, which is called now and then."""
         coordinator.restore(self.rest, check)
         coordinator.restore_own(self.own, check)
-        # Some stand for all: files change their place together.
-        for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
-            home.check(group)
+        home.check_some(coordinator.group_ids())
 
 
 def head_of(era: bytes, anchor: Anchor, owner: Owner) -> bytes:
