@@ -34,9 +34,10 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key,
 from protocol.own.topic_log import Owner
 from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Broker, free_port_range
-from shim.kafka_log.owned_topic import OwnedTopic
-from shim.kafka_log.snapshots import SNAPSHOTS_NAME
-from shim.kafka_log.topics import TopicsWanted, make_ready
+from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.topics.ready import make_ready
+from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection

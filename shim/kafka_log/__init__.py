@@ -1,1 +1,6 @@
-"""The log on topics of the cluster (docs/decisions/0018)."""
+"""The log on topics of the cluster (docs/decisions/0018).
+
+`backend.py` is the door. `taking_over/` has partitions come here, `writing/` writes what is decided of them, and
+`history/` the history beside it; all of them do so as `owning/` has it. What a partition that comes is made of is in
+`copies/`, and the topics themselves are in `topics/`.
+"""

@@ -5,33 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from os import getpid
-from typing import Final, TypeAlias
+from typing import Final
 
 from protocol.own.topic_log import Owner
 from protocol.wire import ZERO_UUID
 from shim.config import Settings
-from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.kafka_log.flights import TopicFlights
-from shim.kafka_log.history import HistoryTopic
-from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.owned_topic import OwnedTopic
-from shim.kafka_log.snapshots import TopicSnapshots
-from shim.kafka_log.taking_over import Found, TakingOver, on_disk
-from shim.kafka_log.topics import LEAST_MESSAGE_BYTES, Looked, TopicsUnfit, TopicsWanted, make_ready
-from shim.kafka_log.topics_watch import TopicsWatch
+from shim.coordinator import CoordinatorSettings
+from shim.kafka_log.copies.last_snapshots import Coordinators, LastSnapshots
+from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.history.reading import TopicHistoryLog
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.taking_over.taking_over import Found, TakingOver
+from shim.kafka_log.topics.ready import Looked, make_ready
+from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
+from shim.kafka_log.topics.watch import TopicsWatch
+from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
 from shim.runtime.flight import RecordSet
 from shim.runtime.progress import Progress
-from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, End, Snapshots
+from shim.runtime.snapshots import Snapshots
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.topic_reader import TopicReader
 
@@ -39,8 +40,6 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS: Final = 30.0
 """How long a write is sent again, and more is waited for of what is read, before the partition is taken over again."""
-
-_Coordinators: TypeAlias = Sequence[tuple[int, GroupCoordinator]]
 
 
 class KafkaBackend:
@@ -82,8 +81,9 @@ class KafkaBackend:
         self._watch = TopicsWatch(cluster, settings, self._wanted, self._looked)
         self._watching: asyncio.Task[None] | None = None
         self._offsets: OwnedTopic | None = None
-        self._kept = snapshots
-        self._snapshots: Snapshots | None = None
+        self._snapshot_files = snapshots
+        self._taking_snapshots: Snapshots | None = None
+        """When, and of what; there is the one where there is the other."""
         self._taking_over: TakingOver | None = None
         self._followed: Collection[int] = ()
         self._all_loaded = False
@@ -102,8 +102,9 @@ class KafkaBackend:
 
     def attach(self, reports: Reports) -> None:
         self.writes = TopicFlights(self._clock, self._settings.offsets_commit_timeout_ms / 1000, reports)
-        if self._kept is not None:
-            self._snapshots = self.writes.snapshots = Snapshots(self._kept, reports.coordinator, self.writes.wake)
+        if self._snapshot_files is not None:
+            taking = Snapshots(self._snapshot_files, reports.coordinator, self.writes.wake)
+            self._taking_snapshots = self.writes.snapshots = taking
 
     @property
     def num_partitions(self) -> int:
@@ -145,9 +146,9 @@ class KafkaBackend:
             max_message_bytes=topics.max_message_bytes,
         )
         reader = TopicReader(self._cluster, settings, topics.offsets)
-        if self._kept is not None:
-            self._kept.open(topics.offsets, topics.offsets_id, self._offsets, reader)
-            await on_disk(self._kept.tidy, topics.delete_retention_ms)
+        if self._snapshot_files is not None:
+            self._snapshot_files.open(topics.offsets, topics.offsets_id, self._offsets, reader)
+            await on_disk(self._snapshot_files.tidy, topics.delete_retention_ms)
             if topics.offsets_id == ZERO_UUID:  # of a topic without an id there are none
                 self.writes.snapshots = None
         self._taking_over = TakingOver(
@@ -157,7 +158,7 @@ class KafkaBackend:
             self._offsets,
             reader,
             topics.delete_retention_ms / 1000,
-            self._kept,
+            self._snapshot_files,
             lambda: self._coordinator_settings,
             self.progress,
         )
@@ -169,12 +170,12 @@ class KafkaBackend:
 
     async def _looked(self, found: Looked) -> None:
         assert self._taking_over is not None
-        self._taking_over.tombstones.told(found.delete_retention_ms / 1000)
-        if self._kept is not None and self._snapshots is not None:
-            if self._kept.is_of_another(found.delete_retention_ms):
-                await on_disk(self._kept.tidy, found.delete_retention_ms)
+        self._taking_over.retention_told(found.delete_retention_ms / 1000)
+        if self._snapshot_files is not None and self._taking_snapshots is not None:
+            if self._snapshot_files.is_of_another(found.delete_retention_ms):
+                await on_disk(self._snapshot_files.tidy, found.delete_retention_ms)
             for number in range(self.num_partitions):
-                self._snapshots.may_be_outdated(number)
+                self._taking_snapshots.may_be_outdated(number)
 
     def expect(self, numbers: Collection[int]) -> None:
         if numbers:
@@ -184,11 +185,11 @@ class KafkaBackend:
     def stand_by(self, numbers: Collection[int]) -> None:
         self._followed = numbers
         if self._taking_over is not None and self._all_loaded:
-            self._taking_over.standbys.follow(numbers)
+            self._taking_over.follow(numbers)
 
     @property
     def standbys(self) -> StandbyCounts:
-        return StandbyCounts() if self._taking_over is None else self._taking_over.standbys.counts
+        return StandbyCounts() if self._taking_over is None else self._taking_over.counts
 
     @property
     def complaints(self) -> Sequence[str]:
@@ -247,8 +248,8 @@ class KafkaBackend:
             self.writes.apart.discard(number)
 
     def loaded(self, number: int, loaded: Loaded) -> None:
-        if self._snapshots is not None:
-            self._snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
+        if self._taking_snapshots is not None:
+            self._taking_snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
 
     async def release(self, number: int) -> None:
         assert self._taking_over is not None
@@ -271,12 +272,12 @@ class KafkaBackend:
     def stop(self) -> None:
         if self._taking_over is not None:
             self._taking_over.stop()
-        if self._snapshots is not None:
-            self._snapshots.stop()
+        if self._taking_snapshots is not None:
+            self._taking_snapshots.stop()
         self.writes.stop()
 
     async def close(
-        self, last: _Coordinators, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
+        self, last: Coordinators, timeout_seconds: float, given_up: Callable[[], Awaitable[None]] = nothing
     ) -> None:
         """Where all was written, snapshots are taken for the next start, for LAST_SNAPSHOTS_SECONDS at most, once
         others have what they need. Raises TimeoutError where the disk hangs."""
@@ -285,13 +286,13 @@ class KafkaBackend:
             await asyncio.wait([self._watching])
         if self._taking_over is not None:
             await self._taking_over.end()
-        of_use: _Coordinators = []
-        ends: dict[int, list[End]] = {}
+        last_snapshots: LastSnapshots | None = None
+        if self._taking_snapshots is not None and self._snapshot_files is not None:
+            last_snapshots = LastSnapshots(self._taking_snapshots, self._snapshot_files)
         if self._offsets is not None:
             if self.writes.all_written:
-                if self._snapshots is not None and self._kept is not None:
-                    of_use = self._snapshots.of_use(last)
-                    ends = {number: its for number, _ in of_use if (its := self._kept.ends_of(number))}
+                if last_snapshots is not None:
+                    last_snapshots.choose(last)
                 try:
                     async with asyncio.timeout(timeout_seconds):
                         await self._release(range(self.num_partitions))
@@ -299,29 +300,9 @@ class KafkaBackend:
                     log.info("%s is not released: no answer in time", self._wanted.offsets)
             self._offsets.close()
         await given_up()
-        if self._snapshots is not None and self._kept is not None:
-            await self._take_last(self._snapshots, self._kept, of_use, ends, timeout_seconds)
+        if last_snapshots is not None:
+            await last_snapshots.take(timeout_seconds)
         if self._history is not None:
             self._history.close()
         if self._taking_over is not None:
             await self._taking_over.close(timeout_seconds)
-
-    async def _take_last(
-        self,
-        snapshots: Snapshots,
-        kept: TopicSnapshots,
-        of_use: _Coordinators,
-        ends: Mapping[int, list[End]],
-        timeout_seconds: float,
-    ) -> None:
-        """Raises TimeoutError where the disk hangs."""
-        until = time.monotonic() + LAST_SNAPSHOTS_SECONDS
-        async with asyncio.timeout(timeout_seconds):
-            await snapshots.ended()
-        anchored = await kept.completed(ends, until - time.monotonic())
-        left = max(0.0, until - time.monotonic())
-        async with asyncio.timeout(left + timeout_seconds):
-            await snapshots.in_thread(
-                snapshots.take_last, [each for each in of_use if each[0] in anchored], anchored.__getitem__, left
-            )
-        snapshots.shutdown()

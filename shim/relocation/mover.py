@@ -19,7 +19,7 @@ from protocol.own import topic_log
 from protocol.own.topic_log import PlaceKey, encode_own
 from shim.coordinator import Contents
 from shim.kafka_log.backend import KafkaBackend
-from shim.kafka_log.taking_over import Found
+from shim.kafka_log.taking_over.taking_over import Found
 from shim.log.places import Place, Places
 from shim.relocation.records import Changes, in_directory, on_topic, state_in_directory
 from shim.relocation.words import NotMoved

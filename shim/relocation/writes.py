@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shim.kafka_log.flights import TopicFlights
+from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.places import Place, Places
 from shim.metrics import FlushCounts
 from shim.runtime.backend import Writes

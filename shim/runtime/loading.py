@@ -22,7 +22,6 @@ from shim.runtime.replaying import Home, Replay
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY: Final = 64  # records
-_GROUPS_LOOKED_AT: Final = 100
 
 
 class _Stopped(Exception):
@@ -114,9 +113,7 @@ class Loader:
         except DecodeError as error:
             partition.snapshots.refuse(snapshot.path, error)
             return None
-        # Some stand for all: files change their place together.
-        for group in islice(coordinator.group_ids(), _GROUPS_LOOKED_AT):
-            home.check(group)
+        home.check_some(coordinator.group_ids())
         return coordinator
 
     def _replay(self, coordinator: GroupCoordinator, home: Home, records: Iterable[LoggedRecord]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -15,6 +16,7 @@ from shim.coordinator import Key, Value
 from shim.log import LogError, LoggedRecord
 
 _MOST_CHECKED: Final = 100_000
+_LOOKED_AT: Final = 100
 
 
 class Replayed(Protocol):
@@ -54,6 +56,12 @@ class Home:
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
         self._checked.add(group)
+
+    def check_some(self, groups: Iterable[str]) -> None:
+        """Likewise, of all groups of a partition: the first of them stand for the rest, as files change their place
+        together."""
+        for group in islice(groups, _LOOKED_AT):
+            self.check(group)
 
     def where(self, offset: int) -> str:
         """That one of its records, for people."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shim.config import Settings
 from shim.kafka_log.backend import KafkaBackend
-from shim.kafka_log.snapshots import TopicSnapshots
+from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.log import OFFSETS_TOPIC
 from shim.log.files import Files
 from shim.log.places import Places

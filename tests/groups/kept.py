@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, encode_history
 from shim.config import Settings, parse_servers
-from shim.kafka_log.history import HistoryTopic
-from shim.kafka_log.history_reading import TopicHistoryLog
-from shim.kafka_log.producer_ids import ProducerIds
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.history.reading import TopicHistoryLog
+from shim.kafka_log.owning.producer_ids import ProducerIds
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings

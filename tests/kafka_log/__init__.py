@@ -1,1 +1,1 @@
-"""The log on a Kafka topic: what its design relies on, and what a partition holds (docs/decisions/0018)."""
+"""The log on topics: what its design relies on, room by room, and what a partition holds (docs/decisions/0018)."""

@@ -25,7 +25,7 @@ from shim.coordinator import (
     Reset,
     TransactionEnd,
 )
-from shim.kafka_log.translating import SET_BYTES, state_set, topic_sets
+from shim.kafka_log.writing.translating import SET_BYTES, state_set, topic_sets
 from shim.runtime.flight import Batch, Record
 from shim.runtime.partition import Partition, decided
 from tests.coordinator.driving import CALLER, Driven, new_coordinator

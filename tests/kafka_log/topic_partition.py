@@ -9,9 +9,9 @@ from protocol.own.position import Position
 from protocol.own.topic_log import Owner
 from protocol.records.batches import BatchHeader, Record, decode_records
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.partition_copy import PartitionCopy
-from shim.kafka_log.read_part import ReadPart
-from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.copies.partition_copy import PartitionCopy
+from shim.kafka_log.copies.replaying import TopicReplay
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LoggedRecord
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.recovery import logged_records

@@ -343,7 +343,7 @@ async def test_many_faults_at_random(cluster: Cluster, make_topic: TopicFactory,
 
 
 WITHOUT_A_LEASE: Final = """
-from shim.kafka_log.owned_topic import OwnedTopic
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 OwnedTopic.may_tell = OwnedTopic.may_tell_behind = lambda *_: True
 """
 

@@ -269,8 +269,8 @@ def _kill(rig: Rig, writing: asyncio.Task[None]) -> None:
     if isinstance(rig.backend, TwoLogs):
         rig.backend._local._cleaning.stop()  # or its thread keeps the tests' own process from ending
     if isinstance(kafka, KafkaBackend):
-        if kafka._snapshots is not None:
-            kafka._snapshots.stop()
+        if kafka._taking_snapshots is not None:
+            kafka._taking_snapshots.stop()
         for topic in (kafka._offsets, kafka._history):
             if topic is not None:
                 topic.close()

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from shim.demo.parts import Broker
-from shim.kafka_log.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.log.places import Place
 from shim.relocation.backend import TwoLogs
 from shim.relocation.mover import Step

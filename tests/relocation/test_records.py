@@ -8,7 +8,7 @@ from hypothesis.stateful import invariant, rule
 
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue, StateKey, StateValue, decode_state
 from shim.coordinator import Contents, GroupCoordinator
-from shim.kafka_log.replaying import TopicReplay
+from shim.kafka_log.copies.replaying import TopicReplay
 from shim.relocation.records import in_directory, on_topic, state_in_directory
 from shim.runtime.flight import Record
 from shim.runtime.replaying import Home

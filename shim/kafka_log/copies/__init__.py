@@ -1,0 +1,1 @@
+"""What this process has of a partition before it takes it over, followed or kept in a file; how long that counts."""

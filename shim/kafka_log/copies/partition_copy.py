@@ -1,0 +1,89 @@
+"""What an offsets partition on a topic makes of a coordinator that is not asked, as far as it was read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from protocol.own.position import Position
+from protocol.own.state_log import GroupChangeKey, GroupHandsValue
+from protocol.own.topic_log import Owner, Place
+from protocol.records.batches import BatchHeader, records_of
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.kafka_log.copies.replaying import TopicReplay
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.read_part import ReadPart
+from shim.log import LoggedRecord
+from shim.runtime.replaying import Home
+
+log = logging.getLogger(__name__)
+
+
+class PartitionCopy:
+    """Whoever takes the partition over goes on with it; from the beginning, where nobody has followed it.
+
+    ``is_whole``: what was replayed is what ``part`` says was read, no less and no more. ``up_to_date_at``: of
+    CLOCK_BOOTTIME, when nothing had been compacted yet that is not read; at the latest.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, replay: TopicReplay, part: ReadPart) -> None:
+        self.coordinator = coordinator
+        self.part = part
+        self.is_whole = True
+        self.up_to_date_at = boottime()
+        self.replayed = 0
+        self._replay = replay
+
+    @property
+    def place(self) -> Place | None:
+        """What it says last of which place counts; None: nothing."""
+        return self._replay.place
+
+    @property
+    def changes(self) -> Mapping[GroupChangeKey, GroupHandsValue]:
+        """Where groups stood before, which no coordinator knows."""
+        return self._replay.changes
+
+    def apply(self, records: Sequence[LoggedRecord]) -> None:
+        """Records that ``part`` has taken. Raises LogError."""
+        self._replay.apply(records)
+        self.replayed += len(records)
+
+    def take(self, start: Position, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
+        """Batches as they were fetched, of which the first is the next. Raises LogError, BatchError; it is not whole
+        any more then."""
+        self.is_whole = False
+        self.part.position = start
+        for header, raw in batches:
+            self.apply(self.part.take(header, records_of(raw, 0, header)))
+        self.coordinator.take_touched()  # nobody else does, and they would become more and more
+        self.is_whole = True
+
+
+class NewCopies:
+    """Of partitions of one topic, as whoever follows them or takes them over begins with them."""
+
+    def __init__(self, topic: str, num_partitions: int, settings: Callable[[], CoordinatorSettings]) -> None:
+        """``settings``: of the coordinators of those that are made from now on."""
+        self._topic = topic
+        self._num_partitions = num_partitions
+        self._settings = settings
+
+    def of(self, number: int, part: ReadPart | None = None) -> PartitionCopy:
+        """Of nothing yet, or of what ``part`` says was read, once that is restored."""
+        place = f"{self._topic}-{number}"
+
+        def skipped(offset: int, type_: int) -> None:
+            log.warning("%s offset %d: key type %d skipped", place, offset, type_)
+
+        coordinator = GroupCoordinator(self._settings())
+        replay = TopicReplay(coordinator, self.home(number), _ignored, skipped)
+        return PartitionCopy(coordinator, replay, part or ReadPart(self._topic, number))
+
+    def home(self, number: int) -> Home:
+        """What may be in the partition."""
+        return Home(number, self._num_partitions, f"{self._topic}-{number}")
+
+
+def _ignored(_record: LoggedRecord, _owner: Owner) -> None:
+    """Who has written before is looked at where the partition is taken over."""

@@ -1,0 +1,166 @@
+"""The topic with the history of commits, as it is written beside the offsets, under the same producer ids and epochs.
+
+Nothing is replayed from it. So no record set has to stay whole, and a partition need not be read before it is written:
+of a commit that was not acknowledged the history may have what the offsets do not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from shim.config import Settings
+from shim.kafka_log.owning.owned_topic import outcome
+from shim.kafka_log.owning.producer_ids import ProducerEpoch
+from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
+from shim.kafka_log.owning.sequence import ProducerSequence
+from shim.log import Runs
+from shim.log.batching import RecordSet, prepare_batches
+from shim.upstream.cluster import Cluster
+from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_leaders import TopicLeaders
+from shim.upstream.topic_reader import TopicReader
+
+log = logging.getLogger(__name__)
+
+_TOLD_WITHIN_S: Final = 5.0
+"""Where a partition ends."""
+
+RecordSets = Sequence[RecordSet | Runs]
+
+
+class HistoryTopic:
+    """For the event loop. Of each partition one write at a time; one of which a write has failed is not written any
+    more, until :meth:`begin`."""
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, topic: str, *, patience_seconds: float, max_message_bytes: int
+    ) -> None:
+        """``patience_seconds``: how long is asked for the outcome of a write. ``max_message_bytes``: no batch may be
+        larger; it may change between writes."""
+        self._topic = topic
+        self._patience = patience_seconds
+        self.max_message_bytes = max_message_bytes
+        self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
+        self._reader = TopicReader(cluster, settings, topic)
+        self._begun: dict[int, ProducerSequence] = {}
+        self._has_left_out = False
+
+    def begin(self, number: int, producer: ProducerEpoch) -> None:
+        """The offsets partition of that number was taken over as this producer, under an epoch that is new."""
+        self._begun[number] = ProducerSequence(*producer)
+
+    async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int) -> dict[int, UpstreamError]:
+        """Gives the partitions of which it is not known that all is in all in-sync replicas; Fenced for those that
+        somebody else writes by now. A record that the topic does not take is left out, and the log says so once."""
+        failed: dict[int, UpstreamError] = {}
+
+        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+            failed.update((number, error) for number, error in told.items() if error is not None)
+
+        await self.write_each(writes, timestamp_ms, settled)
+        return failed
+
+    async def write_each(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
+        """The same, but ``settled`` is told as :meth:`OwnedTopic.write` does it."""
+        begun: dict[int, ProducerSequence] = {}
+        batches: dict[int, list[bytes]] = {}
+        at_once: dict[int, UpstreamError | None] = {}
+        for number, sets in writes.items():
+            sequence = self._begun.get(number)
+            if sequence is None:
+                at_once[number] = UpstreamError(f"{self._topic}-{number} is not written by this process")
+            elif sequence.is_under_way:
+                raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
+            elif its := self._prepared(number, sets, timestamp_ms):
+                begun[number], batches[number] = sequence, its
+            else:
+                at_once[number] = None
+        if at_once:
+            settled(at_once)
+
+        def judged(number: int, produced: Produced) -> UpstreamError | None:
+            trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
+            if trouble is not None:
+                self._give_up(number, begun[number])
+            return trouble
+
+        await self._producer.send_in_turn(
+            batches,
+            self._patience,
+            stamped=lambda number, batch: begun[number].stamp(batch),
+            judged=judged,
+            given_up=lambda number: self._give_up(number, begun[number]),
+            settled=settled,
+        )
+
+    def _prepared(self, number: int, sets: RecordSets, timestamp_ms: int) -> list[bytes]:
+        fitting, left_out = fitting_batches(sets, timestamp_ms, self.max_message_bytes)
+        if left_out and not self._has_left_out:
+            self._has_left_out = True
+            log.warning(
+                "%s-%d: a record of the history is left out, as any that is too large, of which nothing more is said: "
+                "max.message.bytes is %d",
+                *(self._topic, number, self.max_message_bytes),
+            )
+        return fitting
+
+    def _give_up(self, number: int, sequence: ProducerSequence) -> None:
+        if self._begun.get(number) is sequence:
+            del self._begun[number]
+
+    def acknowledged_end(self, number: int) -> int:
+        """Behind the last write since :meth:`begin` that is known to be acknowledged; 0 where there is none."""
+        sequence = self._begun.get(number)
+        return 0 if sequence is None else sequence.end
+
+    async def end(self, number: int) -> int:
+        """The same, or where the topic ends, where there is none. Raises UpstreamError."""
+        return self.acknowledged_end(number) or (await self.ends(number))[1]
+
+    async def ends(self, number: int) -> tuple[int, int]:
+        """The earliest offset that is there, and the one behind all that was acknowledged by now, by whomever. Raises
+        UpstreamError."""
+        # A leader that is cut off from the others, and does not know it, tells less than another one has acknowledged.
+        acknowledged = self.acknowledged_end(number)
+        try:
+            async with asyncio.timeout(_TOLD_WITHIN_S):
+                earliest, end = await self._reader.ends_of(number)
+        except TimeoutError as error:
+            raise UpstreamError(f"{self._topic}-{number}: nobody has told in time where it ends") from error
+        return earliest, max(end, acknowledged)
+
+    def close(self) -> None:
+        self._begun.clear()
+        self._producer.close()
+
+
+def fitting_batches(sets: RecordSets, timestamp_ms: int, most_bytes: int) -> tuple[list[bytes], bool]:
+    """Batches of so many bytes at most, with record sets divided where they have to be; and whether a record by itself
+    is too large, and left out."""
+    try:
+        batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
+        if max(map(len, batches), default=0) <= most_bytes:
+            return batches, False
+    except OSError:  # EMSGSIZE, for a set that no log takes
+        pass
+    halves = _halves(sets)
+    if halves is None:
+        return [], True
+    (first, of_first), (second, of_second) = (fitting_batches(half, timestamp_ms, most_bytes) for half in halves)
+    return first + second, of_first or of_second
+
+
+def _halves(sets: RecordSets) -> tuple[RecordSets, RecordSets] | None:
+    """None of a single record. Runs of the history have one each."""
+    if len(sets) > 1:
+        return sets[: len(sets) // 2], sets[len(sets) // 2 :]
+    (only,) = sets
+    at = len(only.runs if isinstance(only, Runs) else only) // 2
+    if not at:
+        return None
+    if isinstance(only, Runs):
+        return [Runs(only.runs[:at], at)], [Runs(only.runs[at:], only.records - at)]
+    return [only[:at]], [only[at:]]

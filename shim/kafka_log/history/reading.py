@@ -1,0 +1,108 @@
+"""The history of commits on a topic, read beside those that go on: a :class:`~shim.runtime.history_log.HistoryLog`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import Final, NamedTuple
+
+from protocol.own.position import Position
+from protocol.records.batches import BatchError, Record, decode_records
+from shim.config import Settings
+from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.log import LogError
+from shim.runtime.history_log import NoHistory, Part, Take
+from shim.upstream.cluster import Cluster
+from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_reader import TopicReader
+
+_PATIENCE_S: Final = 5.0
+"""For more of what is to be read."""
+_NEWEST_OFFSETS: Final = 4096
+"""About a fetch."""
+
+
+class TopicHistoryLog:
+    """What is fetched is decoded, and looked through, in a thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        topic: str,
+        num_partitions: int,
+        writing: HistoryTopic | None,
+        patience_seconds: float = _PATIENCE_S,
+    ) -> None:
+        """``writing``: what this process writes; None where no history is kept."""
+        self.num_partitions = num_partitions
+        self._topic = topic
+        self._written = writing
+        self._patience = patience_seconds
+        self._reader = TopicReader(cluster, settings, topic)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+
+    async def end(self, number: int) -> int:
+        return await self._writing.end(number)
+
+    @property
+    def _writing(self) -> HistoryTopic:
+        """Raises NoHistory."""
+        if self._written is None:
+            raise NoHistory
+        return self._written
+
+    async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
+        """Each is twice as long as the one behind it."""
+        earliest, end = await self._writing.ends(number)
+        return _doubling(max(since, earliest), end)
+
+    async def read(self, number: int, part: Part, take: Take) -> None:
+        loop = asyncio.get_running_loop()
+        reached, came_at = part.first, loop.time()
+        async with aclosing(self._reader.read_raw(Position(number, part.first))) as reading:
+            while reached < part.end:
+                try:
+                    async with asyncio.timeout_at(came_at + self._patience):
+                        read = await anext(reading)
+                except TimeoutError as error:
+                    raise UpstreamError(f"{self._topic}-{number}: nothing comes, behind offset {reached}") from error
+                if read.is_reset:
+                    raise UpstreamError(f"{self._topic}-{number} is not the log that it was when its reading began")
+                batches = [
+                    _FetchedBatch(f"{self._topic}-{number} offset {header.base_offset}", raw)
+                    for header, raw in read.batches
+                    if header.base_offset < part.end
+                ]
+                if read.position.next_offset > reached:
+                    reached = read.position.next_offset
+                    await loop.run_in_executor(self._thread, take, batches)
+                    came_at = loop.time()  # nor does it wait for its turn in the thread
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+class _FetchedBatch(NamedTuple):
+    """``where``: in words."""
+
+    where: str
+    raw: bytes
+
+    @property
+    def records(self) -> list[Record]:
+        try:
+            return decode_records(self.raw)
+        except BatchError as error:
+            raise LogError(f"{self.where}: {error}") from error
+
+
+def _doubling(first: int, end: int) -> list[Part]:
+    parts = []
+    size = _NEWEST_OFFSETS
+    while first < end:
+        parts.append(Part(max(first, end - size), end))
+        end, size = parts[-1].first, 2 * size
+    return parts

@@ -1,0 +1,101 @@
+"""What was read of an offsets partition on a topic, from its beginning on: up to where, and what it says of owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Self
+
+from protocol.errors import DecodeError
+from protocol.own.position import Position
+from protocol.own.topic_log import Owner, decode_own, is_own
+from protocol.records.batches import BatchHeader, Record
+from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim, boottime
+from shim.log import LogError, LoggedRecord
+
+LEFT_ALONE_SECONDS: Final = 60.0
+"""Claims that are younger compaction leaves (``min.compaction.lag.ms`` is no less), and the one before them."""
+
+
+class _Said:
+    """Claims in a row that are the same. ``since``: when the first of them was read, of CLOCK_BOOTTIME."""
+
+    __slots__ = ("owner", "since")
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.since = boottime()
+
+
+class ReadPart:
+    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written.
+    ``appended_ms``: when the last batch was appended, by its leader's clock; -1 where that is not known."""
+
+    def __init__(self, topic: str, number: int) -> None:
+        self.position = Position(number, 0)
+        self.epochs: dict[int, int] = {}
+        self.appended_ms = -1
+        self._name = f"{topic}-{number}"
+        self._claims: list[_Said] = []
+
+    @classmethod
+    def behind(cls, topic: str, position: Position, owner: Owner, epochs: Mapping[int, int]) -> Self:
+        """Of which that was read by somebody before, as far as it matters from there on."""
+        part = cls(topic, position.partition)
+        part.position = position
+        part.epochs |= epochs
+        part._claim(owner)
+        return part
+
+    def take(self, header: BatchHeader, records: Sequence[Record], fence: int | None = None) -> list[LoggedRecord]:
+        """The next batch, as records to replay. ``fence``: the offset of this process's own, which is none of a former
+        owner's, nor is what stands behind it. Raises LogError for what no shim has written."""
+        if header.is_transactional or header.is_control or header.producer_id < 0:
+            raise LogError(f"{self._name} offset {header.base_offset}: a batch that no shim has written")
+        for owner, at in self._owners(records):
+            if fence is None or at < fence:
+                self._claim(owner)
+        self.epochs[header.producer_id] = max(header.producer_epoch, self.epochs.get(header.producer_id, -1))
+        self.appended_ms = header.max_timestamp if header.is_log_append_time else -1
+        self.position = self.position.behind(header)
+        return [self._logged(each) for each in records]
+
+    def _claim(self, owner: Owner) -> None:
+        if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
+            raise LogError(f"{self._name}: {owner.name} has a lease of {owner.lease_ms} ms")
+        if not self._claims or self._claims[-1].owner != owner:
+            self._claims.append(_Said(owner))
+
+    def _owners(self, records: Sequence[Record]) -> Iterator[tuple[Owner, int]]:
+        """With their offsets."""
+        for each in records:
+            if each.key is not None and is_own(each.key):
+                try:
+                    _, value = decode_own(each.key, each.value)
+                except DecodeError as error:
+                    where = f"{self._name} offset {each.offset}"
+                    raise LogError(f"{where}: the record cannot be decoded: {error}") from error
+                if isinstance(value, Owner):
+                    yield value, each.offset
+
+    def _logged(self, record: Record) -> LoggedRecord:
+        if record.key is None:
+            raise LogError(f"{self._name} offset {record.offset}: a record without a key")
+        return LoggedRecord(record.offset, record.timestamp, record.key, record.value)
+
+    @property
+    def last_owner(self) -> Owner | None:
+        return self._claims[-1].owner if self._claims else None
+
+    def claims(self, incarnation: bytes) -> list[Claim]:
+        """In the order of the log; those of that incarnation are own ones."""
+        return [
+            Claim(its.owner.lease_ms / 1000, bool(its.owner.released), its.owner.incarnation == incarnation)
+            for its in self._claims
+        ]
+
+    def forget_claims(self) -> None:
+        """Those that whoever reads the partition from now on need not find: compaction may have removed them. Not while
+        it is read by its owner, for whom time has stood still since its fence."""
+        old = boottime() - LEFT_ALONE_SECONDS
+        while len(self._claims) > 1 and self._claims[1].since < old:
+            del self._claims[0]

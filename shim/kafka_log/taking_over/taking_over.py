@@ -1,0 +1,231 @@
+"""Partitions of the log that come to this process: taken over, and read back. What is gone on with is what was followed
+of one as a standby, or what a snapshot has of it, if the log is still the one that this is of; or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
+from typing import Final, NamedTuple
+
+from protocol.own.state_log import GroupChangeKey, GroupHandsValue
+from protocol.own.topic_log import Place
+from shim.config import Settings
+from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.counted import counted
+from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
+from shim.kafka_log.copies.snapshots import TopicSnapshots
+from shim.kafka_log.copies.standbys import Standbys
+from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones, tell_of_age
+from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.taking_over.restoring import Restoring
+from shim.kafka_log.topics.wanted import TopicsWanted
+from shim.metrics import Before, StandbyCounts
+from shim.runtime.progress import Progress
+from shim.upstream import Cluster, UpstreamError
+from shim.upstream.topic_reader import TopicReader
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 64
+_QUESTIONS: Final = 5
+_ASKED_AGAIN_SECONDS: Final = 1.0
+
+
+class Found(NamedTuple):
+    """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
+    is said of that), and how many records were replayed; from which offset on, where a snapshot had what is before."""
+
+    coordinator: GroupCoordinator
+    changes: Mapping[GroupChangeKey, GroupHandsValue]
+    place: Place | None
+    replayed: int
+    snapshot_offset: int = 0
+
+
+class TakingOver:
+    """For the event loop. Partitions that others have are followed meanwhile."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        wanted: TopicsWanted,
+        offsets: OwnedTopic,
+        reader: TopicReader,
+        retention_seconds: float,
+        snapshots: TopicSnapshots | None,
+        coordinator_settings: Callable[[], CoordinatorSettings],
+        progress: Progress,
+    ) -> None:
+        """``retention_seconds``: `delete.retention.ms` of the topic, as it was found. ``coordinator_settings``: of
+        those that are loaded from now on."""
+        self._topic = topic = wanted.offsets
+        self._offsets = offsets
+        self._progress = progress
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._replayer = ThreadPoolExecutor(1, thread_name_prefix="log-replay")
+        self._loading = 0
+        self._nothing_loads = asyncio.Event()
+        self._nothing_loads.set()
+        self._counts = StandbyCounts()
+        self._copies = copies = NewCopies(topic, wanted.partitions, coordinator_settings)
+        self._tombstones = tombstones = Tombstones(cluster, settings, wanted, retention_seconds)
+        self._standbys = Standbys(reader, topic, copies.of, self._replayer, tombstones, self._nothing_loads)
+        self._restoring: Restoring | None = None
+        if snapshots is not None:
+            self._restoring = Restoring(snapshots, topic, offsets, copies, tombstones, self._replayer)
+
+    # -- what others have
+
+    def follow(self, numbers: Collection[int]) -> None:
+        """These, and no others."""
+        self._standbys.follow(numbers)
+
+    @property
+    def counts(self) -> StandbyCounts:
+        self._counts.at_end = self._standbys.at_end
+        self._counts.behind = self._standbys.behind
+        return self._counts
+
+    def retention_told(self, seconds: float) -> None:
+        """`delete.retention.ms` of the topic, as a look at it has found it."""
+        self._tombstones.told(seconds)
+
+    # -- what comes here
+
+    def expect(self, numbers: Collection[int]) -> None:
+        """They are taken over at once, as each of the former owners' leases has to have ended."""
+        for number in numbers:
+            if number not in self._under_way:
+                self._standbys.hold(number)
+                self._under_way[number] = asyncio.create_task(self._take_over(number))
+
+    async def _take_over(self, number: int) -> None:
+        async with self._places:
+            await self._offsets.take_over(number)
+
+    async def give_up(self, number: int) -> None:
+        """It may be released then."""
+        if (taking := self._under_way.pop(number, None)) is not None:
+            await asyncio.gather(taking, return_exceptions=True)
+        self._standbys.drop(number)
+
+    async def read_back(self, number: int, level: int = logging.INFO) -> Found:
+        """What the partition has, which nobody else writes any more; this process may. ``level``: of the line that says
+        so. Raises Fenced, UpstreamError, LogError."""
+        with self._waited_for():
+            taking = self._under_way.pop(number, None)
+            if taking is None:
+                self._standbys.hold(number)
+            try:
+                await (taking or self._take_over(number))
+            except Fenced:
+                self._standbys.drop(number)
+                raise
+            followed = await self._followed(number)
+            restored = None
+            if followed is None and self._restoring is not None:
+                restored = await self._restoring.restored(number)
+            gone_on_with = followed or restored
+            copy = gone_on_with or self._copies.of(number)
+            before, snapshot = copy.replayed, copy.part.position.next_offset if restored is not None else 0
+            loop = asyncio.get_running_loop()
+            async with aclosing(self._offsets.read(number, copy.part)) as reading:
+                async for records in reading:
+                    await loop.run_in_executor(self._replayer, copy.apply, records)
+                    self._progress.replayed(len(records))
+            if gone_on_with is not None and await self._got_too_old(copy):
+                raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
+        had = before if followed is not None else None
+        self._took_over(number, copy.replayed - before, had, snapshot, level)
+        return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
+
+    @contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        """Others wait for what is read back, so nothing is followed meanwhile."""
+        self._loading += 1
+        self._nothing_loads.clear()
+        try:
+            yield
+        finally:
+            self._loading -= 1
+            if not self._loading:
+                self._nothing_loads.set()
+
+    def _took_over(self, number: int, records: int, followed: int | None, snapshot: int, level: int) -> None:
+        """A partition is this process's, and may be served; so many records were read for that. ``followed``: how many
+        had been before; None: it was read from the beginning, or behind the ``snapshot`` of that offset. ``level``: of
+        the line that says so."""
+        before: Before = "standby"
+        if followed is not None:
+            where = f"behind {counted(followed, 'record')} that it had"
+        elif snapshot:
+            before, where = "snapshot", f"behind a snapshot of offset {snapshot:,}"
+        else:
+            before, where = "beginning", "from the beginning"
+        self._counts.took_over(records, before)
+        log.log(level, "%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
+
+    async def _got_too_old(self, copy: PartitionCopy) -> bool:
+        """As it is the last question, and nobody is served meanwhile, it is asked some times. Raises UpstreamError."""
+        for _ in range(_QUESTIONS - 1):
+            try:
+                return await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
+            except UpstreamError:
+                await asyncio.sleep(_ASKED_AGAIN_SECONDS)  # brokers do not tell when they can tell it
+        return await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
+
+    def _where(self, number: int) -> str:
+        return f"{self._topic}-{number}"
+
+    async def _followed(self, number: int) -> PartitionCopy | None:
+        """What was followed of a partition that is taken over now, if that is still what stands there."""
+        copy = await self._standbys.taken(number)
+        if copy is None:
+            return None
+        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
+        # and what has come of that was the end when it was appended.
+        copy.up_to_date_at = min(copy.up_to_date_at, self._offsets.fence(number).moment_of(copy.part.appended_ms))
+        try:
+            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+                tell_of_age(self._topic, number)
+                return None
+            if await self._offsets.goes_on(number, copy.part):
+                return copy
+        except RetentionNotTold as error:
+            log.warning("%s: what was followed is not used: %s", self._where(number), error)
+            return None
+        except UpstreamError:
+            self._standbys.give_back(number, copy)
+            raise
+        log.warning("%s: what was followed is not what stands there any more", self._where(number))
+        return None
+
+    # -- the end
+
+    def stop(self) -> None:
+        """Snapshots that are being read are given up."""
+        if self._restoring is not None:
+            self._restoring.stop()
+
+    async def end(self) -> None:
+        """Nothing is taken over or followed any more."""
+        await self._standbys.close()
+        for task in self._under_way.values():
+            task.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    async def close(self, timeout_seconds: float) -> None:
+        """Raises TimeoutError where the thread that replays does not end."""
+        async with asyncio.timeout(timeout_seconds):
+            await asyncio.get_running_loop().run_in_executor(self._replayer, _nothing)
+        self._replayer.shutdown()
+
+
+def _nothing() -> None:
+    """Behind all that the thread has had to do."""

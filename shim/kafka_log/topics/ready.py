@@ -1,0 +1,118 @@
+"""The two topics that the log is kept on: made where they are not there, looked at where they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Final, NamedTuple, TypeVar
+
+from shim.config import Settings
+from shim.kafka_log.topics.brokers import Brokers
+from shim.kafka_log.topics.wanted import BrokersMissing, NotYet, TopicsUnfit, TopicsWanted, complaints, retention_ms
+from shim.upstream import Cluster
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS: Final = 30.0
+_RETRY_S: Final = 0.1
+
+_CLAIMS_IN_RETENTION: Final = 8
+"""So often at least an owner writes in `delete.retention.ms`."""
+
+Answer = TypeVar("Answer")
+
+
+class LogTopics(NamedTuple):
+    """The topics as they are. Ids are zero where the brokers are too old to tell (before 2.8)."""
+
+    offsets: str
+    history: str
+    offsets_id: bytes
+    history_id: bytes
+    partitions: int
+    max_message_bytes: int
+    """Of the offsets: no batch may be larger."""
+    history_max_message_bytes: int
+    """Likewise, of the history."""
+    delete_retention_ms: int
+    """Of the offsets: how long a tombstone stays at least."""
+    owner_again_seconds: float
+    """An owner that has had nothing acknowledged for so long writes its `Owner` record again: before brokers forget
+    it, and so that whoever follows the partition has had the end lately."""
+
+
+async def make_ready(
+    cluster: Cluster, settings: Settings, wanted: TopicsWanted, patience_seconds: float = PATIENCE_SECONDS
+) -> LogTopics:
+    """Both topics are there, are fit, and have leaders, as far as the broker knows that was asked. By CreateTopics
+    (KIP-4) and DescribeConfigs (KIP-133): brokers since 0.11, with KRaft or ZooKeeper (tried: 2.8.2, 3.9.2, 4.3.1).
+
+    Any number of processes may do it at the same time. Raises :class:`TopicsUnfit` for what stays until somebody
+    changes it, :class:`UpstreamError` for what passes by itself, and has not for ``patience_seconds``; a connection
+    that fails is not waited for.
+    """
+    with closing(Brokers(cluster, settings)) as brokers:
+        # First, as nothing is to be made for a log that cannot be.
+        again = await _in_time(brokers.owner_again_seconds, patience_seconds)
+        found = await _in_time(lambda: brokers.topics(wanted), patience_seconds)
+    offsets, history = (found[name] for name in wanted.names)
+    retention = retention_ms(wanted.offsets, offsets)
+    return LogTopics(
+        *wanted.names,
+        offsets.topic_id,
+        history.topic_id,
+        wanted.partitions,
+        int(offsets.configs["max.message.bytes"]),
+        int(history.configs["max.message.bytes"]),
+        retention,
+        min(again, retention / 1000 / _CLAIMS_IN_RETENTION),
+    )
+
+
+class Looked(NamedTuple):
+    """What the topics are like while they are in use. ``complaints``: what may lose data, as :func:`complaints`."""
+
+    complaints: tuple[str, ...]
+    delete_retention_ms: int
+    """Of the offsets."""
+
+
+async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Looked:
+    """As one broker tells. Raises :class:`TopicsUnfit` where it may not, or a topic is not there;
+    :class:`UpstreamError`."""
+    with closing(Brokers(cluster, settings)) as brokers:
+        found = await brokers.there(wanted.names)
+    missing = [name for name in wanted.names if name not in found]
+    if missing:
+        raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
+    return Looked(tuple(complaints(wanted, found)), retention_ms(wanted.offsets, found[wanted.offsets]))
+
+
+async def look_up_retention(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> int:
+    """`delete.retention.ms` of the offsets, whatever there is of the history. Raises as :func:`look`."""
+    with closing(Brokers(cluster, settings)) as brokers:
+        found = await brokers.there((wanted.offsets,))
+    if wanted.offsets not in found:
+        raise TopicsUnfit(f"{wanted.offsets} is not there")
+    return retention_ms(wanted.offsets, found[wanted.offsets])
+
+
+async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:
+    deadline = time.monotonic() + patience_seconds
+    is_told = False
+    while True:
+        try:
+            return await ask()
+        except BrokersMissing as error:
+            if time.monotonic() > deadline:
+                raise TopicsUnfit(str(error)) from error
+            if not is_told:
+                is_told = True
+                log.info("waiting for more brokers, for %g seconds at most: %s", patience_seconds, error)
+        except NotYet:
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)  # a broker tells nobody when it knows more
