@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import cast
@@ -26,6 +26,7 @@ from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
 from tests.coordinator.driving import new_coordinator
+from tests.waiting import until
 
 TOPIC = "t"
 RETENTION_S = 100.0
@@ -74,14 +75,6 @@ class Topic:
         end = start + len(offsets) + behind
         position = Position(number, start, 0, 0, bytes([1] * 16))
         self.fetched[number].put_nowait(Fetched(position, batches, end, is_reset, end))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.001)  # nobody tells
 
 
 class Retention:

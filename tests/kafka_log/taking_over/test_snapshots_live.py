@@ -41,6 +41,7 @@ from tests.kafka_log.deciding import known
 from tests.kafka_log.topics.test_watch import alter
 from tests.log.faulty_files import FaultyFiles
 from tests.relocation.rig import PARTITIONS, Rig, running, settings_of
+from tests.waiting import until
 
 WAIT_S = 30.0
 COMMITS = 30
@@ -81,12 +82,6 @@ async def filled(broker: Broker, data_dir: Path, settings: Settings) -> list[dic
     """A shim's life. What each partition has then."""
     async with running(broker.bootstrap_servers, data_dir, settings) as rig:
         return await fill(rig)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110  # other threads make it true
-            await asyncio.sleep(0.01)
 
 
 async def test_a_start_reads_the_tail_alone(broker: Broker, tmp_path: Path, settings: Settings) -> None:

@@ -27,7 +27,8 @@ from shim.log import LoggedRecord
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster
 from shim.upstream.topic_reader import TopicReader
-from tests.kafka_log.copies.test_standbys import APPENDED_MS, Topic, committed, until
+from tests.kafka_log.copies.test_standbys import APPENDED_MS, Topic, committed
+from tests.waiting import until
 
 WANTED = TopicsWanted("t", partitions=1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -21,14 +20,9 @@ from shim.kafka_log.topics.ready import Looked
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.upstream import Cluster, UpstreamError
 from tests.relocation.rig import running, settings_of
+from tests.waiting import until
 
 WAIT_S = 30.0
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110  # it is looked at now and then
-            await asyncio.sleep(0.01)
 
 
 async def alter(broker: Broker, topic: str, **settings: str | None) -> None:
