@@ -5,6 +5,7 @@ it started again for the next test.
 """
 
 import re
+import resource
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +58,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("local_log"):
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the run has cost: where others run beside it, that is not to be seen from how long it took."""
+    own, begun = (
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+    terminalreporter.write_line(
+        f"processor time: {own:.0f} s of these tests, {begun:.0f} s of the processes that they have begun and reaped"
+    )
 
 
 @pytest.fixture
