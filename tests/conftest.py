@@ -15,10 +15,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import HealthCheck, settings
 
 from shim.demo.parts import Broker, Cluster, ZooKeeper
 from shim.demo.parts.metadata import cluster_view
 from tests.shim_process import OFFSETS_LOG
+
+# How long an example, or making one, takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 _TOPIC_TIMEOUT_S = 30.0
 _POLL_S = 0.02
