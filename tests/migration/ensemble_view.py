@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 
