@@ -9,6 +9,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK := .venv/.spark
+# Hundreds of processes of the shim and its commands are begun: with this variable set, as some images of Python have it,
+# each of them compiles every module anew. Empty is as not set.
+export PYTHONDONTWRITEBYTECODE :=
 # Strict: a link to nowhere, or a page that nothing leads to, is an error.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -5,6 +5,7 @@ it started again for the next test.
 """
 
 import re
+import resource
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +15,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import HealthCheck, settings
 
 from shim.demo.parts import Broker, Cluster, ZooKeeper
 from shim.demo.parts.metadata import cluster_view
 from tests.shim_process import OFFSETS_LOG
+
+# How long an example, or making one, takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 _TOPIC_TIMEOUT_S = 30.0
 _POLL_S = 0.02
@@ -57,6 +63,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("local_log"):
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the run has cost: where others run beside it, that is not to be seen from how long it took."""
+    own, begun = (
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+    terminalreporter.write_line(
+        f"processor time: {own:.0f} s of these tests, {begun:.0f} s of the processes that they have begun and reaped"
+    )
 
 
 @pytest.fixture

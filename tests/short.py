@@ -1,9 +1,10 @@
-"""`make test`: everything that is not marked `soak`, three processes at a time. Arguments go to all, so they cannot be
+"""`make test`: everything that is not marked `soak`, four processes at a time. Arguments go to all, so they cannot be
 tests, nor a folder that each would make anew.
 
-Tests of real parts mostly wait for them, so two lanes take them, group by group; what is in no group is the first one.
-Those that need none run beside them, and after these those of Spark: they get what processor time is left, so that the
-others do not notice. What a group said is printed when it ends, and of those that are ended what they have said so far.
+Tests of real parts mostly wait for them, so three lanes take them, group by group; what is in no group is the first
+one. Those that need none run beside them, and so do those of Spark: they get what processor time is left, so that the
+others do not notice. A lane that has no group any more takes of these. What a group said is printed when it ends, and
+of those that are ended what they have said so far.
 """
 
 from __future__ import annotations
@@ -21,28 +22,29 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parent
 
-WITHOUT_PARTS: Final = (
-    *("api", "client", "coordinator", "following", "log", "log_format", "net", "protocol", "runtime", "security"),
-    *("config", "logs", "metrics", "packaging", "tls", "upstream"),
-    *("test_config.py", "test_counted.py", "test_listener_config.py"),
-)
-"""Some of them start a real broker for a test or two; what is not named here runs with the others."""
-
-OF_SPARK: Final = ("pipeline",)
-"""In a process of their own: what is not in use any more is looked for after each, among all that the process has."""
-
 GROUPS: Final = (
     ("migration", "legacy"),
-    ("admin", "authorization", "benchmarks", "clients"),
-    ("ownership", "relocation", "workers"),
     ("faults", "groups", "serve", "streams"),
+    ("admin", "authorization", "benchmarks", "clients"),
     ("cluster", "connect", "crash", "demo", "differential", "endurance"),
+    ("ownership", "relocation", "workers"),
     ("compat", "docs", "hostile", "secured"),
     ("kafka_log", "forwarding"),
 )
 """The longest first. A group has its own real parts, which take some seconds to start."""
 
-_LANES: Final = 2
+BESIDE: Final = (
+    ("api", "client", "coordinator", "following", "log", "log_format", "runtime", "security"),
+    ("pipeline",),
+    (
+        *("config", "logs", "metrics", "net", "packaging", "protocol", "tls", "upstream"),
+        *("test_config.py", "test_counted.py", "test_listener_config.py"),
+    ),
+)
+"""Tests without real parts (some start a broker for a test or two), and those of Spark, which are in a process of their
+own: what is not in use any more is looked for after each, among all that the process has."""
+
+_LANES: Final = 3
 _LEAST_PRIORITY: Final = ("nice", "-n", "10")
 _TEST_SECONDS: Final = 600  # a test that takes longer is stuck: its process ends and says where it was
 _GROUP_SECONDS: Final = 2400  # all of them: one that does not end when its tests have is ended
@@ -59,11 +61,13 @@ class Group:
         self._is_ended = False
         self._starting = Lock()
 
-    def run(self, printing: Lock) -> int:
-        """pytest's exit status; negative where a signal has ended it."""
+    def run(self, printing: Lock) -> int | None:
+        """pytest's exit status, negative where a signal has ended it; None where another runs it already."""
         begun = time.monotonic()
         with tempfile.TemporaryFile("w+") as said:
             with self._starting:
+                if self._running is not None:
+                    return None
                 if self._is_ended:
                     return 1
                 self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
@@ -90,19 +94,18 @@ class Group:
 def main(arguments: list[str]) -> int:
     stuck = ("-o", f"faulthandler_timeout={_TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true")
     # Unbuffered, so that it is told how far one had come that is ended.
-    pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *arguments)
-    named = sorted(name for group in (*GROUPS, WITHOUT_PARTS, OF_SPARK) for name in group)
+    slowest = ("--durations=10", "--durations-min=5")
+    pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *slowest, *arguments)
+    named = sorted(name for group in (*GROUPS, *BESIDE) for name in group)
     groups = [
         Group("all others", (*pytest, *(f"--ignore={path}" for path in _paths(named)))),
         *(Group(" ".join(names), (*pytest, *_paths(names))) for names in GROUPS),
     ]
-    beside = [
-        Group(" ".join(names), (*_LEAST_PRIORITY, *pytest, *_paths(names))) for names in (WITHOUT_PARTS, OF_SPARK)
-    ]
+    beside = [Group(" ".join(names), (*_LEAST_PRIORITY, *pytest, *_paths(names))) for names in BESIDE]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     printing = Lock()
     with ThreadPoolExecutor(_LANES) as lanes, ThreadPoolExecutor(1) as another:
-        running = [lanes.submit(group.run, printing) for group in groups]
+        running = [lanes.submit(group.run, printing) for group in (*groups, *beside)]
         running += [another.submit(group.run, printing) for group in beside]
         try:
             statuses = {each.result() for each in running}
@@ -111,7 +114,7 @@ def main(arguments: list[str]) -> int:
                 each.cancel()
             for group in (*groups, *beside):
                 group.end()
-    return 0 if statuses <= ({0, _NO_TESTS} if arguments else {0}) else 1
+    return 0 if statuses - {None} <= ({0, _NO_TESTS} if arguments else {0}) else 1
 
 
 def _paths(names: Iterable[str]) -> list[str]:

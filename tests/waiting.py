@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-_SECONDS: Final = 40.0
+_SECONDS: Final = 60.0
 _LOOKS_AGAIN_SECONDS: Final = 0.001
 _ASKS_AGAIN_SECONDS: Final = 0.02
 

@@ -1,6 +1,7 @@
 """The jar cache: whole or not there, whatever happens while it is filled. Maven is real, but for its failures."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("OFFSET_SHIM_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JarSet:
+    """In a cache of this test's own, as it was fetched once for all."""
+    fetched = jar_set(ZOOKEEPER)
+    shutil.copytree(fetched.folder, tmp_path / "cache" / "jars" / ZOOKEEPER)
+    monkeypatch.setenv("OFFSET_SHIM_CACHE", str(tmp_path / "cache"))
+    return jar_set(ZOOKEEPER)
 
 
 @pytest.fixture
@@ -68,21 +78,19 @@ def _cut_the_list(jars: JarSet) -> None:
         _cut_the_list,
     ],
 )
-def test_a_damaged_set_is_fetched_again(cache: Path, damage: Callable[[JarSet], None]) -> None:
-    first = jar_set(ZOOKEEPER)
-    sizes = {jar.name: jar.stat().st_size for jar in first.jars}
+def test_a_damaged_set_is_fetched_again(whole: JarSet, tmp_path: Path, damage: Callable[[JarSet], None]) -> None:
+    sizes = {jar.name: jar.stat().st_size for jar in whole.jars}
     assert "zookeeper-3.9.5.jar" in sizes
-    damage(first)
+    damage(whole)
     again = jar_set(ZOOKEEPER)
     assert {jar.name: jar.stat().st_size for jar in again.jars} == sizes
-    assert again == first
-    assert _names(cache) == {ZOOKEEPER}
+    assert again == whole
+    assert _names(tmp_path / "cache") == {ZOOKEEPER}
 
 
-def test_a_whole_set_is_not_fetched_again(cache: Path, put_maven: Callable[[str], None]) -> None:
-    first = jar_set(ZOOKEEPER)
+def test_a_whole_set_is_not_fetched_again(whole: JarSet, put_maven: Callable[[str], None]) -> None:
     put_maven("#!/bin/sh\nexit 1\n")
-    assert jar_set(ZOOKEEPER) == first
+    assert jar_set(ZOOKEEPER) == whole
 
 
 def test_two_processes_at_once_fetch_it_once(cache: Path, put_maven: Callable[[str], None]) -> None:
