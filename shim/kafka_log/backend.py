@@ -18,8 +18,8 @@ from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
 from shim.kafka_log.copies.last_snapshots import Coordinators, LastSnapshots
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
-from shim.kafka_log.history.history_topic import HistoryTopic
 from shim.kafka_log.history.reading import TopicHistoryLog
+from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.taking_over import Found, TakingOver
 from shim.kafka_log.topics.ready import Looked, make_ready

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, encode_history
 from shim.config import Settings, parse_servers
-from shim.kafka_log.history.history_topic import HistoryTopic
 from shim.kafka_log.history.reading import TopicHistoryLog
+from shim.kafka_log.history.writing import HistoryTopic, RecordSets
 from shim.kafka_log.owning.producer_ids import ProducerIds
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.upstream.cluster import Cluster
+from shim.upstream.errors import UpstreamError
 
 SETTINGS: Final = Settings(topology_refresh_interval_ms=200)
 PATIENCE_S: Final = 20.0
@@ -71,7 +72,17 @@ class KeptOnTopic:
             self.writing.begin(number, await self._ids.next_epoch(f"{self._topic}-{number}", PATIENCE_S))
 
     async def write(self, record: HistoryRecord) -> None:
-        assert await self.writing.write({0: [[encode_history(record)]]}, record[0].time) == {}
+        assert await self.write_all({0: [[encode_history(record)]]}, record[0].time) == {}
+
+    async def write_all(self, writes: Mapping[int, RecordSets], timestamp_ms: int) -> dict[int, UpstreamError]:
+        """Gives what has failed, by partition."""
+        failed: dict[int, UpstreamError] = {}
+
+        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+            failed.update((number, error) for number, error in told.items() if error is not None)
+
+        await self.writing.write(writes, timestamp_ms, settled)
+        return failed
 
     def close(self) -> None:
         self.log.close()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from protocol.own.position import Position
-from protocol.own.topic_log import Owner
 from protocol.records.batches import BatchHeader, Record, decode_records
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
@@ -85,7 +84,7 @@ class Standby:
 
     def __init__(self) -> None:
         coordinator = new_coordinator()
-        replay = TopicReplay(coordinator, Home(0, 1, f"{NAME}-0"), lambda *_: None)
+        replay = TopicReplay(coordinator, Home(0, 1, f"{NAME}-0"))
         self.copy = PartitionCopy(coordinator, replay, ReadPart(NAME, 0))
 
     @property
@@ -104,11 +103,9 @@ class Standby:
                 self.copy.apply(self.copy.part.take(header, records))
 
 
-def replayed(
-    records: Iterable[LoggedRecord], owner: Callable[[LoggedRecord, Owner], None] = lambda *_: None
-) -> GroupCoordinator:
+def replayed(records: Iterable[LoggedRecord]) -> GroupCoordinator:
     coordinator = new_coordinator()
-    TopicReplay(coordinator, Home(0, 1, "__offset_shim_offsets-0"), owner).apply(records)
+    TopicReplay(coordinator, Home(0, 1, "__offset_shim_offsets-0")).apply(records)
     return coordinator
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from protocol.own.position import Position
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
-from protocol.own.topic_log import Owner, Place
+from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader, records_of
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.replaying import TopicReplay
-from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LoggedRecord
 from shim.runtime.replaying import Home
@@ -77,13 +77,9 @@ class NewCopies:
             log.warning("%s offset %d: key type %d skipped", place, offset, type_)
 
         coordinator = GroupCoordinator(self._settings())
-        replay = TopicReplay(coordinator, self.home(number), _ignored, skipped)
+        replay = TopicReplay(coordinator, self.home(number), skipped)
         return PartitionCopy(coordinator, replay, part or ReadPart(self._topic, number))
 
     def home(self, number: int) -> Home:
         """What may be in the partition."""
         return Home(number, self._num_partitions, f"{self._topic}-{number}")
-
-
-def _ignored(_record: LoggedRecord, _owner: Owner) -> None:
-    """Who has written before is looked at where the partition is taken over."""

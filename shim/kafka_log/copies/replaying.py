@@ -28,20 +28,18 @@ class TopicReplay:
     the same, but for what is neither served nor needed by then. That is a group that has no offset any more, and of
     which there was never a record of its own; and a transaction of which all offsets were deleted.
 
-    ``owner`` is told each record that says who writes to the partition; ``skipped`` offset and type of a record whose
-    key is of no type that is known, and not one of ours.
+    Who has written before is looked at where the partition is read (:class:`ReadPart`). ``skipped`` is told offset and
+    type of a record whose key is of no type that is known, and not one of ours.
     """
 
     def __init__(
         self,
         into: GroupCoordinator,
         home: Home,
-        owner: Callable[[LoggedRecord, Owner], None],
         skipped: Callable[[int, int], None] = lambda _offset, _type: None,
     ) -> None:
         self._into = into
         self._home = home
-        self._owner = owner
         self._replay = Replay(into, home, skipped)
         self.place: Place | None = None
         """What it says last of which place counts; None: nothing."""
@@ -75,8 +73,8 @@ class TopicReplay:
                 into.replay_settled(key.producer, key.offset)
             case PositionKey() as key, PositionValue() as value:
                 into.replay_position(value.of(key.followed))
-            case OwnerKey(), Owner() as owner:
-                self._owner(record, owner)
+            case OwnerKey(), Owner():
+                pass
             case PlaceKey(), Place() as place:
                 self.place = place
             case key, value:

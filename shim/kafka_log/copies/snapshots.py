@@ -32,9 +32,9 @@ from protocol.wire import ZERO_UUID
 from shim.apart import apart
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
-from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError
 from shim.log.active import LastBatch

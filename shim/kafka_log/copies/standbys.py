@@ -17,9 +17,9 @@ from typing import Final
 
 from protocol.records.batches import BatchError
 from shim.counted import counted
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import Tombstones, tell_of_age
-from shim.kafka_log.owning.lease import boottime
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError

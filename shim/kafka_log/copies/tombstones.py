@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
 from shim.kafka_log.topics.ready import look_up_retention
 from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from protocol.own.position import Position
 from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
-from shim.kafka_log.history.history_topic import HistoryTopic
+from shim.kafka_log.history.writing import HistoryTopic
 from shim.log import LogError
 from shim.runtime.history_log import NoHistory, Part, Take
 from shim.upstream.cluster import Cluster

@@ -8,7 +8,6 @@ compared, never times of two machines. Times are seconds of CLOCK_BOOTTIME, whic
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -18,10 +17,6 @@ everybody whose lease may not have ended there is one."""
 
 _RATE: Final = 1.05
 """A clock may be that much faster than another."""
-
-
-def boottime() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:

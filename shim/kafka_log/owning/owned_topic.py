@@ -16,7 +16,8 @@ from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
 from shim.config import Settings
-from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, boottime, waiting_seconds
+from shim.kafka_log.boottime import boottime
+from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, waiting_seconds
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.read_part import ReadPart

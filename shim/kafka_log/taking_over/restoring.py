@@ -8,11 +8,11 @@ from concurrent.futures import Executor
 from functools import partial
 
 from protocol.errors import DecodeError
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshot_format import Kept
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.copies.tombstones import Tombstones
-from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError
 from shim.upstream import UpstreamError

@@ -15,11 +15,11 @@ from protocol.own.topic_log import Place
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones, tell_of_age
-from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted

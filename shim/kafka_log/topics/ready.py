@@ -31,7 +31,6 @@ class LogTopics(NamedTuple):
     offsets: str
     history: str
     offsets_id: bytes
-    history_id: bytes
     partitions: int
     max_message_bytes: int
     """Of the offsets: no batch may be larger."""
@@ -63,7 +62,6 @@ async def make_ready(
     return LogTopics(
         *wanted.names,
         offsets.topic_id,
-        history.topic_id,
         wanted.partitions,
         int(offsets.configs["max.message.bytes"]),
         int(history.configs["max.message.bytes"]),

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
-from shim.kafka_log.history.history_topic import HistoryTopic
-from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.boottime import boottime
+from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.writing.translating import state_set, topic_sets
 from shim.metrics import FlushCounts
@@ -199,7 +199,7 @@ class TopicFlights:
             taken_off.left[number] += 1
         async with asyncio.TaskGroup() as both:
             both.create_task(self._offsets.write(offsets, now, settled))
-            both.create_task(self._history.write_each(history, now, settled))
+            both.create_task(self._history.write(history, now, settled))
 
     def _wrote(self, writing: asyncio.Task[None]) -> None:
         self._writing.discard(writing)

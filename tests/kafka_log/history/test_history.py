@@ -21,7 +21,7 @@ from shim.demo.parts.metadata import cluster_view
 from shim.groups.history import History
 from shim.groups.words import Refused, Window
 from shim.kafka_log.history import reading
-from shim.kafka_log.history.history_topic import fitting_batches
+from shim.kafka_log.history.writing import fitting_batches
 from shim.kafka_log.owning.owned_topic import Fenced
 from shim.log import Runs
 from shim.log.batching import MAX_RECORD_SET_BYTES, RecordSet
@@ -31,7 +31,7 @@ from tests.conftest import TopicFactory
 from tests.groups.kept import MOST_BYTES, PATIENCE_S, kept_on_topic
 
 CONFIG: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str(MOST_BYTES)}
-LOGGER: Final = "shim.kafka_log.history.history_topic"
+LOGGER: Final = "shim.kafka_log.history.writing"
 NOW: Final = 1_767_225_600_123
 ALL: Final = Window(all_commits=True)
 
@@ -81,11 +81,11 @@ async def test_what_was_written_is_read_by_others(broker: Broker, make_topic: To
         kept_on_topic(broker.bootstrap_servers, topic, 3) as other,
     ):
         await its.begin(0, 1)
-        assert await its.writing.write({0: [commits(1), commits(2, 3)], 1: [commits(7)]}, NOW) == {}
-        assert await its.writing.write({0: [commits(5)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1), commits(2, 3)], 1: [commits(7)]}, NOW) == {}
+        assert await its.write_all({0: [commits(5)]}, NOW) == {}
         await its.begin(0)
         assert its.writing.acknowledged_end(0) == 0
-        assert await its.writing.write({0: [commits(6)]}, NOW) == {}
+        assert await its.write_all({0: [commits(6)]}, NOW) == {}
         assert its.writing.acknowledged_end(0) == 6
         for log in its.log, other.log:
             assert [await records(log, number) for number in range(3)] == [commits(1, 6), commits(7), []]
@@ -98,19 +98,19 @@ async def test_who_wrote_before_is_fenced(broker: Broker, make_topic: TopicFacto
         kept_on_topic(broker.bootstrap_servers, topic, 2) as second,
     ):
         await first.begin(0, 1)
-        assert await first.writing.write({0: [commits(1)], 1: [commits(1)]}, NOW) == {}
+        assert await first.write_all({0: [commits(1)], 1: [commits(1)]}, NOW) == {}
         await second.begin(0)
-        assert await second.writing.write({0: [commits(2)]}, NOW) == {}
-        failed = await first.writing.write({0: [commits(3)], 1: [commits(3)]}, NOW)
+        assert await second.write_all({0: [commits(2)]}, NOW) == {}
+        failed = await first.write_all({0: [commits(3)], 1: [commits(3)]}, NOW)
         assert list(failed) == [0]
         assert isinstance(failed[0], Fenced)
-        again = await first.writing.write({0: [commits(4)], 1: [commits(4)]}, NOW)
+        again = await first.write_all({0: [commits(4)], 1: [commits(4)]}, NOW)
         assert {number: str(error) for number, error in again.items()} == {
             0: f"{topic}-0 is not written by this process"
         }
         assert await first.writing.end(0) == 2, "what others write it hears of, too"
         await first.begin(0)
-        assert await first.writing.write({0: [commits(5)]}, NOW) == {}
+        assert await first.write_all({0: [commits(5)]}, NOW) == {}
         assert await records(first.log, 0) == [*commits(1), *commits(2), *commits(5)]
         assert await records(first.log, 1) == [*commits(1), *commits(3), *commits(4)]
 
@@ -126,9 +126,9 @@ async def test_too_much_for_the_topic(
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
         written = [commits(1), large, [*commits(2), too_large, *commits(3)], commits(4)]
-        assert await its.writing.write({0: written}, NOW) == {}
-        assert await its.writing.write({0: [[too_large]]}, NOW) == {}
-        assert await its.writing.write({0: [commits(5)]}, NOW) == {}
+        assert await its.write_all({0: written}, NOW) == {}
+        assert await its.write_all({0: [[too_large]]}, NOW) == {}
+        assert await its.write_all({0: [commits(5)]}, NOW) == {}
         assert await records(its.log) == [*commits(1), *large, *commits(2, 4)]
     (line,) = [each.getMessage() for each in caplog.records if each.name == LOGGER]
     assert "is left out" in line
@@ -163,16 +163,16 @@ async def test_a_write_that_was_given_up_is_not_mistaken_for_the_next(broker: Br
     topic = make_topic(config=CONFIG)
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
-        writing = asyncio.create_task(its.writing.write({0: [commits(1)]}, NOW))
+        writing = asyncio.create_task(its.write_all({0: [commits(1)]}, NOW))
         await asyncio.sleep(0)
         with pytest.raises(RuntimeError, match="two writes"):
-            await its.writing.write({0: [commits(2)]}, NOW)
+            await its.write_all({0: [commits(2)]}, NOW)
         writing.cancel()
         await asyncio.wait([writing])
-        (failed,) = (await its.writing.write({0: [commits(2)]}, NOW)).values()
+        (failed,) = (await its.write_all({0: [commits(2)]}, NOW)).values()
         assert "is not written by this process" in str(failed)
         await its.begin(0)
-        assert await its.writing.write({0: [commits(3)]}, NOW) == {}
+        assert await its.write_all({0: [commits(3)]}, NOW) == {}
         assert await records(its.log) in (commits(3), [*commits(1), *commits(3)])
 
 
@@ -180,14 +180,14 @@ async def test_a_topic_that_was_made_anew(broker: Broker, make_topic: TopicFacto
     topic = make_topic(config=CONFIG)
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1, 5)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1, 5)]}, NOW) == {}
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.delete_topics([topic])[topic].result(PATIENCE_S)
         await asyncio.to_thread(make_topic, name=topic, config=CONFIG)
-        (failed,) = (await its.writing.write({0: [commits(9)]}, NOW)).values()
+        (failed,) = (await its.write_all({0: [commits(9)]}, NOW)).values()
         assert "lost" in str(failed)
         await its.begin(0)
-        assert await its.writing.write({0: [commits(10)]}, NOW) == {}
+        assert await its.write_all({0: [commits(10)]}, NOW) == {}
         assert await told(its.log) == [9, 10]
 
 
@@ -199,7 +199,7 @@ async def test_where_it_ends(broker: Broker, make_topic: TopicFactory) -> None:
     ):
         assert await its.writing.end(0) == 0
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1, 3), commits(4)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1, 3), commits(4)]}, NOW) == {}
         assert await other.writing.end(0) == 4
         await asyncio.to_thread(broker.stop)
         assert await its.writing.end(0) == 4, "nobody has to be asked"
@@ -222,8 +222,8 @@ async def test_what_takes_several_fetches(broker: Broker, make_topic: TopicFacto
         await its.begin(0)
         for number in range(0, 60_000, 5_000):
             sets = [commits(number, 4_999), commits(number + 4_999, group="orphans")]
-            assert await its.writing.write({0: sets}, NOW) == {}
-        assert await its.writing.write({0: [commits(60_000, 10_000, "others")]}, NOW) == {}
+            assert await its.write_all({0: sets}, NOW) == {}
+        assert await its.write_all({0: [commits(60_000, 10_000, "others")]}, NOW) == {}
         with pytest.MonkeyPatch.context() as patching:
             patching.setattr(reading, "decode_records", watched)
             assert await told(its.log) == [number for number in range(60_000) if number % 5_000 != 4_999]
@@ -243,7 +243,7 @@ async def test_what_is_too_old_is_gone(
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
         for number in range(8):
-            assert await its.writing.write({0: [commits(number, group=f"g{number % 2}")]}, NOW) == {}
+            assert await its.write_all({0: [commits(number, group=f"g{number % 2}")]}, NOW) == {}
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for kept, g0, g1 in ((5, [6], [5, 7]), (7, None, [7]), (8, None, None)):
             for deleted in admin.delete_records([TopicPartition(topic, 0, kept)]).values():
@@ -252,7 +252,7 @@ async def test_what_is_too_old_is_gone(
             last = await History(its.log).last_commit("g0")
             assert (None if last is None else [last.offset]) == g0
         assert await History(its.log).end("g0") == 8
-        assert await its.writing.write({0: [commits(8, group="g0")]}, NOW) == {}
+        assert await its.write_all({0: [commits(8, group="g0")]}, NOW) == {}
         assert await told(its.log, "g0") == [8]
     assert "shim.upstream.topic_reader" not in {each.name for each in caplog.records}
 
@@ -266,7 +266,7 @@ async def test_a_partition_that_nobody_leads(cluster: Brokers, make_topic: Topic
     async with kept_on_topic(cluster.bootstrap_servers, topic, 3, 1.0) as its:
         await its.begin(number)
         await asyncio.to_thread(gone.stop)
-        (failed,) = (await its.writing.write({number: [commits(1)]}, NOW)).values()
+        (failed,) = (await its.write_all({number: [commits(1)]}, NOW)).values()
         assert "unknown" in str(failed)
         group = next(name for name in map(str, range(1_000)) if partition_for(name, 3) == number)
         history = History(its.log)
@@ -288,7 +288,7 @@ async def test_what_was_acknowledged_and_does_not_come(
     topic = make_topic(config=CONFIG)
     async with kept_on_topic(broker.bootstrap_servers, topic, patience_s=2.5) as its:
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1, 3)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         monkeypatch.setattr(its.writing, "acknowledged_end", lambda _: 7)
         async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(Refused, match=f"{topic}-0: nothing comes, behind offset 3"):
@@ -299,7 +299,7 @@ async def test_while_it_is_read_the_broker_goes(broker: Broker, make_topic: Topi
     topic = make_topic(config=CONFIG)
     async with kept_on_topic(broker.bootstrap_servers, topic, patience_s=1.0) as its:
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1, 3)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         (part,) = await its.log.parts(0)
         await asyncio.to_thread(broker.stop)
         with pytest.raises(UpstreamError, match="nothing comes, behind offset 0"):
@@ -312,7 +312,7 @@ async def test_while_it_is_read_the_topic_is_made_anew(broker: Broker, make_topi
     loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1, 3)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         reading = asyncio.create_task(its.log.read(0, Part(0, 10), lambda _: loop.call_soon_threadsafe(has_begun.set)))
         await has_begun.wait()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -333,7 +333,7 @@ async def test_records_that_cannot_be_decoded(
     topic = make_topic(config=CONFIG)
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
-        assert await its.writing.write({0: [commits(1)]}, NOW) == {}
+        assert await its.write_all({0: [commits(1)]}, NOW) == {}
         monkeypatch.setattr(reading, "decode_records", damaged)
         with pytest.raises(Refused, match=f"the history cannot be read now: {topic}-0 offset 0: no record"):
             await told(its.log)

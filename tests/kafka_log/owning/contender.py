@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from protocol.own.topic_log import Owner
 from shim.config import Settings, parse_servers
-from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

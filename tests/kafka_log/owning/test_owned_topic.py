@@ -22,7 +22,7 @@ from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
-from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LogError

@@ -14,8 +14,8 @@ import pytest
 
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings
+from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import PartitionCopy
-from shim.kafka_log.owning.lease import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.owning.producing import Produced
 from shim.kafka_log.owning.read_part import ReadPart

@@ -12,8 +12,8 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.history.history_topic import HistoryTopic
-from shim.kafka_log.owning.lease import boottime
+from shim.kafka_log.boottime import boottime
+from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.owning.producing import Settled
 from shim.kafka_log.writing.flights import TopicFlights
@@ -47,8 +47,6 @@ class HeldTopic:
             self._settled[number] = settled
         for each in over:
             await each.wait()
-
-    write_each = write
 
     def settle(self, number: int, trouble: UpstreamError | None = None) -> None:
         del self.under_way[number]

@@ -52,19 +52,9 @@ class HistoryTopic:
         """The offsets partition of that number was taken over as this producer, under an epoch that is new."""
         self._begun[number] = ProducerSequence(*producer)
 
-    async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int) -> dict[int, UpstreamError]:
-        """Gives the partitions of which it is not known that all is in all in-sync replicas; Fenced for those that
-        somebody else writes by now. A record that the topic does not take is left out, and the log says so once."""
-        failed: dict[int, UpstreamError] = {}
-
-        def settled(told: Mapping[int, UpstreamError | None]) -> None:
-            failed.update((number, error) for number, error in told.items() if error is not None)
-
-        await self.write_each(writes, timestamp_ms, settled)
-        return failed
-
-    async def write_each(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
-        """The same, but ``settled`` is told as :meth:`OwnedTopic.write` does it."""
+    async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
+        """``settled`` is told as :meth:`OwnedTopic.write` does it: Fenced for partitions that somebody else writes by
+        now. A record that the topic does not take is left out, and the log says so once."""
         begun: dict[int, ProducerSequence] = {}
         batches: dict[int, list[bytes]] = {}
         at_once: dict[int, UpstreamError | None] = {}
