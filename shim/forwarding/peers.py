@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from protocol.errors import EncodeError, ErrorCode
 from protocol.own.between_shims import Hello
+from shim.boottime import boottime
 from shim.forwarding.broken import Broken
 from shim.forwarding.home import MOST_UNSENT_BYTES, Asked, Failed, HomeSide, Request
 from shim.logged_once import LoggedOnce
@@ -30,11 +31,6 @@ OwnerOf: TypeAlias = Callable[[int], Peer | None]
 """Of an offsets partition; None: this process, or nobody that can be asked."""
 Dial: TypeAlias = Callable[[Peer, Callable[[], "Link"]], Awaitable[Any]]
 """Connects to a peer. Raises OSError, or ValueError for what is no address. The time that it takes is bounded here."""
-
-
-def boottime() -> float:
-    """Seconds, of a clock that runs on through a suspend."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Forwarded:

@@ -23,7 +23,7 @@ from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.taking_over import Found, TakingOver
 from shim.kafka_log.topics.ready import Looked, make_ready
-from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
+from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, claim_again_seconds
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError
@@ -87,6 +87,7 @@ class KafkaBackend:
         self._taking_over: TakingOver | None = None
         self._followed: Collection[int] = ()
         self._all_loaded = False
+        self._owner_again_seconds = 0.0
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -164,12 +165,18 @@ class KafkaBackend:
         )
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
-        self.writes.take_off_to(self._offsets, self._history, topics.owner_again_seconds)
+        self.writes.take_off_to(self._offsets, self._history)
+        self._owner_again_seconds = topics.owner_again_seconds
+        self._claim_again_by(topics.delete_retention_ms)
         self.is_open = True
         self._watching = asyncio.create_task(self._watch.run())
 
+    def _claim_again_by(self, delete_retention_ms: int) -> None:
+        self.writes.claim_again_seconds = claim_again_seconds(self._owner_again_seconds, delete_retention_ms)
+
     async def _looked(self, found: Looked) -> None:
         assert self._taking_over is not None
+        self._claim_again_by(found.delete_retention_ms)
         self._taking_over.retention_told(found.delete_retention_ms / 1000)
         if self._snapshot_files is not None and self._taking_snapshots is not None:
             if self._snapshot_files.is_of_another(found.delete_retention_ms):

@@ -90,7 +90,9 @@ class TwoLogs:
         return self._side(self._places[number]).name_of(number)
 
     def remedy(self, number: int) -> str:
-        return self._side(self._places[number]).remedy(number)
+        # Where one is that was on its way, its topic says: what cannot be read is that.
+        side = self._local if self._places[number] is Place.DIRECTORY else self._kafka
+        return side.remedy(number)
 
     @property
     def progress(self) -> Progress:

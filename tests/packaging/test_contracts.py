@@ -25,12 +25,13 @@ FLOORS: Final[list[list[str]]] = [
 FLOOR_OF: Final = {room: number for number, rooms in enumerate(reversed(FLOORS)) for room in rooms}
 ROOMS: Final = {"compat", "protocol", *FLOOR_OF}
 
-FOR_EVERYBODY: Final = {"shim.apart", "shim.counted", "shim.logged_once", "shim.metrics"}
+FOR_EVERYBODY: Final = {"shim.apart", "shim.boottime", "shim.counted", "shim.logged_once", "shim.metrics"}
 OTHERWISE: Final = {
     "shim.main": "it is the top floor",
     "shim.serve": "it wires a running shim, and may import nearly all",
     "shim.admin": "it may import all but what its contract says",
     "shim.apart": "it stands beside the rooms",
+    "shim.boottime": "it stands beside the rooms",
     "shim.counted": "it stands beside the rooms",
     "shim.logged_once": "it stands beside the rooms",
     "shim.workers_folder": "it stands beside the rooms",

@@ -9,8 +9,8 @@ from protocol.own.position import Position
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader, records_of
+from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LoggedRecord

@@ -30,9 +30,9 @@ from protocol.errors import DecodeError
 from protocol.records.batches import BatchError
 from protocol.wire import ZERO_UUID
 from shim.apart import apart
+from shim.boottime import boottime
 from shim.coordinator import GroupCoordinator
 from shim.counted import counted
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
 from shim.kafka_log.owning.owned_topic import OwnedTopic

@@ -16,10 +16,10 @@ from contextlib import aclosing
 from typing import Final
 
 from protocol.records.batches import BatchError
+from shim.boottime import boottime
 from shim.counted import counted
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import PartitionCopy
-from shim.kafka_log.copies.tombstones import Tombstones, tell_of_age
+from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError
@@ -30,6 +30,11 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5.0
 
 _NOT_KNOWN: Final = "it is not known whether what is followed of {} is too old"
+
+
+def tell_not_used(topic: str, number: int, why: object) -> None:
+    """What was followed of the partition is not gone on with: by whoever follows it, or takes it over."""
+    log.warning("%s-%d: what was followed is not used: %s", topic, number, why)
 
 
 class _Standby:
@@ -201,7 +206,7 @@ class Standbys:
                 continue
             self._trouble.went_well(what)
             if gone:
-                tell_of_age(self._topic, number)
+                tell_not_used(self._topic, number, TOO_OLD)
             else:
                 copy.up_to_date_at = reached_at
             return not gone

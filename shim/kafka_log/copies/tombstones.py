@@ -15,8 +15,8 @@ import logging
 from dataclasses import replace
 from typing import Final
 
+from shim.boottime import boottime
 from shim.config import Settings
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
 from shim.kafka_log.topics.ready import look_up_retention
 from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
@@ -99,6 +99,5 @@ class Tombstones:
         return None
 
 
-def tell_of_age(topic: str, number: int) -> None:
-    """What was followed of the partition is not gone on with: by whoever follows it, or takes it over."""
-    log.warning("%s-%d: what was followed is too old, and all of it is read", topic, number)
+TOO_OLD: Final = "it is older than half of delete.retention.ms of the topic"
+"""Why what was read is not gone on with."""

@@ -15,8 +15,8 @@ from typing import Final
 from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
+from shim.boottime import boottime
 from shim.config import Settings
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, waiting_seconds
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.messages import produce
+from shim.boottime import boottime
 from shim.config import HostPort, Settings
 from shim.counted import counted
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.sequence import Verdict, verdict_of
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnections

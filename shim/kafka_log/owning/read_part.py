@@ -9,7 +9,7 @@ from protocol.errors import DecodeError
 from protocol.own.position import Position
 from protocol.own.topic_log import Owner, decode_own, is_own
 from protocol.records.batches import BatchHeader, Record
-from shim.kafka_log.boottime import boottime
+from shim.boottime import boottime
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim
 from shim.log import LogError, LoggedRecord
 

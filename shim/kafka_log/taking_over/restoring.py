@@ -8,11 +8,11 @@ from concurrent.futures import Executor
 from functools import partial
 
 from protocol.errors import DecodeError
-from shim.kafka_log.boottime import boottime
+from shim.boottime import boottime
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshot_format import Kept
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
-from shim.kafka_log.copies.tombstones import Tombstones
+from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log import LogError
 from shim.upstream import UpstreamError
@@ -54,7 +54,7 @@ class Restoring:
             log.warning("%s: its snapshot is not used: %s", self._where(number), error)
             return None
         if is_too_old:
-            doubt: object = "it is older than half of delete.retention.ms of the topic"
+            doubt: object = TOO_OLD
         else:
             doubt = await self._doubt(number, kept, copy)
         if doubt is not None:

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
+from shim.boottime import boottime
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshots import TopicSnapshots
-from shim.kafka_log.copies.standbys import Standbys
-from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones, tell_of_age
+from shim.kafka_log.copies.standbys import Standbys, tell_not_used
+from shim.kafka_log.copies.tombstones import TOO_OLD, RetentionNotTold, Tombstones
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted
@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _QUESTIONS: Final = 5
 _ASKED_AGAIN_SECONDS: Final = 1.0
+
+_CLOCKS_APART_MS: Final = 30_000
+"""Two brokers' clocks, at most, where they are to tell how old something is."""
 
 
 class Found(NamedTuple):
@@ -188,23 +191,30 @@ class TakingOver:
         copy = await self._standbys.taken(number)
         if copy is None:
             return None
-        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
-        # and what has come of that was the end when it was appended.
-        copy.up_to_date_at = min(copy.up_to_date_at, self._offsets.fence(number).moment_of(copy.part.appended_ms))
         try:
-            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
-                tell_of_age(self._topic, number)
-                return None
-            if await self._offsets.goes_on(number, copy.part):
-                return copy
-        except RetentionNotTold as error:
-            log.warning("%s: what was followed is not used: %s", self._where(number), error)
-            return None
+            doubt = await self._doubt(number, copy)
         except UpstreamError:
             self._standbys.give_back(number, copy)
             raise
-        log.warning("%s: what was followed is not what stands there any more", self._where(number))
+        if doubt is None:
+            return copy
+        tell_not_used(self._topic, number, doubt)
         return None
+
+    async def _doubt(self, number: int, copy: PartitionCopy) -> object:
+        """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
+        fence = self._offsets.fence(number)
+        if copy.part.appended_ms > fence.append_time_ms + _CLOCKS_APART_MS:
+            return "its last batch is younger than the end of the log: the brokers' clocks tell nothing"
+        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
+        # and what has come of that was the end when it was appended.
+        copy.up_to_date_at = min(copy.up_to_date_at, fence.moment_of(copy.part.appended_ms))
+        try:
+            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
+                return TOO_OLD
+        except RetentionNotTold as error:
+            return error
+        return None if await self._offsets.goes_on(number, copy.part) else "it is not what stands there any more"
 
     # -- the end
 

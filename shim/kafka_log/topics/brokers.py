@@ -193,8 +193,11 @@ class Brokers:
             request = create_topics.CreateTopicsRequest(tuple(topics), _MAKING_MS, only_asked)
             try:
                 answer = await controller.ask(create_topics.API, request, at_least=_WITHOUT_DOING)
-            except UpstreamError as error:  # one that comes up is named before it takes connections
-                raise NotYet(f"who makes topics does not answer: {error}") from error
+            except UpstreamError as error:
+                if not isinstance(error.__cause__, OSError):
+                    raise
+                # One that comes up is named before it takes connections.
+                raise NotYet(f"who makes topics takes no connections: {error}") from error
             new = [told for told in answer.topics if told.error_code != ErrorCode.TOPIC_ALREADY_EXISTS]
             _raise_for(
                 create_topics.API, [_Told(f"topic {told.name}", told.error_code, told.error_message) for told in new]

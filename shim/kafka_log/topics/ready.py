@@ -19,8 +19,11 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 30.0
 _RETRY_S: Final = 0.1
 
-_CLAIMS_IN_RETENTION: Final = 8
-"""So often at least an owner writes in `delete.retention.ms`."""
+_TOLD_OF_BEHIND_S: Final = 2.0
+"""Topics are made, and their leaders elected, in less; of what takes longer a line tells."""
+
+_WAITING: Final = "waiting for the topics of the log, for %g seconds at most: %s"
+_WAITING_FOR_BROKERS: Final = "waiting for more brokers, for %g seconds at most: %s"
 
 Answer = TypeVar("Answer")
 
@@ -39,8 +42,7 @@ class LogTopics(NamedTuple):
     delete_retention_ms: int
     """Of the offsets: how long a tombstone stays at least."""
     owner_again_seconds: float
-    """An owner that has had nothing acknowledged for so long writes its `Owner` record again: before brokers forget
-    it, and so that whoever follows the partition has had the end lately."""
+    """An owner that has had nothing acknowledged for so long may be forgotten by brokers before long."""
 
 
 async def make_ready(
@@ -51,22 +53,21 @@ async def make_ready(
 
     Any number of processes may do it at the same time. Raises :class:`TopicsUnfit` for what stays until somebody
     changes it, :class:`UpstreamError` for what passes by itself, and has not for ``patience_seconds``; a connection
-    that fails is not waited for.
+    that fails is not waited for, but for one to who makes topics.
     """
     with closing(Brokers(cluster, settings)) as brokers:
         # First, as nothing is to be made for a log that cannot be.
         again = await _in_time(brokers.owner_again_seconds, patience_seconds)
         found = await _in_time(lambda: brokers.topics(wanted), patience_seconds)
     offsets, history = (found[name] for name in wanted.names)
-    retention = retention_ms(wanted.offsets, offsets)
     return LogTopics(
         *wanted.names,
         offsets.topic_id,
         wanted.partitions,
         int(offsets.configs["max.message.bytes"]),
         int(history.configs["max.message.bytes"]),
-        retention,
-        min(again, retention / 1000 / _CLAIMS_IN_RETENTION),
+        retention_ms(wanted.offsets, offsets),
+        again,
     )
 
 
@@ -99,18 +100,19 @@ async def look_up_retention(cluster: Cluster, settings: Settings, wanted: Topics
 
 
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:
-    deadline = time.monotonic() + patience_seconds
+    began_at = time.monotonic()
     is_told = False
     while True:
         try:
             return await ask()
-        except BrokersMissing as error:
-            if time.monotonic() > deadline:
-                raise TopicsUnfit(str(error)) from error
-            if not is_told:
-                is_told = True
-                log.info("waiting for more brokers, for %g seconds at most: %s", patience_seconds, error)
-        except NotYet:
-            if time.monotonic() > deadline:
+        except NotYet as error:
+            waited = time.monotonic() - began_at
+            few = isinstance(error, BrokersMissing)
+            if waited > patience_seconds:
+                if few:
+                    raise TopicsUnfit(str(error)) from error
                 raise
+            if not is_told and (few or waited > _TOLD_OF_BEHIND_S):
+                is_told = True
+                log.info(_WAITING_FOR_BROKERS if few else _WAITING, patience_seconds, error)
         await asyncio.sleep(_RETRY_S)  # a broker tells nobody when it knows more

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
-from shim.kafka_log.boottime import boottime
+from shim.boottime import boottime
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.writing.translating import state_set, topic_sets
@@ -45,7 +45,6 @@ class TopicFlights:
         self._reports = reports
         self._offsets: OwnedTopic | None = None
         self._history: HistoryTopic | None = None
-        self._again_seconds = 0.0
         self._next: dict[int, Flight] = {}
         self._flying: dict[int, Flight] = {}
         self._woken = False
@@ -60,11 +59,12 @@ class TopicFlights:
         """Partitions that somebody else writes to for now, none of which is served."""
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
+        self.claim_again_seconds = 0.0
+        """A partition of which nothing was written for so long is claimed again."""
 
-    def take_off_to(self, offsets: OwnedTopic, history: HistoryTopic | None, claim_again_seconds: float) -> None:
-        """Before anything is decided. ``claim_again_seconds``: a partition of which nothing was written for so long is
-        claimed again."""
-        self._offsets, self._history, self._again_seconds = offsets, history, claim_again_seconds
+    def take_off_to(self, offsets: OwnedTopic, history: HistoryTopic | None) -> None:
+        """Before anything is decided."""
+        self._offsets, self._history = offsets, history
 
     # -- what is to be written
 
@@ -256,10 +256,10 @@ class TopicFlights:
         self.flushes.failed += sum(number in taken_off.trouble for number in over)
 
     async def _claim_again(self) -> None:
-        """Brokers forget a producer that is silent for long, and with it who is fenced."""
+        """See :func:`shim.kafka_log.topics.wanted.claim_again_seconds`."""
         while True:
-            await asyncio.sleep(max(self._again_seconds, 4.0) / 4)
+            await asyncio.sleep(max(self.claim_again_seconds, 4.0) / 4)
             if self._offsets is not None:
-                for number in self._offsets.idle(self._again_seconds * 3 / 4):
+                for number in self._offsets.idle(self.claim_again_seconds * 3 / 4):
                     if self.flight_of(number) is None and number not in self.apart:
                         self._next_of(number).begin(number, self._commit_timeout)

@@ -404,7 +404,7 @@ async def test_it_is_anchored_to_what_was_written(
     with pytest.raises(NotNow, match="is not on the disk yet"):
         await its.complete(0, its.ends_of(0))
     its.tidy(HOUR_MS)
-    its.gone_on_with(0, 0.0)
+    its.gone_on_with(0, float("-inf"))
     assert its.is_outdated(0, 5)
     (end,) = await its.complete(0, its.ends_of(0))
     assert not its.is_outdated(0, 7), "it is of now"

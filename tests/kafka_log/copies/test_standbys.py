@@ -254,7 +254,7 @@ async def test_what_was_not_at_the_end_for_long_is_too_old(now: list[float], cap
         await its.reads(0, 1)
         await its.counts(1, 0)
         assert committed(await its.taken(0)) == {0: 8}
-    assert caplog.text.count("is too old") == 1
+    assert caplog.text.count("t-0: what was followed is not used: it is older than half of ") == 1
 
 
 async def test_what_may_be_too_old_is_not_at_its_end_until_that_is_known(

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Mapping
 
 from protocol.own.topic_log import Owner
+from shim.boottime import boottime
 from shim.config import Settings, parse_servers
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError

@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from protocol.api import Api
 from protocol.messages import metadata
 from protocol.own.topic_log import Owner
+from shim.boottime import boottime
 from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.log import LogError

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from shim.boottime import boottime
 from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.kafka_log.backend import KafkaBackend
@@ -23,7 +24,6 @@ from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
 from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
-from shim.kafka_log.owning import lease
 from shim.kafka_log.taking_over import restoring, taking_over
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch
@@ -303,6 +303,8 @@ async def test_one_of_before_tombstones_stayed_for_another_time_is_of_no_use(
         assert list(read_of(rig)) == ["snapshot"]
         await alter(broker, topic, delete_retention_ms=str(to))
         await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(older) & set(files_of(tmp_path)))
+        assert isinstance(rig.backend, KafkaBackend)
+        assert rig.backend.writes.claim_again_seconds == min(3_600, to / 8_000)
         await alter(broker, topic, delete_retention_ms=str(7 * 86_400_000))
         newer = files_of(tmp_path)
         await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(newer) & set(files_of(tmp_path)))
@@ -345,7 +347,7 @@ async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
     suspended = [False, True]
     for module in (restoring, taking_over):
         monkeypatch.setattr(
-            module, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+            module, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
         )
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert [rig.state(number) for number in range(PARTITIONS)] == before
@@ -562,7 +564,7 @@ async def test_what_was_followed_and_got_too_old_while_the_rest_was_read_is_give
         its = await _followed(rig)
         suspended = [False, True]
         monkeypatch.setattr(
-            taking_over, "boottime", lambda: lease.boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+            taking_over, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
         )
         with pytest.raises(UpstreamError, match="got too old while it was gone on with"):
             await its.read_back(0)

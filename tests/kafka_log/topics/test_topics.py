@@ -31,16 +31,17 @@ from shim.kafka_log.topics.wanted import (
     NotYet,
     TopicsUnfit,
     TopicsWanted,
+    claim_again_seconds,
     complaints,
     owner_again_seconds,
     replicas_for,
 )
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.connection import BrokerConnection
+from shim.upstream.errors import AuthenticationFailed
 from shim.upstream.kept_connection import KeptConnection
 from tests.authorization.guarded import Guarded, Rule, guarded_broker
 from tests.conftest import TopicFactory
-from tests.kafka_log.topics.test_watch import alter
 from tests.legacy.parts import KAFKA_2, KAFKA_3, LegacyBroker
 
 TIMEOUT_S = 60.0
@@ -216,6 +217,11 @@ def test_how_often_an_owner_writes_again(told: Mapping[int, Mapping[str, int]], 
     assert owner_again_seconds(settings) == seconds
 
 
+@pytest.mark.parametrize(("retention_ms", "seconds"), [(HOUR_MS, 450), (8 * HOUR_MS, 3600), (7 * 24 * HOUR_MS, 3600)])
+def test_an_owner_writes_before_the_last_of_it_is_too_old_for_who_follows(retention_ms: int, seconds: float) -> None:
+    assert claim_again_seconds(3600, retention_ms) == seconds
+
+
 def test_brokers_that_forget_a_fence_at_once() -> None:
     told = {1: {"producer.id.expiration.ms": "86400000"}, 2: {"producer.id.expiration.ms": "59999"}}
     with pytest.raises(
@@ -258,7 +264,6 @@ async def test_made(broker: Broker, fresh_name: Callable[[], str]) -> None:
     assert made == LogTopics(
         *them.names,
         there[them.offsets].topic_id,
-        there[them.history].topic_id,
         partitions=3,
         max_message_bytes=16 * 1024 * 1024,
         history_max_message_bytes=16 * 1024 * 1024,
@@ -463,7 +468,7 @@ async def test_brokers_that_come_are_waited_for(cluster: Parts, topic: str, monk
 
 
 async def test_a_controller_that_takes_no_connections_yet_is_waited_for(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker is named as the controller from when it is registered, which may be before its port is open."""
     port, view_of, asked = free_port(), brokers.Brokers._view, 0
@@ -481,8 +486,30 @@ async def test_a_controller_that_takes_no_connections_yet_is_waited_for(
     assert (await ready([broker], wanted(topic))).partitions == 1
     assert asked > 3
     asked = -1_000_000
-    with pytest.raises(UpstreamError, match=f"^who makes topics does not answer: 127.0.0.1:{port}: "):
+    monkeypatch.setattr(making, "_TOLD_OF_BEHIND_S", SHORT_S / 2)
+    caplog.set_level("INFO", making.__name__)
+    caplog.clear()
+    with pytest.raises(UpstreamError, match=f"^who makes topics takes no connections: 127.0.0.1:{port}: ") as in_vain:
         await ready([broker], wanted(f"{topic}-2"), SHORT_S)
+    assert caplog.messages == [f"waiting for the topics of the log, for {SHORT_S} seconds at most: {in_vain.value}"]
+
+
+async def test_a_controller_that_refuses_the_shim_is_not_waited_for(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = KeptConnection.ask, 0
+
+    async def refused(connection: KeptConnection, api: Any, *args: Any, **more: Any) -> Any:
+        nonlocal asked
+        if api is not create_topics.API:
+            return await ask(connection, api, *args, **more)
+        asked += 1
+        raise AuthenticationFailed(f"{connection.address}: wrong password")
+
+    monkeypatch.setattr(KeptConnection, "ask", refused)
+    with pytest.raises(AuthenticationFailed, match=r"wrong password$"):
+        await ready([broker], wanted(topic))
+    assert asked == 1
 
 
 async def test_what_cannot_be_a_topic(broker: Broker, topic: str) -> None:
@@ -525,12 +552,6 @@ async def test_leaders_are_waited_for(cluster: Parts, topic: str) -> None:
     waiting = asyncio.create_task(ready([one], them))
     await asyncio.to_thread(cluster.start)
     assert (await waiting).partitions == 2
-
-
-async def test_an_owner_writes_before_the_last_of_it_is_too_old_for_who_follows(broker: Broker, topic: str) -> None:
-    await ready([broker], wanted(topic))
-    await alter(broker, wanted(topic).offsets, delete_retention_ms=str(HOUR_MS))
-    assert (await ready([broker], wanted(topic))).owner_again_seconds == 450
 
 
 async def test_when_brokers_forget_producers(broker: Broker, topic: str) -> None:

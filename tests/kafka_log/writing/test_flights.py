@@ -11,8 +11,8 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from shim.boottime import boottime
 from shim.coordinator import GroupCoordinator
-from shim.kafka_log.boottime import boottime
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
 from shim.kafka_log.owning.producing import Settled
@@ -84,7 +84,8 @@ class Flying:
         self.flights = TopicFlights(
             Clock(), 60.0, Reports(lambda _: None, self._note, lambda: None, self.landed.append)
         )
-        self.flights.take_off_to(cast(OwnedTopic, self.offsets), cast(HistoryTopic, self.history), 3600.0)
+        self.flights.take_off_to(cast(OwnedTopic, self.offsets), cast(HistoryTopic, self.history))
+        self.flights.claim_again_seconds = 3600.0
 
     def _note(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
         self.failed |= failed

@@ -1,4 +1,4 @@
-"""The clock of leases: it runs on through a suspend."""
+"""The clock by which something ends: it runs on through a suspend."""
 
 from __future__ import annotations
 
