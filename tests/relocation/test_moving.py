@@ -238,6 +238,23 @@ async def test_another_number_of_partitions_than_the_cluster_has_is_told_of(
         assert not shim.relocation.places().warning
 
 
+@pytest.mark.parametrize(
+    ("last", "remedy"),
+    [
+        (Step.READ, "see offset-shim log verify"),
+        (Step.NOTED, "put that right, and start the shim again"),
+        (Step.SETTLED, "put that right, and start the shim again"),
+    ],
+)
+async def test_what_is_to_be_done_about_one_is_said_for_where_it_is_looked_for(
+    broker: Broker, tmp_path: Path, prefix: str, last: Step, remedy: str
+) -> None:
+    """Of one that was on its way that is its topic."""
+    async with running(broker.bootstrap_servers, tmp_path / "d", settings_of(prefix)) as shim:
+        await shim.move_until(0, Side.KAFKA, last)
+        assert shim.backend.remedy(0) == remedy
+
+
 async def test_not_over_what_another_directory_has_moved_there(broker: Broker, tmp_path: Path, prefix: str) -> None:
     """And a shim with its log on topics does not serve what is in a directory."""
     settings = settings_of(prefix)
