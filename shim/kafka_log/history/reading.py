@@ -12,10 +12,10 @@ from protocol.own.position import Position
 from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
 from shim.kafka_log.history.writing import HistoryTopic
+from shim.kafka_log.owning.patient_reading import read_patiently
 from shim.log import LogError
 from shim.runtime.history_log import NoHistory, Part, Take
 from shim.upstream.cluster import Cluster
-from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_reader import TopicReader
 
 _PATIENCE_S: Final = 5.0
@@ -60,26 +60,21 @@ class TopicHistoryLog:
         return _doubling(max(since, earliest), end)
 
     async def read(self, number: int, part: Part, take: Take) -> None:
-        loop = asyncio.get_running_loop()
-        reached, came_at = part.first, loop.time()
-        async with aclosing(self._reader.read_raw(Position(number, part.first))) as reading:
-            while reached < part.end:
-                try:
-                    async with asyncio.timeout_at(came_at + self._patience):
-                        read = await anext(reading)
-                except TimeoutError as error:
-                    raise UpstreamError(f"{self._topic}-{number}: nothing comes, behind offset {reached}") from error
-                if read.is_reset:
-                    raise UpstreamError(f"{self._topic}-{number} is not the log that it was when its reading began")
+        if part.first >= part.end:
+            return
+        where, begin = f"{self._topic}-{number}", Position(number, part.first)
+        reading = read_patiently(self._reader.read_raw(begin), begin, self._patience, where)
+        async with aclosing(reading):
+            async for read in reading:
                 batches = [
-                    _FetchedBatch(f"{self._topic}-{number} offset {header.base_offset}", raw)
+                    _FetchedBatch(f"{where} offset {header.base_offset}", raw)
                     for header, raw in read.batches
                     if header.base_offset < part.end
                 ]
-                if read.position.next_offset > reached:
-                    reached = read.position.next_offset
-                    await loop.run_in_executor(self._thread, take, batches)
-                    came_at = loop.time()  # nor does it wait for its turn in the thread
+                if batches:
+                    await asyncio.get_running_loop().run_in_executor(self._thread, take, batches)
+                if read.position.next_offset >= part.end:
+                    return
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -18,6 +18,7 @@ from protocol.records.batches import BatchHeader, Record
 from shim.boottime import boottime
 from shim.config import Settings
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, waiting_seconds
+from shim.kafka_log.owning.patient_reading import read_patiently
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.read_part import ReadPart
@@ -201,26 +202,16 @@ class OwnedTopic:
         )
 
     async def _batches(self, number: int, position: Position) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
-        """From there on, for ever. Raises UpstreamError where nothing comes any more."""
-        expected = position.next_offset
-        loop = asyncio.get_running_loop()
-        came_at = loop.time()
-        async with aclosing(self._reader.read(position)) as reading:
-            while True:
-                try:
-                    async with asyncio.timeout_at(came_at + self._patience):
-                        read = await anext(reading)
-                except TimeoutError:
-                    read = None
-                if read is None or (not read.batches and loop.time() >= came_at + self._patience):
-                    raise UpstreamError(f"{self._topic}-{number}: nothing more comes, behind offset {expected}")
-                if read.is_reset:
-                    raise UpstreamError(f"{self._topic}-{number} is not the log that it was when its reading began")
+        """From there on, for ever. Raises UpstreamError where nothing comes any more, LogError where something is
+        gone."""
+        where, expected = f"{self._topic}-{number}", position.next_offset
+        reading = read_patiently(self._reader.read(position), position, self._patience, where)
+        async with aclosing(reading):
+            async for read in reading:
                 if read.start.next_offset > expected:
-                    raise LogError(f"{self._topic}-{number}: offsets {expected} to {read.start.next_offset} are gone")
+                    raise LogError(f"{where}: offsets {expected} to {read.start.next_offset} are gone")
                 for header, records in read.batches:
                     yield header, records
-                    came_at = loop.time()
                 expected = read.position.next_offset
 
     def _check_fence(self, number: int, header: BatchHeader, owned: _Owned) -> None:

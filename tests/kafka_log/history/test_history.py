@@ -291,7 +291,7 @@ async def test_what_was_acknowledged_and_does_not_come(
         assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         monkeypatch.setattr(its.writing, "acknowledged_end", lambda _: 7)
         async with asyncio.timeout(PATIENCE_S):
-            with pytest.raises(Refused, match=f"{topic}-0: nothing comes, behind offset 3"):
+            with pytest.raises(Refused, match=f"{topic}-0: nothing more comes, behind offset 3"):
                 await told(its.log)
 
 
@@ -302,7 +302,7 @@ async def test_while_it_is_read_the_broker_goes(broker: Broker, make_topic: Topi
         assert await its.write_all({0: [commits(1, 3)]}, NOW) == {}
         (part,) = await its.log.parts(0)
         await asyncio.to_thread(broker.stop)
-        with pytest.raises(UpstreamError, match="nothing comes, behind offset 0"):
+        with pytest.raises(UpstreamError, match="nothing more comes, behind offset 0"):
             await its.log.read(0, part, nothing)
 
 
