@@ -24,7 +24,7 @@ from shim.admin.live.port.connections import Connections
 from shim.admin.live.port.routes import routes
 from shim.admin.live.sampled.sampling import Pace, Sampler
 from shim.config import HostPort, SettingError, check_admin_reach
-from shim.upstream import reason_of
+from shim.upstream.errors import reason_of
 
 log = logging.getLogger(__name__)
 
