@@ -14,7 +14,7 @@ from shim.admin.live.asked.watched import Watched
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
-from shim.admin.live.over_http.streaming import in_lines
+from shim.admin.live.streamed.in_lines import in_lines
 from shim.admin.live.requests.choosing import Choice, choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted

@@ -15,7 +15,7 @@ from shim.admin.live.asked.watched import Watched
 from shim.admin.live.over_http.answering import ANSWER_SECONDS
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
-from shim.admin.live.over_http.streaming import in_lines
+from shim.admin.live.streamed.in_lines import in_lines
 from shim.admin.live.requests.choosing import Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
