@@ -17,7 +17,7 @@ import pytest
 
 from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
 from shim.admin.live.over_http import receiving, sending
-from shim.admin.live.paths import migration
+from shim.admin.live.paths import groups, migration
 from shim.admin.live.port import connections
 from shim.admin.live.port.serving import CannotListen, serve_admin
 from shim.admin.live.streamed import in_lines
@@ -428,7 +428,8 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(migration, "ANSWER_SECONDS", 0.05)
+    for paths in (groups, migration):
+        monkeypatch.setattr(paths, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:

@@ -53,10 +53,9 @@ async def serve_admin(
     stopping = asyncio.Event()
     access = access or Access()
     sampler = Sampler(watched, pace)
-    moving = MigrationPaths(watched, stopping)
     table = routes(
-        moving,
-        GroupPaths(watched, moving.statuses, stopping),
+        MigrationPaths(watched, stopping),
+        GroupPaths(watched, stopping),
         LogPaths(watched),
         ConsolePaths(sampler, watched, access),
         BurrowPaths(watched, sampler),

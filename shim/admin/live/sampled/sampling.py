@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused, Storage
+from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused
 from shim.admin.live.asked.watched import NotReady, Watched
 from shim.admin.live.sampled.lag_series import MOST_SERIES, LagSeries, Sample
 
@@ -104,7 +104,7 @@ class Sampler:
     async def _look(self) -> None:
         names = list(await self._watched.migration.served())
         if self._is_asked():
-            names += [each.group for each in await self._fresh() if _is_passed_through(each)]
+            names += [each.group for each in await self._fresh() if each.place == PASSED_THROUGH]
         names = list(dict.fromkeys(names))[:MOST_SERIES]  # one may have changed hands in between
         lags: dict[str, int | None] = {}
         for at in range(0, len(names), _TOGETHER):
@@ -131,7 +131,3 @@ class Sampler:
     @staticmethod
     def _loop_time() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _is_passed_through(status: GroupStatus) -> bool:
-    return Storage(status.storage, status.dual_commit) == PASSED_THROUGH
