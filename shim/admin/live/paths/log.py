@@ -7,10 +7,9 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.watched import Watched
-from shim.admin.live.over_http.answering import error_response, json_response
+from shim.admin.live.over_http.answering import json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.requests.relocation import awaited_of, side_wanted
-from shim.admin.live.shown.documents import one_line
 from shim.admin.live.shown.shim_rows import places_row
 from shim.counted import counted
 from shim.relocation.words import CannotMove, Relocates, Side
@@ -19,7 +18,7 @@ _WHERE: Final = {str(Side.LOCAL): "its data directory", str(Side.KAFKA): "topics
 
 
 class LogPaths:
-    """Each takes a request and answers it. Raises BadRequest, NotReady."""
+    """Each takes a request and answers it. Raises BadRequest, CannotMove, NotReady."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
@@ -38,17 +37,11 @@ class LogPaths:
 
     async def places(self, request: web.Request) -> web.StreamResponse:
         turn, seconds = awaited_of(query_of(request))
-        try:
-            relocation = self._relocation
-        except CannotMove as error:
-            return error_response(409, one_line(error))
+        relocation = self._relocation
         return json_response(
             places_row(relocation.places() if turn is None else await relocation.changed(turn, seconds))
         )
 
     async def move(self, request: web.Request) -> web.StreamResponse:
         to = side_wanted(await body_of(request))
-        try:
-            return json_response(places_row(await self._relocation.begin(to)))
-        except CannotMove as error:
-            return error_response(409, one_line(error))
+        return json_response(places_row(await self._relocation.begin(to)))

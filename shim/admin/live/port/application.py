@@ -19,6 +19,7 @@ from shim.admin.live.port.routes import Handler, Route
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
+from shim.relocation.words import CannotMove
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
             return error_response(400, str(error))
         except NotKnown as error:
             return error_response(404, one_line(error) or "there is no such group")
-        except Refused as error:
+        except (Refused, CannotMove) as error:
             return error_response(409, one_line(error))
         except (NotCertain, NotReady) as error:
             return error_response(503, one_line(error))
