@@ -10,7 +10,7 @@ from aiohttp import web
 
 from shim.admin.live.asked.groups import Groups, NotCertain
 from shim.admin.live.asked.migration import GroupStatus, NotKnown
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
@@ -29,14 +29,14 @@ class GroupPaths:
     """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, NotReady, and TimeoutError
     where a look takes too long."""
 
-    def __init__(self, watched: Watched, stopping: asyncio.Event) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, stopping: asyncio.Event) -> None:
+        self._shim = shim
         self._stopping = stopping
 
     @property
     def _groups(self) -> Groups:
         """Raises NotReady."""
-        return self._watched.groups
+        return self._shim.groups
 
     async def groups(self, request: web.Request) -> web.StreamResponse:
         choice = choice_of(query_of(request))
@@ -97,7 +97,7 @@ class GroupPaths:
 
     async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
         """Raises NotKnown, Refused, NotReady."""
-        found = {each.group: each for each in await self._watched.migration.status(choice.names)}
+        found = {each.group: each for each in await self._shim.migration.status(choice.names)}
         if choice.names is None:
             return [found[name] for name in choice.fitting(found)]
         if missing := set(choice.names).difference(found):

@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.requests.relocation import awaited_of, side_wanted
@@ -20,15 +20,15 @@ _WHERE: Final = {str(Side.LOCAL): "its data directory", str(Side.KAFKA): "topics
 class LogPaths:
     """Each takes a request and answers it. Raises BadRequest, CannotMove, NotReady."""
 
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim) -> None:
+        self._shim = shim
 
     @property
     def _relocation(self) -> Relocates:
         """Raises NotReady, CannotMove."""
-        found = self._watched.relocation
+        found = self._shim.relocation
         if found is None:
-            whole = self._watched.overview()
+            whole = self._shim.overview()
             raise CannotMove(
                 f"this shim has its log in one place, {_WHERE[whole.log]} ({counted(whole.partitions, 'partition')}): "
                 "started with offsets.log=moving, it moves partitions"

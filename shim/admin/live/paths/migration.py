@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, Source, may_move
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
@@ -32,14 +32,14 @@ class MigrationPaths:
     """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
     look takes too long."""
 
-    def __init__(self, watched: Watched, stopping: asyncio.Event) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, stopping: asyncio.Event) -> None:
+        self._shim = shim
         self._stopping = stopping
 
     @property
     def _migration(self) -> Migration:
         """Raises NotReady."""
-        return self._watched.migration
+        return self._shim.migration
 
     # -- looking
 

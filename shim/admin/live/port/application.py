@@ -10,7 +10,7 @@ from aiohttp import web
 
 from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
-from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.guard.cross_site import turned_away
 from shim.admin.live.over_http.answering import error_response

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.paths.burrow import BurrowPaths
 from shim.admin.live.paths.console import ConsolePaths
@@ -38,7 +38,7 @@ class CannotListen(Exception):
 @asynccontextmanager
 async def serve_admin(
     address: HostPort,
-    watched: Watched,
+    shim: Shim,
     access: Access | None = None,
     *,
     insecure: bool = False,
@@ -52,14 +52,14 @@ async def serve_admin(
     """
     stopping = asyncio.Event()
     access = access or Access()
-    sampler = Sampler(watched, pace)
+    sampler = Sampler(shim, pace)
     table = routes(
-        MigrationPaths(watched, stopping),
-        GroupPaths(watched, stopping),
-        LogPaths(watched),
-        ConsolePaths(sampler, watched, access),
-        BurrowPaths(watched, sampler),
-        VitalSigns(watched),
+        MigrationPaths(shim, stopping),
+        GroupPaths(shim, stopping),
+        LogPaths(shim),
+        ConsolePaths(sampler, shim, access),
+        BurrowPaths(shim, sampler),
+        VitalSigns(shim),
     )
     application = application_of(table, address.host, access, sampler)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused
-from shim.admin.live.asked.watched import NotReady, Watched
+from shim.admin.live.asked.shim import NotReady, Shim
 from shim.admin.live.sampled.lag_series import MOST_SERIES, LagSeries, Sample
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class Sampler:
     """For the event loop. Looks at the lag of the groups that are served, and, while somebody asks, of those that are
     passed through, too; at most :data:`MOST_SERIES`."""
 
-    def __init__(self, watched: Watched, pace: Pace | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, pace: Pace | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._shim = shim
         self._pace = pace or Pace()
         self._clock = clock
         self._series = LagSeries()
@@ -93,7 +93,7 @@ class Sampler:
             if self._statuses_at is None or self._loop_time() - self._statuses_at >= STATUS_SECONDS:
                 at = self._statuses_at = self._loop_time()
                 try:
-                    self._statuses = await self._watched.migration.status(None)
+                    self._statuses = await self._shim.migration.status(None)
                 except BaseException:
                     self.changed()
                     raise
@@ -102,7 +102,7 @@ class Sampler:
             return self._statuses
 
     async def _look(self) -> None:
-        names = list(await self._watched.migration.served())
+        names = list(await self._shim.migration.served())
         if self._is_asked():
             names += [each.group for each in await self._fresh() if each.place == PASSED_THROUGH]
         names = list(dict.fromkeys(names))[:MOST_SERIES]  # one may have changed hands in between
@@ -118,7 +118,7 @@ class Sampler:
     async def _lags_of(self, names: Sequence[str]) -> Mapping[str, int | None]:
         try:
             async with asyncio.timeout(_CHUNK_SECONDS):
-                return await self._watched.groups.lags(names)
+                return await self._shim.groups.lags(names)
         except (Refused, NotKnown, TimeoutError) as error:
             if len(names) == 1 or isinstance(error, TimeoutError):
                 return dict.fromkeys(names)
