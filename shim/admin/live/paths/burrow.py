@@ -20,8 +20,8 @@ _NO_ID = "cluster"
 
 
 class BurrowPaths:
-    """The one cluster is called by its cluster id. Raises Refused, and TimeoutError where a look takes too long; what
-    there is not is answered as Burrow does."""
+    """The one cluster is called by its cluster id. Raises Refused, NotReady, and TimeoutError where a look takes too
+    long; what there is not is answered as Burrow does, with 404."""
 
     def __init__(self, shim: Shim, sampler: Sampler) -> None:
         self._shim = shim

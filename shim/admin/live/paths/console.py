@@ -41,8 +41,8 @@ POLICY = {
 
 
 class ConsolePaths:
-    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, and TimeoutError where a look takes
-    too long."""
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
+    look takes too long; ``access`` and ``recent_lag`` are answered by a shim that only starts, too."""
 
     def __init__(self, sampler: Sampler, shim: Shim, access: Access) -> None:
         self._sampler = sampler

@@ -59,10 +59,11 @@ class Sampler:
         return await self._fresh()
 
     def lag(self, group: str) -> int | None:
-        """In records, as of the newest look."""
+        """In records, as of the newest look; None where it could not be told, or the group was not looked at."""
         return self._lags.get(group)
 
     def recent(self, group: str) -> list[Sample]:
+        """The oldest first; empty of a group that was never looked at."""
         return self._series.of(group)
 
     def changed(self) -> None:

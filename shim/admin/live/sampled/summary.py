@@ -16,7 +16,9 @@ _POINTS: Final = 60
 """Of each group's chart in a list."""
 
 Lag = Callable[[str], int | None]
+"""Of a group, by its name, in records; None where it is not known."""
 Recent = Callable[[str], Sequence[Sample]]
+"""Of a group, by its name, the oldest first."""
 
 _SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
     Sort.GROUP: lambda status, _: status.group,
@@ -28,8 +30,12 @@ _SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
 
 
 def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[Row, Sequence[GroupStatus]]:
-    """What is told of all groups, and those of the page. With many groups it takes long: ``lag`` may be called in
-    another thread."""
+    """What is told of all groups, and those of the page, in its order; of the same rank by name.
+
+    Told are ``total``, how many are at each step, in each state and with an alarm, and ``lag``: the sum of what is
+    known, in records, None where nothing is; ``matching``: how many fit what the page is of. With many groups it takes
+    long: ``lag`` may be called in another thread.
+    """
     meant = [each for each in statuses if _is_meant(each, page)]
     key = _SORTS[page.sort]
     meant.sort(key=lambda each: each.group)
@@ -48,6 +54,8 @@ def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[R
 
 
 def summary_row(status: GroupStatus, lag: Lag, recent: Recent) -> Row:
+    """A status with ``step``, ``lag`` in records or None, and ``recent``: ``[ms since the epoch, lag or None]``, the
+    oldest first, :data:`_POINTS` at most."""
     return {
         **status_row(status),
         "step": status.step,
