@@ -36,7 +36,6 @@ from shim.migration.words import (
     Planned,
     Refused,
     Source,
-    Storage,
     Verified,
 )
 from shim.offsets.cluster.groups import CONSUMER_GROUP, DEAD, NOBODY, ClusterGroups, LiveGroup
@@ -361,5 +360,4 @@ def _not_heard_of(group: str) -> str:
 def _is_gone(status: GroupStatus) -> bool:
     """Without members and offsets where it is, and nowhere else: as brokers list no such group, though in whose hands
     it was stays known."""
-    at = Storage(status.storage, status.dual_commit)
-    return status.state == DEAD and at in (STORAGES[Step.KAFKA], PASSED_THROUGH) and not status.alarm
+    return status.state == DEAD and status.place in (STORAGES[Step.KAFKA], PASSED_THROUGH) and not status.alarm

@@ -69,6 +69,15 @@ class GroupStatus(NamedTuple):
     alarm: str = ""
     type: str = CLASSIC
 
+    @property
+    def place(self) -> Storage:
+        return Storage(self.storage, self.dual_commit)
+
+    @property
+    def step(self) -> str:
+        """One of :data:`STEPS`."""
+        return str(self.place)
+
 
 class Planned(NamedTuple):
     """What a start would find. ``members_here``: of the members, how many have come through the shim
@@ -129,9 +138,8 @@ def may_move(move: str, status: GroupStatus) -> bool:
 
     None advances from `kafka` by itself: there a group can stay. One that is named is tried in any case.
     """
-    place = Storage(status.storage, status.dual_commit)
     if move == "start":
-        return place in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
+        return status.place in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
     if move == "advance":
-        return place.dual_commit
-    return place not in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])
+        return status.dual_commit
+    return status.place not in (PASSED_THROUGH, STORAGES[Step.ZOOKEEPER])

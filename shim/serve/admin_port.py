@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.config import HostPort, Settings
 from shim.given import Given
 from shim.log import Share
@@ -21,7 +21,7 @@ from shim.workers_folder import admin_path
 
 
 @asynccontextmanager
-async def admin_port(address: HostPort | None, settings: Settings, watched: Watched) -> AsyncIterator[None]:
+async def admin_port(address: HostPort | None, settings: Settings, shim: Shim) -> AsyncIterator[None]:
     """It is open while the context lasts, from before anything else is there. Raises :class:`CannotStart`."""
     if address is None:
         yield
@@ -40,14 +40,14 @@ async def admin_port(address: HostPort | None, settings: Settings, watched: Watc
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(serving.serve_admin(address, watched, access, insecure=insecure))
+            await stack.enter_async_context(serving.serve_admin(address, shim, access, insecure=insecure))
         except serving.CannotListen as error:
             raise CannotStart(str(error)) from error
         yield
 
 
 @asynccontextmanager
-async def asked_together(given: Given, share: Share, health: Health) -> AsyncIterator[Watched]:
+async def asked_together(given: Given, share: Share, health: Health) -> AsyncIterator[Shim]:
     """All workers as one, of the worker that has the admin port; what it asks of the others is answered while the
     context lasts. Raises :class:`CannotStart`."""
     if given.settings.admin_listen == "":

@@ -8,7 +8,7 @@ from typing import Final
 
 from protocol.errors import ErrorCode
 from shim.admin.live.asked.overview import ClientsOf, Overview
-from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.asked.shim import NotReady
 from shim.counted import counted
 from shim.groups.groups import Groups
 from shim.metrics import Series

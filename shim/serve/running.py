@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.config import SettingError
 from shim.counted import counted
 from shim.given import Given
@@ -65,10 +65,10 @@ async def serve(
         reloading.begin()
     health = Health()
     async with AsyncExitStack() as admin_opened:
-        watched: Watched = health
+        shim: Shim = health
         if worker is not None:
-            watched = await admin_opened.enter_async_context(asked_together(given, worker.share, health))
-        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, watched))
+            shim = await admin_opened.enter_async_context(asked_together(given, worker.share, health))
+        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, shim))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
         contexts = tls_contexts(given.listening, given.settings, given.shims_listener)

@@ -14,7 +14,7 @@ from protocol.partition import partition_for
 from shim.admin.live.asked.groups import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
 from shim.admin.live.asked.migration import GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.asked.overview import ClientsOf, Overview
-from shim.admin.live.asked.watched import NotReady, Watched
+from shim.admin.live.asked.shim import NotReady, Shim
 from shim.log import Share
 from shim.metrics import Kind, Sample, Series, families
 from shim.metrics.together import together
@@ -29,11 +29,11 @@ _METRICS_WITHIN_SECONDS: Final = 8.0
 class _Own:
     """This worker, asked as others are: see :class:`shim.workers.remote_calls.Asks`."""
 
-    def __init__(self, own: Watched) -> None:
-        self._watched = own
+    def __init__(self, own: Shim) -> None:
+        self._shim = own
 
     async def __call__(self, part: str, name: str, *arguments: Any, **named: Any) -> Any:
-        found = getattr(getattr(self._watched, part) if part else self._watched, name)(*arguments, **named)
+        found = getattr(getattr(self._shim, part) if part else self._shim, name)(*arguments, **named)
         return await found if asyncio.iscoroutine(found) else found
 
 
@@ -170,10 +170,10 @@ class _Seen(NamedTuple):
 
 
 class AllWorkers:
-    """See :class:`shim.admin.live.asked.watched.Watched`. For the event loop of the first worker; what is told without
+    """See :class:`shim.admin.live.asked.shim.Shim`. For the event loop of the first worker; what is told without
     being waited for is as the newest look at the others has found it."""
 
-    def __init__(self, own: Watched, others: Sequence[Asks], num_partitions: int) -> None:
+    def __init__(self, own: Shim, others: Sequence[Asks], num_partitions: int) -> None:
         """``own``: of the first worker; ``others``: in the order of their numbers, from 1 on."""
         self._own = own
         self._others = others
@@ -203,40 +203,40 @@ class AllWorkers:
 
     @property
     def migration(self) -> AllMigrations:
-        """See :class:`shim.admin.live.asked.watched.Watched`."""
+        """See :class:`shim.admin.live.asked.shim.Shim`."""
         _ = self._own.migration  # or it raises
         return AllMigrations(self._workers, self._num_partitions)
 
     @property
     def groups(self) -> AllGroups:
-        """See :class:`shim.admin.live.asked.watched.Watched`."""
+        """See :class:`shim.admin.live.asked.shim.Shim`."""
         _ = self._own.groups
         return AllGroups(self._workers, self._num_partitions)
 
     @property
     def relocation(self) -> None:
-        """See :class:`shim.admin.live.asked.watched.Watched`. What is moved is not shared."""
+        """See :class:`shim.admin.live.asked.shim.Shim`. What is moved is not shared."""
         _ = self._own.relocation
         return None
 
     def overview(self) -> Overview:
-        """See :class:`shim.admin.live.asked.watched.Watched`."""
+        """See :class:`shim.admin.live.asked.shim.Shim`."""
         own = self._own.overview()
         loaded = own.loaded + sum(seen.loaded for seen in self._seen)
         return own._replace(owned=own.partitions, loaded=loaded)
 
     def clients(self) -> Sequence[ClientsOf]:
-        """See :class:`shim.admin.live.asked.watched.Watched`. A kind of client has a row for each worker that it is
+        """See :class:`shim.admin.live.asked.shim.Shim`. A kind of client has a row for each worker that it is
         at."""
         return [*self._own.clients(), *(each for seen in self._seen for each in seen.clients)]
 
     def missing(self) -> Sequence[str]:
-        """See :class:`shim.admin.live.asked.watched.Watched`."""
+        """See :class:`shim.admin.live.asked.shim.Shim`."""
         theirs = (f"worker {number}: {line}" for number, seen in enumerate(self._seen, 1) for line in seen.missing)
         return [*self._own.missing(), *theirs]
 
     async def metrics(self) -> Sequence[Series]:
-        """See :class:`shim.admin.live.asked.watched.Watched`. One that does not answer is told of as that: what it has
+        """See :class:`shim.admin.live.asked.shim.Shim`. One that does not answer is told of as that: what it has
         counted cannot have become less, and all else of it is not known."""
         theirs = (self._metrics_of(index, worker) for index, worker in enumerate(self._others))
         own, *others = await asyncio.gather(self._own.metrics(), *theirs)

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, cast
 
 from shim.admin.live.asked.groups import Groups, NotCertain
 from shim.admin.live.asked.migration import Migration, NotKnown, Refused
-from shim.admin.live.asked.watched import NotReady, Watched
+from shim.admin.live.asked.shim import NotReady, Shim
 from shim.forwarding.over_unix import listen_over_unix, of_this_user
 
 log = logging.getLogger("shim")
@@ -34,7 +34,7 @@ _AT_IT_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 5.0
 """After so long without a word the other one hangs."""
 
-_PARTS: Final[Mapping[str, type]] = {"migration": Migration, "groups": Groups, "": Watched}
+_PARTS: Final[Mapping[str, type]] = {"migration": Migration, "groups": Groups, "": Shim}
 """Of who is asked: what of it the admin port asks, part by part."""
 
 ASKED: Final[Mapping[str, frozenset[str]]] = {

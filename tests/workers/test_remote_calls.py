@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shim.admin.live.asked.migration import Refused
-from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.asked.shim import NotReady
 from shim.workers import remote_calls
 from shim.workers.all_workers import AllGroups, AllMigrations
 from shim.workers.remote_calls import ASKED, CHANGES, OtherWorker, Questions

@@ -66,8 +66,7 @@ class Moved:
         self.groups[name] = self.of(name)._replace(lag_seconds=lag_seconds, alarm=alarm)
 
     def place(self, name: str) -> Storage:
-        status = self.of(name)
-        return Storage(status.storage, status.dual_commit)
+        return self.of(name).place
 
     def of(self, name: str) -> GroupStatus:
         if name in self.broken:

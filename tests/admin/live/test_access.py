@@ -12,11 +12,16 @@ from typing import Final
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from shim.admin.live.guard import token_file
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.guard.token_file import CannotUse, TokenFile, token_in
+from shim.admin.live.port.application import application_of
+from shim.admin.live.port.routes import Route
 from shim.admin.live.port.serving import CannotListen, serve_admin
+from shim.admin.live.sampled.sampling import Sampler
 from shim.config import HostPort
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
@@ -116,6 +121,29 @@ async def test_what_anybody_may_have(client: aiohttp.ClientSession, path: str) -
 async def test_what_is_told_of_it(client: aiohttp.ClientSession, access: Access) -> None:
     async with client.get("/v1/access") as response:
         assert await response.json() == {"token_for": str(access.token_for)}
+
+
+async def test_what_answers_two_requests_asks_for_the_token_where_each_does(moved: Moved, access: Access) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    table = [
+        Route("POST", "/both", answer, changes=True),
+        Route("GET", "/both", answer, open=True),
+        Route("POST", "/one", answer),
+        Route("POST", "/other", answer, changes=True),
+        Route("GET", "/open", answer, open=True),
+    ]
+    application = application_of(table, "127.0.0.1", access, Sampler(Watching(moved)))
+    looking = 401 if access.token_for is TokenFor.ALL else 200
+    expected = [("/both", 401), ("/one", looking), ("/other", 401)]
+    async with TestClient(TestServer(application)) as client:
+        for path, status in expected:
+            async with client.post(path, json={}) as without, client.post(path, json={}, headers=bearing(TOKEN)) as by:
+                assert (without.status, by.status) == (status, 200), path
+        for path in ("/both", "/open"):
+            async with client.get(path) as looked_at, client.head(path) as asked_for:
+                assert (looked_at.status, asked_for.status) == (200, 200), path
 
 
 async def test_a_token_that_has_changed(file: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -67,10 +67,10 @@ async def the_routes() -> list[Route]:
     """Those of the interface, without the console's files."""
     moved, stopping = Moved(), asyncio.Event()
     watching = Watching(moved, Grouped(moved))
-    moving, sampler = MigrationPaths(watching, stopping), Sampler(watching)
+    sampler = Sampler(watching)
     table = routes(
-        moving,
-        GroupPaths(watching, moving.statuses, stopping),
+        MigrationPaths(watching, stopping),
+        GroupPaths(watching, stopping),
         LogPaths(watching),
         ConsolePaths(sampler, watching, Access()),
         BurrowPaths(watching, sampler),

@@ -204,7 +204,7 @@ def test_what_is_no_duration(text: str) -> None:
         ("reset/plan", {"group": "g", "undo": True, "to_offset": 1}, "one of to_offset"),
         ("reset/plan", {"group": "g", "to_earliest": True}, "topics or all_topics has to be given"),
         ("reset/plan", {"group": "g", "to_earliest": 1, "all_topics": True}, "to_earliest can be true alone"),
-        ("reset/plan", {"group": "g", "to_offset": -1, "all_topics": True}, "to_offset is not a number"),
+        ("reset/plan", {"group": "g", "to_offset": -1, "all_topics": True}, "to_offset is not a whole number"),
         ("reset/plan", {"group": "g", "to_offset": 1, "topics": [{"name": "t"}]}, "topics: each has topic"),
         ("reset/plan", {"group": 7, "undo": True}, "group is not text"),
         ("reset/plan", {"undo": True}, "group is not text"),

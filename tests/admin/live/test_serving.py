@@ -16,10 +16,11 @@ import aiohttp
 import pytest
 
 from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
-from shim.admin.live.over_http import receiving, sending, streaming
-from shim.admin.live.paths import migration
+from shim.admin.live.over_http import receiving, sending
+from shim.admin.live.paths import groups, migration
 from shim.admin.live.port import connections
 from shim.admin.live.port.serving import CannotListen, serve_admin
+from shim.admin.live.streamed import in_lines
 from shim.config import HostPort
 from tests.admin.live.moved import CHANGED_MS, STEPS, Moved
 from tests.admin.live.test_choosing import NAMES
@@ -354,7 +355,7 @@ async def test_each_line_when_its_group_is_done(moved: Moved, client: aiohttp.Cl
 async def test_empty_lines_while_nothing_is_done(
     moved: Moved, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(in_lines, "BEAT_SECONDS", 0.01)
     moved.add("slow")
     moved.held["slow"] = asyncio.Event()
     async with client.post("/v1/migrate/start", json={"groups": ["slow"]}) as response:
@@ -427,7 +428,8 @@ async def test_a_look_that_takes_too_long(
     async def never(_: object) -> list[Any]:
         return [await asyncio.get_running_loop().create_future()]
 
-    monkeypatch.setattr(migration, "ANSWER_SECONDS", 0.05)
+    for paths in (groups, migration):
+        monkeypatch.setattr(paths, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(moved, "status", never)
     monkeypatch.setattr(moved, "plan", never)
     async with client.get("/v1/groups") as response:

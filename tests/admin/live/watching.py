@@ -7,7 +7,7 @@ from typing import Final
 
 from shim.admin.live.asked.groups import Groups
 from shim.admin.live.asked.overview import BrokerAt, ClientsOf, ListenerAt, Overview, VersionUsed
-from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.asked.shim import NotReady
 from shim.metrics import Series
 from shim.relocation.words import CannotMove, LogPlaces, PartitionPlace, Relocates, Side
 from tests.admin.live.grouped import Grouped

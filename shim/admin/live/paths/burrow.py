@@ -8,7 +8,7 @@ import time
 from aiohttp import web
 
 from shim.admin.live.asked.migration import NotKnown
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.sampled.as_burrow import Judged, answer, group_row, judged
@@ -20,11 +20,11 @@ _NO_ID = "cluster"
 
 
 class BurrowPaths:
-    """The one cluster is called by its cluster id. Raises Refused, and TimeoutError where a look takes too long; what
-    there is not is answered as Burrow does."""
+    """The one cluster is called by its cluster id. Raises Refused, NotReady, and TimeoutError where a look takes too
+    long; what there is not is answered as Burrow does, with 404."""
 
-    def __init__(self, watched: Watched, sampler: Sampler) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, sampler: Sampler) -> None:
+        self._shim = shim
         self._sampler = sampler
 
     async def clusters(self, request: web.Request) -> web.StreamResponse:
@@ -57,14 +57,14 @@ class BurrowPaths:
         return _answered(request, "consumer status returned", {"status": row})
 
     async def _judged(self, group: str) -> list[Judged]:
-        details = await self._watched.groups.details(group, with_last_commit=False)
+        details = await self._shim.groups.details(group, with_last_commit=False)
         return judged(details, self._sampler.recent(group), int(time.time() * 1000))
 
     def _is_elsewhere(self, request: web.Request) -> bool:
         return request.match_info["cluster"] != self._cluster()
 
     def _cluster(self) -> str:
-        return self._watched.overview().cluster_id or _NO_ID
+        return self._shim.overview().cluster_id or _NO_ID
 
 
 def _answered(request: web.Request, message: str, more: Row) -> web.Response:

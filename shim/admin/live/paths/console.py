@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from shim.admin.console import PageFile
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.guard.access import Access
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.receiving import query_of
@@ -41,23 +41,23 @@ POLICY = {
 
 
 class ConsolePaths:
-    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, and TimeoutError where a look takes
-    too long."""
+    """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
+    look takes too long; ``access`` and ``recent_lag`` are answered by a shim that only starts, too."""
 
-    def __init__(self, sampler: Sampler, watched: Watched, access: Access) -> None:
+    def __init__(self, sampler: Sampler, shim: Shim, access: Access) -> None:
         self._sampler = sampler
-        self._watched = watched
+        self._shim = shim
         self._access = access
 
     async def access(self, _: web.Request) -> web.StreamResponse:
         return json_response({"token_for": str(self._access.token_for)})
 
     async def overview(self, _: web.Request) -> web.StreamResponse:
-        seen, ready = self._watched.overview(), not self._watched.missing()
+        seen, ready = self._shim.overview(), not self._shim.missing()
         return json_response({**overview_row(seen, ready=ready), "token_for": str(self._access.token_for)})
 
     async def clients(self, request: web.Request) -> web.StreamResponse:
-        return await send_all(request, JSON, list_in_pieces({}, "clients", map(client_row, self._watched.clients())))
+        return await send_all(request, JSON, list_in_pieces({}, "clients", map(client_row, self._shim.clients())))
 
     async def summary(self, request: web.Request) -> web.StreamResponse:
         page = page_of(query_of(request))

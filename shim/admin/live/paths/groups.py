@@ -1,46 +1,48 @@
-"""What is behind the paths of the admin interface that are about groups, and not about where they are."""
+"""What is behind the paths of the admin interface that are about groups, but for those that move them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
 
 from shim.admin.live.asked.groups import Groups, NotCertain
-from shim.admin.live.asked.migration import GroupStatus
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.migration import GroupStatus, NotKnown
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
-from shim.admin.live.over_http.streaming import in_lines
 from shim.admin.live.requests.choosing import Choice, choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
 from shim.admin.live.shown.migration_rows import failed_row, status_row
+from shim.admin.live.streamed.in_lines import in_lines
 
 _SIDE_BY_SIDE: Final = 8
-
-Statuses = Callable[[Choice], Awaitable[Sequence[GroupStatus]]]
-"""Raises NotKnown."""
 
 
 class GroupPaths:
     """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotCertain, NotReady, and TimeoutError
     where a look takes too long."""
 
-    def __init__(self, watched: Watched, statuses: Statuses, stopping: asyncio.Event) -> None:
-        self._watched = watched
-        self._statuses = statuses
+    def __init__(self, shim: Shim, stopping: asyncio.Event) -> None:
+        self._shim = shim
         self._stopping = stopping
 
     @property
     def _groups(self) -> Groups:
         """Raises NotReady."""
-        return self._watched.groups
+        return self._shim.groups
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        choice = choice_of(query_of(request))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            statuses = await self._statuses(choice)
+        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
 
     async def describe(self, request: web.Request) -> web.StreamResponse:
         names = choice_of(query_of(request)).names
@@ -92,6 +94,15 @@ class GroupPaths:
         return await in_lines(
             request, wanted.groups, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping
         )
+
+    async def _statuses(self, choice: Choice) -> Sequence[GroupStatus]:
+        """Raises NotKnown, Refused, NotReady."""
+        found = {each.group: each for each in await self._shim.migration.status(choice.names)}
+        if choice.names is None:
+            return [found[name] for name in choice.fitting(found)]
+        if missing := set(choice.names).difference(found):
+            raise NotKnown(f"there is no group {min(missing)!a}")
+        return list(found.values())
 
 
 async def _deleted(groups: Groups, group: str, cause: str, host: str, *, dry_run: bool) -> Row:

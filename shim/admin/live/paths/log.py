@@ -6,11 +6,10 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.watched import Watched
-from shim.admin.live.over_http.answering import error_response, json_response
+from shim.admin.live.asked.shim import Shim
+from shim.admin.live.over_http.answering import json_response
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.requests.relocation import awaited_of, side_wanted
-from shim.admin.live.shown.documents import one_line
 from shim.admin.live.shown.shim_rows import places_row
 from shim.counted import counted
 from shim.relocation.words import CannotMove, Relocates, Side
@@ -19,17 +18,17 @@ _WHERE: Final = {str(Side.LOCAL): "its data directory", str(Side.KAFKA): "topics
 
 
 class LogPaths:
-    """Each takes a request and answers it. Raises BadRequest, NotReady."""
+    """Each takes a request and answers it. Raises BadRequest, CannotMove, NotReady."""
 
-    def __init__(self, watched: Watched) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim) -> None:
+        self._shim = shim
 
     @property
     def _relocation(self) -> Relocates:
         """Raises NotReady, CannotMove."""
-        found = self._watched.relocation
+        found = self._shim.relocation
         if found is None:
-            whole = self._watched.overview()
+            whole = self._shim.overview()
             raise CannotMove(
                 f"this shim has its log in one place, {_WHERE[whole.log]} ({counted(whole.partitions, 'partition')}): "
                 "started with offsets.log=moving, it moves partitions"
@@ -38,17 +37,11 @@ class LogPaths:
 
     async def places(self, request: web.Request) -> web.StreamResponse:
         turn, seconds = awaited_of(query_of(request))
-        try:
-            relocation = self._relocation
-        except CannotMove as error:
-            return error_response(409, one_line(error))
+        relocation = self._relocation
         return json_response(
             places_row(relocation.places() if turn is None else await relocation.changed(turn, seconds))
         )
 
     async def move(self, request: web.Request) -> web.StreamResponse:
         to = side_wanted(await body_of(request))
-        try:
-            return json_response(places_row(await self._relocation.begin(to)))
-        except CannotMove as error:
-            return error_response(409, one_line(error))
+        return json_response(places_row(await self._relocation.begin(to)))

@@ -1,4 +1,4 @@
-"""What is behind the paths of the admin interface that say where groups are, and move them."""
+"""What is behind the paths of the admin interface that move groups from step to step, and look at how that would go."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, NotKnown, Source, Storage, may_move
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, Source, may_move
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
-from shim.admin.live.over_http.streaming import in_lines
-from shim.admin.live.requests.choosing import Choice, Wanted, choice_of, look_wanted, move_of, wanted_of
+from shim.admin.live.requests.choosing import Choice, Wanted, look_wanted, move_of, wanted_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
+from shim.admin.live.streamed.in_lines import in_lines
 
 _AT_ONCE: Final = 100  # groups looked at in one go
 _SIDE_BY_SIDE: Final = 8  # groups that are moved, or compared, at the same time
@@ -32,22 +32,16 @@ class MigrationPaths:
     """Each takes a request and answers it. Raises BadRequest, NotKnown, Refused, NotReady, and TimeoutError where a
     look takes too long."""
 
-    def __init__(self, watched: Watched, stopping: asyncio.Event) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, stopping: asyncio.Event) -> None:
+        self._shim = shim
         self._stopping = stopping
 
     @property
     def _migration(self) -> Migration:
         """Raises NotReady."""
-        return self._watched.migration
+        return self._shim.migration
 
     # -- looking
-
-    async def groups(self, request: web.Request) -> web.StreamResponse:
-        choice = choice_of(query_of(request))
-        async with asyncio.timeout(ANSWER_SECONDS):
-            statuses = await self.statuses(choice)
-        return await send_all(request, JSON, list_in_pieces({}, "groups", map(status_row, statuses)))
 
     async def candidates(self, request: web.Request) -> web.StreamResponse:
         move, choice, at = move_of(query_of(request))
@@ -147,7 +141,7 @@ class MigrationPaths:
             return await self._names(choice, self._migration.candidates)
         async with asyncio.timeout(ANSWER_SECONDS):
             found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
-        steps = {name: _step_of(found[name]) for name in choice.fitting(found)}
+        steps = {name: found[name].step for name in choice.fitting(found)}
         counts = Counter(steps.values())
         if at is None and len(counts) > 1:
             they = ", ".join(f"{count} at {step}" for step, count in counts.items())
@@ -157,19 +151,6 @@ class MigrationPaths:
     async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
         return [each.group for each in await self._migration.status(None) if so(each)]
 
-    async def statuses(self, choice: Choice) -> Sequence[GroupStatus]:
-        """Raises NotKnown."""
-        found = {each.group: each for each in await self._migration.status(choice.names)}
-        if choice.names is None:
-            return [found[name] for name in choice.fitting(found)]
-        if missing := set(choice.names).difference(found):
-            raise NotKnown(f"there is no group {min(missing)!a}")
-        return list(found.values())
-
-
-def _step_of(status: GroupStatus) -> str:
-    return str(Storage(status.storage, status.dual_commit))
-
 
 def _is_served(status: GroupStatus) -> bool:
-    return Storage(status.storage, status.dual_commit) != PASSED_THROUGH
+    return status.place != PASSED_THROUGH

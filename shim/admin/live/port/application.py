@@ -10,7 +10,7 @@ from aiohttp import web
 
 from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
-from shim.admin.live.asked.watched import NotReady
+from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.guard.cross_site import turned_away
 from shim.admin.live.over_http.answering import error_response
@@ -19,6 +19,7 @@ from shim.admin.live.port.routes import Handler, Route
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
+from shim.relocation.words import CannotMove
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +43,12 @@ _NOWHERE: Final = Route("GET", "", _nowhere)
 
 def application_of(table: Sequence[Route], own_host: str, access: Access, sampler: Sampler) -> web.Application:
     """``table``: all paths there are; ``own_host``: the one of ``--admin``; ``sampler``: told of each change."""
-    by_handler: dict[object, Route] = {route.handler: route for route in table}
+    # What a request may do is a matter of its method and path: whatever answers it may answer others, too.
+    in_table: dict[web.AbstractRoute, Route] = {}
 
     async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
         # What there is no path for is asked for with the token as well: nobody learns which there are.
-        route = by_handler.get(request.match_info.handler, _NOWHERE)
+        route = in_table.get(request.match_info.route, _NOWHERE)
         changes = route.changes or (route is _NOWHERE and request.method != "GET")
         away = turned_away(request.method, request.headers, request.content_type, own_host, linked=route.open)
         if away is None and not route.open:
@@ -77,7 +79,7 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
             return error_response(400, str(error))
         except NotKnown as error:
             return error_response(404, one_line(error) or "there is no such group")
-        except Refused as error:
+        except (Refused, CannotMove) as error:
             return error_response(409, one_line(error))
         except (NotCertain, NotReady) as error:
             return error_response(503, one_line(error))
@@ -98,9 +100,8 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
     application = web.Application(middlewares=[in_json], client_max_size=_MOST_BODY)
     application.on_response_prepare.append(with_headers)
     for route in table:
-        application.router.add_route(route.method, route.path, route.handler)
-        if route.open:
-            application.router.add_route("HEAD", route.path, route.handler)
+        for method in (route.method, "HEAD") if route.open else (route.method,):
+            in_table[application.router.add_route(method, route.path, route.handler)] = route
     return application
 
 

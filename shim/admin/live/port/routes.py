@@ -46,7 +46,7 @@ def routes(
         Route("GET", "/v1/openapi.json", send_description, open=True),
         Route("GET", "/v1/overview", console.overview),
         Route("GET", "/v1/clients", console.clients),
-        Route("GET", "/v1/groups", moving.groups),
+        Route("GET", "/v1/groups", of_groups.groups),
         Route("GET", "/v1/groups/summary", console.summary),
         Route("GET", "/v1/groups/describe", of_groups.describe),
         Route("GET", "/v1/groups/lag", of_groups.lag),

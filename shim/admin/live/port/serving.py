@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.watched import Watched
+from shim.admin.live.asked.shim import Shim
 from shim.admin.live.guard.access import Access, TokenFor
 from shim.admin.live.paths.burrow import BurrowPaths
 from shim.admin.live.paths.console import ConsolePaths
@@ -24,7 +24,7 @@ from shim.admin.live.port.connections import Connections
 from shim.admin.live.port.routes import routes
 from shim.admin.live.sampled.sampling import Pace, Sampler
 from shim.config import HostPort, SettingError, check_admin_reach
-from shim.upstream import reason_of
+from shim.upstream.errors import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class CannotListen(Exception):
 @asynccontextmanager
 async def serve_admin(
     address: HostPort,
-    watched: Watched,
+    shim: Shim,
     access: Access | None = None,
     *,
     insecure: bool = False,
@@ -52,15 +52,14 @@ async def serve_admin(
     """
     stopping = asyncio.Event()
     access = access or Access()
-    sampler = Sampler(watched, pace)
-    moving = MigrationPaths(watched, stopping)
+    sampler = Sampler(shim, pace)
     table = routes(
-        moving,
-        GroupPaths(watched, moving.statuses, stopping),
-        LogPaths(watched),
-        ConsolePaths(sampler, watched, access),
-        BurrowPaths(watched, sampler),
-        VitalSigns(watched),
+        MigrationPaths(shim, stopping),
+        GroupPaths(shim, stopping),
+        LogPaths(shim),
+        ConsolePaths(sampler, shim, access),
+        BurrowPaths(shim, sampler),
+        VitalSigns(shim),
     )
     application = application_of(table, address.host, access, sampler)
     runner = web.AppRunner(application, shutdown_timeout=_STOP_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -11,6 +11,9 @@ from urllib.parse import parse_qsl
 _LONGEST_NAME: Final = 32_767
 _LONGEST_CAUSE: Final = 1_000
 _MOST_FIELDS: Final = 1_000
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+_MOST_DIGITS: Final = len(str(INT64_MAX))
 
 
 class BadRequest(ValueError):
@@ -80,6 +83,32 @@ def text_of(value: object, what: str, longest: int) -> str:
     if size > longest:
         raise BadRequest(f"{what} is longer than {longest} bytes")
     return value
+
+
+def number_of(value: object, what: str, least: int = 0, most: int = INT64_MAX) -> int:
+    """Of a body. Raises :class:`BadRequest` for what is none from ``least`` to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadRequest(f"{what} is not a whole number from {least} to {most}")
+    return value
+
+
+def once_in(given: Mapping[str, Sequence[str]], name: str) -> str | None:
+    """The value of a field of a query, ``given`` as :func:`fields_of` has it; None where it is not there. Raises
+    :class:`BadRequest` where it is there more than once."""
+    if len(given[name]) > 1:
+        raise BadRequest(f"{name} stands once")
+    return given[name][0] if given[name] else None
+
+
+def number_in(given: Mapping[str, Sequence[str]], name: str, most: int = INT64_MAX) -> int | None:
+    """As :func:`once_in`, for a field with a number from 0 to ``most``."""
+    text = once_in(given, name)
+    return None if text is None else number_of(digits_in(text), name, most=most)
+
+
+def digits_in(text: str) -> int | None:
+    """The number that ``text`` is, in ASCII and no longer than 64 bits need; None where it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _quoted(text: str) -> str:

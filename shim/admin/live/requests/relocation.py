@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from shim.admin.live.requests.fields import BadRequest, fields_of, fields_of_body
+from shim.admin.live.requests.fields import BadRequest, fields_of, fields_of_body, number_in
 from shim.relocation.words import Side
 
 _WAITS_SECONDS: Final = 5.0
 """For another turn than the one that is given, at most."""
-_LONGEST_NUMBER: Final = 18
 
 
 def awaited_of(query: str) -> tuple[int | None, float]:
     """Reads ``turn=number`` and ``seconds=number``: another turn than which one is waited for, None where nothing is,
     and how long. Raises :class:`BadRequest`."""
     given = fields_of(query, ("turn", "seconds"))
-    numbers: list[int | None] = []
-    for name, values in given.items():
-        if len(values) > 1 or any(not each.isdecimal() or len(each) > _LONGEST_NUMBER for each in values):
-            raise BadRequest(f"{name} is a number")
-        numbers.append(int(values[0]) if values else None)
-    turn, seconds = numbers
+    turn, seconds = number_in(given, "turn"), number_in(given, "seconds")
     return turn, min(_WAITS_SECONDS, _WAITS_SECONDS if seconds is None else seconds)
 
 

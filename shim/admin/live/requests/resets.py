@@ -6,11 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shim.admin.live.asked.groups import NO_OFFSET, Change, Kind, Partition, Scope, Target, Window
-from shim.admin.live.requests.fields import BadRequest, cause_in, fields_of, fields_of_body, group_in, names_in, text_of
+from shim.admin.live.requests.fields import (
+    INT32_MAX,
+    INT64_MAX,
+    BadRequest,
+    cause_in,
+    digits_in,
+    fields_of,
+    fields_of_body,
+    group_in,
+    names_in,
+    number_in,
+    number_of,
+    text_of,
+)
 
 _LONGEST_TOPIC: Final = 249
-_INT32_MAX: Final = 2**31 - 1
-_INT64_MAX: Final = 2**63 - 1
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -75,36 +86,23 @@ def history_wanted(query: str) -> tuple[str, Window]:
     given = fields_of(query, ("group", "topic", "partition", "since_ms", "last", "all"))
     if len(given["group"]) != 1:
         raise BadRequest("one group has to be named: history?group=…")
-    numbers = {name: _one_number(given[name], name) for name in ("since_ms", "last")}
+    since_ms, last = number_in(given, "since_ms"), number_in(given, "last")
     if len(given["all"]) > 1 or not _FLAGS.keys() >= set(given["all"]):
         raise BadRequest("all can be true or false")
     partitions = frozenset(map(_partition, given["partition"]))
     all_commits = any(_FLAGS[each] for each in given["all"])
-    return given["group"][0], Window(numbers["since_ms"], given["topic"], numbers["last"], partitions, all_commits)
+    return given["group"][0], Window(since_ms, given["topic"], last, partitions, all_commits)
 
 
 def _partition(text: str) -> Partition:
-    topic, _, number = text.rpartition(":")
-    if not topic or not number.isdecimal() or not number.isascii() or len(number) > 10 or int(number) > _INT32_MAX:
+    topic, _, digits = text.rpartition(":")
+    number = digits_in(digits)
+    if not topic or number is None or number > INT32_MAX:
         raise BadRequest("partition is not topic:number")
-    return topic, int(number)
-
-
-def _one_number(values: Sequence[str], name: str) -> int | None:
-    if not values:
-        return None
-    if len(values) > 1 or not values[0].isdecimal() or not values[0].isascii() or len(values[0]) > 18:
-        raise BadRequest(f"{name} is not one number")
-    return int(values[0])
+    return topic, number
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
-
-
-def _number(value: object, name: str, least: int = 0, most: int = _INT64_MAX) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadRequest(f"{name} is not a number from {least} to {most}")
-    return value
 
 
 def _flag(value: object, name: str) -> bool:
@@ -114,7 +112,7 @@ def _flag(value: object, name: str) -> bool:
 
 
 def _offset_or_none(row: Mapping[str, object], name: str) -> int:
-    return NO_OFFSET if row[name] is None else _number(row[name], name)
+    return NO_OFFSET if row[name] is None else number_of(row[name], name)
 
 
 def _rows(value: object, numbers: Sequence[str]) -> list[tuple[Partition, Mapping[str, object]]]:
@@ -126,7 +124,7 @@ def _rows(value: object, numbers: Sequence[str]) -> list[tuple[Partition, Mappin
     for row in value:
         if not isinstance(row, dict) or row.keys() != set(names):
             raise BadRequest(f"offsets: each has {', '.join(names[:-1])} and {names[-1]}")
-        at = (_topic(row["topic"]), _number(row["partition"], "partition", most=_INT32_MAX))
+        at = (_topic(row["topic"]), number_of(row["partition"], "partition", most=INT32_MAX))
         if at in found:
             raise BadRequest(f"offsets: partition {at[1]} of a topic is there twice")
         found[at] = row
@@ -149,7 +147,7 @@ def _topics(value: object) -> dict[str, Sequence[int] | None]:
             raise BadRequest("topics: one is there twice")
         if numbers is not None and (not isinstance(numbers, list) or not numbers):
             raise BadRequest("partitions is not a list of numbers")
-        found[name] = None if numbers is None else [_number(each, "partition", most=_INT32_MAX) for each in numbers]
+        found[name] = None if numbers is None else [number_of(each, "partition", most=INT32_MAX) for each in numbers]
     return found
 
 
@@ -166,11 +164,11 @@ def _bare(kind: Kind) -> Callable[[object, str], Target]:
 
 
 def _numbered(kind: Kind, least: int = 0) -> Callable[[object, str], Target]:
-    return lambda value, name: Target(kind, _number(value, name, least))
+    return lambda value, name: Target(kind, number_of(value, name, least))
 
 
 def _file(value: object, _: str) -> Target:
-    return Target(Kind.FILE, offsets={at: _number(row["offset"], "offset") for at, row in _rows(value, ("offset",))})
+    return Target(Kind.FILE, offsets={at: number_of(row["offset"], "offset") for at, row in _rows(value, ("offset",))})
 
 
 _TARGETS: Final[Mapping[str, Callable[[object, str], Target]]] = {
@@ -179,7 +177,7 @@ _TARGETS: Final[Mapping[str, Callable[[object, str], Target]]] = {
     "to_latest": _bare(Kind.LATEST),
     "to_current": _bare(Kind.CURRENT),
     "to_time_ms": _numbered(Kind.TIME),
-    "shift_by": _numbered(Kind.SHIFT, -_INT64_MAX),
+    "shift_by": _numbered(Kind.SHIFT, -INT64_MAX),
     "offsets": _file,
     "from_history_ms": _numbered(Kind.HISTORY),
     "undo": _bare(Kind.UNDO),

@@ -33,6 +33,9 @@ _WORSE: Final = (_OK, _WARN, _STOP)
 
 
 class Judged(NamedTuple):
+    """A partition of a group. ``status``: OK, WARN or STOP. ``owner``: the address of the member that has it, without
+    the slash of Kafka's client host, and ``client_id`` the member's; "" where nobody has it."""
+
     at: OffsetAt
     status: str
     owner: str
@@ -40,7 +43,9 @@ class Judged(NamedTuple):
 
 
 def judged(details: Details, recent: Sequence[Sample], now_ms: int) -> list[Judged]:
-    """Each partition of a group, with who has it."""
+    """Each partition of a group that has an offset or is assigned, in the order of ``details``, with who has it.
+
+    ``recent``: lags of the whole group, the oldest first; ``now_ms``: ms since the epoch."""
     growing = is_growing(recent)
     owners = {at: member for member in details.members for at in member.partitions or ()}
     found = []
@@ -52,6 +57,7 @@ def judged(details: Details, recent: Sequence[Sample], now_ms: int) -> list[Judg
 
 
 def is_growing(recent: Sequence[Sample]) -> bool:
+    """Whether the lag has grown :data:`GROWING_SAMPLES` times in a row up to now; not where one of these is unknown."""
     newest = [lag for _, lag in recent[-GROWING_SAMPLES - 1 :]]
     return len(newest) > GROWING_SAMPLES and all(
         before is not None and after is not None and after > before for before, after in pairwise(newest)
@@ -59,7 +65,9 @@ def is_growing(recent: Sequence[Sample]) -> bool:
 
 
 def group_row(cluster: str, group: str, partitions: Sequence[Judged], *, whole: bool) -> Row:
-    """``whole``: all partitions are listed, otherwise those that are not OK."""
+    """The ``status`` of Burrow's answer. ``whole``: all partitions with an offset are listed, otherwise those of them
+    that are not OK. ``complete``: from 0 to 1; ``maxlag``: the row of the partition with most lag, None where no lag is
+    known. Lags are in records, times in ms since the epoch; 0 where nobody knows."""
     worst = max((each.status for each in partitions), key=_WORSE.index, default=_OK)
     committed = [each for each in partitions if each.at.offset != NO_OFFSET]
     known = [each for each in partitions if each.at.lag is not None]
@@ -77,6 +85,7 @@ def group_row(cluster: str, group: str, partitions: Sequence[Judged], *, whole: 
 
 
 def answer(message: str, url: str, host: str, more: Mapping[str, object], *, error: bool = False) -> Row:
+    """As all of Burrow's: ``more`` is what it is about; ``url``: the path that was asked for."""
     return {"error": error, "message": message, **more, "request": {"url": url, "host": host}}
 
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused, Storage
-from shim.admin.live.asked.watched import NotReady, Watched
+from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, NotKnown, Refused
+from shim.admin.live.asked.shim import NotReady, Shim
 from shim.admin.live.sampled.lag_series import MOST_SERIES, LagSeries, Sample
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ class Sampler:
     """For the event loop. Looks at the lag of the groups that are served, and, while somebody asks, of those that are
     passed through, too; at most :data:`MOST_SERIES`."""
 
-    def __init__(self, watched: Watched, pace: Pace | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._watched = watched
+    def __init__(self, shim: Shim, pace: Pace | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._shim = shim
         self._pace = pace or Pace()
         self._clock = clock
         self._series = LagSeries()
@@ -59,10 +59,11 @@ class Sampler:
         return await self._fresh()
 
     def lag(self, group: str) -> int | None:
-        """In records, as of the newest look."""
+        """In records, as of the newest look; None where it could not be told, or the group was not looked at."""
         return self._lags.get(group)
 
     def recent(self, group: str) -> list[Sample]:
+        """The oldest first; empty of a group that was never looked at."""
         return self._series.of(group)
 
     def changed(self) -> None:
@@ -93,7 +94,7 @@ class Sampler:
             if self._statuses_at is None or self._loop_time() - self._statuses_at >= STATUS_SECONDS:
                 at = self._statuses_at = self._loop_time()
                 try:
-                    self._statuses = await self._watched.migration.status(None)
+                    self._statuses = await self._shim.migration.status(None)
                 except BaseException:
                     self.changed()
                     raise
@@ -102,9 +103,9 @@ class Sampler:
             return self._statuses
 
     async def _look(self) -> None:
-        names = list(await self._watched.migration.served())
+        names = list(await self._shim.migration.served())
         if self._is_asked():
-            names += [each.group for each in await self._fresh() if _is_passed_through(each)]
+            names += [each.group for each in await self._fresh() if each.place == PASSED_THROUGH]
         names = list(dict.fromkeys(names))[:MOST_SERIES]  # one may have changed hands in between
         lags: dict[str, int | None] = {}
         for at in range(0, len(names), _TOGETHER):
@@ -118,7 +119,7 @@ class Sampler:
     async def _lags_of(self, names: Sequence[str]) -> Mapping[str, int | None]:
         try:
             async with asyncio.timeout(_CHUNK_SECONDS):
-                return await self._watched.groups.lags(names)
+                return await self._shim.groups.lags(names)
         except (Refused, NotKnown, TimeoutError) as error:
             if len(names) == 1 or isinstance(error, TimeoutError):
                 return dict.fromkeys(names)
@@ -131,7 +132,3 @@ class Sampler:
     @staticmethod
     def _loop_time() -> float:
         return asyncio.get_running_loop().time()
-
-
-def _is_passed_through(status: GroupStatus) -> bool:
-    return Storage(status.storage, status.dual_commit) == PASSED_THROUGH

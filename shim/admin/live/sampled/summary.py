@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from shim.admin.live.asked.migration import STEPS, GroupStatus, Storage
+from shim.admin.live.asked.migration import STEPS, GroupStatus
 from shim.admin.live.requests.paging import Page, Sort
 from shim.admin.live.sampled.lag_series import Sample
 from shim.admin.live.shown.documents import Row
@@ -16,20 +16,26 @@ _POINTS: Final = 60
 """Of each group's chart in a list."""
 
 Lag = Callable[[str], int | None]
+"""Of a group, by its name, in records; None where it is not known."""
 Recent = Callable[[str], Sequence[Sample]]
+"""Of a group, by its name, the oldest first."""
 
 _SORTS: Final[Mapping[Sort, Callable[[GroupStatus, Lag], Any]]] = {
     Sort.GROUP: lambda status, _: status.group,
     Sort.STATE: lambda status, _: status.state,
-    Sort.STEP: lambda status, _: STEPS.index(step_of(status)),
+    Sort.STEP: lambda status, _: STEPS.index(status.step),
     Sort.MEMBERS: lambda status, _: status.members,
     Sort.LAG: lambda status, lag: -1 if (known := lag(status.group)) is None else known,
 }
 
 
 def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[Row, Sequence[GroupStatus]]:
-    """What is told of all groups, and those of the page. With many groups it takes long: ``lag`` may be called in
-    another thread."""
+    """What is told of all groups, and those of the page, in its order; of the same rank by name.
+
+    Told are ``total``, how many are at each step, in each state and with an alarm, and ``lag``: the sum of what is
+    known, in records, None where nothing is; ``matching``: how many fit what the page is of. With many groups it takes
+    long: ``lag`` may be called in another thread.
+    """
     meant = [each for each in statuses if _is_meant(each, page)]
     key = _SORTS[page.sort]
     meant.sort(key=lambda each: each.group)
@@ -39,7 +45,7 @@ def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[R
         "total": len(statuses),
         "matching": len(meant),
         "offset": page.offset,
-        "steps": {**dict.fromkeys(STEPS, 0), **Counter(map(step_of, statuses))},
+        "steps": {**dict.fromkeys(STEPS, 0), **Counter(each.step for each in statuses)},
         "states": dict(sorted(Counter(each.state for each in statuses).items())),
         "lag": sum(lags) if lags else None,
         "alarms": sum(bool(each.alarm) for each in statuses),
@@ -48,22 +54,20 @@ def summary_of(statuses: Sequence[GroupStatus], lag: Lag, page: Page) -> tuple[R
 
 
 def summary_row(status: GroupStatus, lag: Lag, recent: Recent) -> Row:
+    """A status with ``step``, ``lag`` in records or None, and ``recent``: ``[ms since the epoch, lag or None]``, the
+    oldest first, :data:`_POINTS` at most."""
     return {
         **status_row(status),
-        "step": step_of(status),
+        "step": status.step,
         "lag": lag(status.group),
         "recent": _thinned(recent(status.group)),
     }
 
 
-def step_of(status: GroupStatus) -> str:
-    return str(Storage(status.storage, status.dual_commit))
-
-
 def _is_meant(status: GroupStatus, page: Page) -> bool:
     return (
         page.search.lower() in status.group.lower()
-        and page.step in ("", step_of(status))
+        and page.step in ("", status.step)
         and page.state in ("", status.state)
     )
 

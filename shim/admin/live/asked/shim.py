@@ -1,4 +1,4 @@
-"""What the admin interface is told of the shim while it starts, runs and stops."""
+"""The shim that the admin interface is of, while it starts, runs and stops."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class NotReady(Exception):
     """The shim has not come so far; the message is one line."""
 
 
-class Watched(Protocol):
-    """A shim."""
+class Shim(Protocol):
+    """All that the interface has to do with: who moves groups, who looks after them, who moves the log, and what the
+    shim tells of itself. One process, or all workers as one. For the event loop; it is there before it is ready."""
 
     @property
     def migration(self) -> Migration:
