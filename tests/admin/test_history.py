@@ -16,6 +16,7 @@ from protocol.own.history_log import (
     Who,
     encode_history,
 )
+from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import partition_for
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.log import OFFSETS_TOPIC, LogSettings, OffsetsLog, PartitionWrite
@@ -214,7 +215,7 @@ def test_a_commit_of_many_offsets_is_shown_one_by_one(data_dir: Path) -> None:
 
 @pytest.mark.parametrize(
     ("topic", "why"),
-    [(HISTORY_TOPIC, "none is kept with offsets.history.retention.minutes=0"), ("orders", f"and {HISTORY_TOPIC}")],
+    [(HISTORY_TOPIC, "none is kept with offsets.history.retention.minutes=0"), ("orders", f"and {STATE_TOPIC}")],
 )
 def test_a_topic_that_is_not_there(tmp_path: Path, topic: str, why: str) -> None:
     """Operators think of their own, and of a history that was switched off."""
@@ -223,6 +224,14 @@ def test_a_topic_that_is_not_there(tmp_path: Path, topic: str, why: str) -> None
     assert (result.status, result.stdout) == (2, "")
     assert f"holds no partition of {topic}: " in result.stderr
     assert result.stderr.rstrip().endswith(why)
+
+
+def test_the_topics_that_are_offered_are_those_that_there_are(data_dir: Path) -> None:
+    OffsetsLog.open(data_dir, PARTITIONS, topics=(STATE_TOPIC,)).close()
+    told = log("dump", "--help").stdout
+    for topic in (OFFSETS_TOPIC, HISTORY_TOPIC, STATE_TOPIC):
+        assert topic in told
+        assert log("dump", "--data-dir", data_dir, "--topic", topic).status == 0
 
 
 def test_where_a_group_was_is_in_doubt_where_the_history_cannot_be_read(data_dir: Path) -> None:

@@ -20,7 +20,14 @@ from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, pattern_option, shim_at, tell_of_others
+from shim.admin.commands.running_shim import (
+    NONE_HEARD_OF,
+    admin_option,
+    group_argument,
+    pattern_option,
+    shim_at,
+    tell_of_others,
+)
 from shim.admin.errors import NotDone
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
@@ -31,8 +38,8 @@ from shim.counted import counted
 def groups_commands() -> None:
     """Look at the groups of a running shim, reset their offsets, delete them.
 
-    The shim has to run with --admin. Exit status: 0 done, or shown; 1 there is no such group, or not all was done; 2
-    nothing was done: bad usage, a refusal, or no shim there.
+    The shim has to run with --admin. Exit status: 0 done, or shown; 1 a group is not there or was refused, or it is
+    not certain what was done; 2 nothing was done: bad usage, a reset that is refused, or no shim there.
 
     \b
     offset-shim groups list --lag                            # all, with how far they are behind
@@ -83,7 +90,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
         print_table(headings, rows)
     else:
-        click.echo("no group that this shim has heard of (`migrate plan` shows those of the cluster)", err=True)
+        click.echo(NONE_HEARD_OF, err=True)
 
 
 def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int | None]:

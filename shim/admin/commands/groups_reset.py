@@ -82,8 +82,9 @@ def reset_command(
     changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
     if not json_wanted:
         _show(plan["offsets"], changing)
-        if plan["state"] == _DEAD:
-            click.echo(f"there is no group {shown(group)}: it would be made", err=True)
+        if plan["state"] == _DEAD and changing:
+            made = "would be made" if dry_run or plan["hindrance"] else "is made"
+            click.echo(f"there is no group {shown(group)}: it {made}", err=True)
     if dry_run:
         if json_wanted:
             print_json({**plan, "dry_run": True})

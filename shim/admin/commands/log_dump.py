@@ -13,6 +13,7 @@ import click
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.own.history_log import COMMITTED, HISTORY_TOPIC, OffsetHistoryKey
 from protocol.own.position import Producer
+from protocol.own.state_log import STATE_TOPIC
 from protocol.partition import partition_for
 from shim.admin.at_rest.data_dir import DataDir, data_dir_at_rest
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_of_batch, walk
@@ -33,7 +34,7 @@ from shim.log.transactions import transaction_of
 @data_dir_option
 @click.option("--partition", "partitions", type=int, multiple=True, help="Only this one; may be given many times.")
 @click.option("--group", "groups", multiple=True, help="Only records of this group; may be given many times.")
-@click.option("--topic", show_default=OFFSETS_TOPIC, help=f"The log to read: that, or {HISTORY_TOPIC}.")
+@click.option("--topic", show_default=OFFSETS_TOPIC, help=f"The log to read: that, {HISTORY_TOPIC}, or {STATE_TOPIC}.")
 @time_option("--from", "from_ms", text="Only what is not older than that.")
 @time_option("--to", "to_ms", text="Only what is not newer than that.")
 @click.option("--state", is_flag=True, help="Only the newest value of each key, and no tombstones: what is in force.")
@@ -57,9 +58,9 @@ def dump_command(
     the key and the value. With --json each line is a JSON object; bytes are in base64. Keys of a type that is not
     known are shown raw. What ends a transaction is of no group, and not shown with --group; --state knows of it.
 
-    __offset_shim_history has every commit of the last offsets.history.retention.minutes: when, what and by whom, a line
-    for each offset, as one record may have many. With --at and --group it says where a group was at a time. It does not
-    know of offsets that were deleted.
+    __offset_shim_history has every commit and deletion of the last offsets.history.retention.minutes: when, what and by
+    whom, a line for each offset, as one record may have many. With --at and --group it says where a group was at a
+    time; what had been deleted by then is left out. __offset_shim_state has in whose hands groups are, in bytes.
 
     Times are in ISO 8601, in UTC where they name no zone, or in milliseconds since 1970.
 
@@ -154,7 +155,7 @@ def _chosen(held: DataDir, topic: str, numbers: Sequence[int], groups: Sequence[
             raise Refused(f"{held.path} holds no partition {partition}")
     chosen = wanted or [partition for partition in held.partitions if partition.topic == topic]
     if not chosen:
-        why = f"a log has {OFFSETS_TOPIC} and {HISTORY_TOPIC}"
+        why = f"a log has {OFFSETS_TOPIC}, {HISTORY_TOPIC} and {STATE_TOPIC}"
         if topic == HISTORY_TOPIC:
             why = "none is kept with offsets.history.retention.minutes=0"
         raise Refused(f"{held.path} holds no partition of {topic}: {why}")

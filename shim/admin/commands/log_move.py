@@ -31,7 +31,8 @@ from shim.relocation.words import Side
 @in_one_line
 def move_command(to: str | None, admin: HostPort, json_wanted: bool) -> None:
     """Move the log of a running shim, that was started with offsets.log=moving, to topics of the cluster (kafka), or
-    into its data directory (local), one partition after the other. Without --to: say where each partition is.
+    into its data directory (local), one partition after the other. Without --to: say where each partition is. A shim
+    that was started otherwise has its log in one place: a line says in which, and the exit status is 2.
 
     While a partition is moved, clients of its groups are told to ask again (COORDINATOR_LOAD_IN_PROGRESS). It is read
     back and compared before it is served from there. Offsets, groups and their members, transactions that are open, and

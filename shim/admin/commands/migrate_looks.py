@@ -9,6 +9,7 @@ import click
 from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, json_option
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
 from shim.admin.commands.running_shim import (
+    NONE_HEARD_OF,
     admin_option,
     all_option,
     chosen,
@@ -83,7 +84,7 @@ def status_command(
     refuse_misspelt(shim, choice, done)
     if not choice.names:
         tell_of_others(shim)
-    tell(done, show_statuses, json_wanted=json_wanted)
+    tell(done, show_statuses, json_wanted=json_wanted, none_of_them=NONE_HEARD_OF)
 
 
 @click.command("verify", short_help="Compare offsets in all their places.")

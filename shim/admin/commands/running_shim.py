@@ -25,6 +25,8 @@ Given = TypeVar("Given", str, tuple[str, ...], None)
 
 DEFAULT_ADMIN: Final = "127.0.0.1:9644"
 
+NONE_HEARD_OF: Final = "no group that this shim has heard of (`migrate plan` shows those of the cluster)"
+
 _TOKEN: Final = "offset-shim.admin-token"  # noqa: S105  # where the context of a command has it
 
 
@@ -193,9 +195,11 @@ def _name(row: Row) -> str:
     return str(row["group"])
 
 
-def tell(done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool) -> None:
-    """What was done on standard output, what was not on standard error. Raises what it broke off with; exits with 1
-    where something was not done.
+def tell(
+    done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool, none_of_them: str = "no group"
+) -> None:
+    """What was done on standard output, what was not on standard error, ``none_of_them`` where it was about no group.
+    Raises what it broke off with; exits with 1 where something was not done.
     """
     if json_wanted:
         print_json({"groups": done.rows, "not_done": done.not_done})
@@ -203,7 +207,7 @@ def tell(done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool
         if done.rows:
             show(done.rows)
         elif not done.not_done and done.broken_off is None:
-            click.echo("no group", err=True)
+            click.echo(none_of_them, err=True)
         for row in done.not_done:
             click.echo(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}", err=True)
     if done.broken_off is not None:

@@ -52,7 +52,8 @@ def admin(moved: Moved) -> Iterator[str]:
 
 
 def test_a_list(moved: Moved, admin: str) -> None:
-    assert offset_shim("groups", "list", "--admin", admin) == (0, "", NO_GROUP)
+    for command in (["groups", "list"], ["migrate", "status"]):
+        assert offset_shim(*command, "--admin", admin) == (0, "", NO_GROUP)
     moved.add("web", "etl-1")
     moved.add("etl-2", storage="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
