@@ -52,7 +52,8 @@ def audit_command(json_wanted: bool, master: str | None, conf: tuple[str, ...], 
     partition, and says of each pair of places whether the one is equal, behind, ahead, missing or only here. What
     differs is looked at again before it is called a difference. Nothing is changed anywhere.
 
-    Exit status: 0 all agree, 1 something differs, 2 bad usage, or it could not be found out.
+    Exit status: 0 all agree, 1 something differs, or could not be read, 2 bad
+    usage, or it could not be found out.
 
     \b
     offset-pipeline audit --shim shim:19092 --upstream kafka:9092 --zookeeper zk:2181

@@ -1,7 +1,8 @@
 """Between the commands and who runs them: refusals in one line, tables, and progress that a pipe can read too.
 
-Exit statuses, the same for every command: 0 done and nothing wrong; 1 done, and something is wrong with what was looked
-at (damage, offsets that differ after the write); 2 not done: a wrong option, a directory in use, a refusal.
+Exit statuses, the same for every command (docs/admin.md): 0 done and nothing wrong; 1 something is wrong with what was
+looked at (damage, offsets that differ, a group that is not there or was refused), or it broke off; 2 not begun: a wrong
+option, a directory in use, no shim there, a refusal of the whole.
 """
 
 from __future__ import annotations

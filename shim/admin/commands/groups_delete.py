@@ -46,7 +46,7 @@ def delete_command(
     stays in the history, and so does who has deleted it: `groups reset G --from-history TIME --all-topics`, with a time
     before it was deleted, brings offsets back. On a terminal it asks first, unless --yes is given.
 
-    Exit status: 0 all are deleted, 1 some are not, 2 nothing was done: bad usage, or no shim there.
+    Exit status: 0 all are deleted, 1 one or more are not, 2 none was tried: bad usage, or no shim there.
 
     \b
     offset-shim groups delete billing --dry-run
