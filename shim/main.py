@@ -129,7 +129,15 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
 @click.option("--keep", is_flag=True, help="Keep the data and the logs, and say where.")
 @click.option("--json", "json_wanted", is_flag=True, help="The report as JSON; progress goes to standard error.")
 def demo_command(keep: bool, json_wanted: bool) -> None:
-    """A real broker, the shim and unmodified clients, in one go."""
+    """A real broker, the shim and unmodified clients, in one go.
+
+    It takes Java 17 and, the first time, Maven, which fetches Kafka's jars; and the clients, which are an extra: `make
+    demo` in the clone installs them, and so does pip install '.[demo]' there.
+
+    \b
+    offset-shim demo
+    offset-shim demo --keep
+    """
     from shim.demo import missing_libraries
 
     if missing := missing_libraries():

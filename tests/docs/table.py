@@ -88,6 +88,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "make site": "is the last of what `make lint` does",
     "make jars": "is `offset-pipeline jars`, which is run, behind an installation",
     "pip install .": _INDEX,
+    "pip install '.[demo]'": _INDEX,
     "pip install -e '.[dev]'": _INDEX,
     "pip install '.[pipeline]'": _INDEX,
     "docker build -t offset-shim .": _DOCKER,

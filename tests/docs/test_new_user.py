@@ -14,7 +14,7 @@ from shim.demo.parts import free_port
 from tests.docs.collecting import commands_of_page
 from tests.docs.conftest import PARTITIONS, READY, Surroundings, given
 from tests.docs.desk import KAFKAS_TOOLS, Desk
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, ROOT
 from tests.offsets.conftest import kazoo, put
 from tests.serve.scraped import AdminPort
 
@@ -116,7 +116,8 @@ def test_from_zookeeper_to_kafka_by_the_book(walk: Walk) -> None:
 
 
 def test_the_readme_names_the_classes_of_kafkas_tools() -> None:
-    """Those that are run wherever a text has the tool."""
-    named = dict(re.findall(r"`(kafka-[a-z-]+\.sh)` is\s+`([\w.]+)`", (ROOT / "README.md").read_text()))
-    assert named.keys() == {"kafka-consumer-groups.sh", "kafka-dump-log.sh"}
-    assert named.items() <= KAFKAS_TOOLS.items()
+    """Of each that a text has, the one that is run there."""
+    readme = (ROOT / "README.md").read_text()
+    named = dict(re.findall(r"^\| `(kafka-[a-z-]+\.sh)` \| `([\w.]+)` \|$", readme, re.MULTILINE))
+    assert named == KAFKAS_TOOLS
+    assert named.keys() == {tool for page in PAGES for tool in re.findall(r"kafka-[a-z-]+\.sh", page.read_text())}
