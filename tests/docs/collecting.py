@@ -15,7 +15,7 @@ PROGRAMS: Final = frozenset(
 """The first word of what is a command; Kafka's own tools besides, which are known by their ending."""
 
 WORDS_TOO: Final = frozenset(
-    {"make", "python", "pip", "pytest", "java", "docker", "install", "head", "cp", "ssh", "eval"}
+    {"make", "python", "pip", "pytest", "java", "docker", "install", "head", "cp", "ssh", "eval", "mvn", "seq"}
 )
 """Likewise, where something is behind it; alone it is a word of the text."""
 

@@ -178,6 +178,22 @@ SERVE_ON_TOPICS: Final = Step(
     "--set shims.listener=10.0.0.5:19191"
 )
 
+OLD_ZOOKEEPER: Final = Step('java -cp "old/*" org.apache.zookeeper.server.ZooKeeperServerMain zoo.cfg')
+SERVE_A_REHEARSAL: Final = Step(
+    "offset-shim serve --bootstrap-servers HOST:PORT --listen 127.0.0.1:19092 --data-dir rehearsal "
+    "--admin 127.0.0.1:9644 --zookeeper 127.0.0.1:29181 --registrar"
+)
+OLD_PRODUCER: Final = Step(
+    'seq 100 | java -cp "old/*" kafka.tools.ConsoleProducer --broker-list 127.0.0.1:19092 --topic numbers'
+)
+OLD_CONSUMER: Final = Step(
+    'java -cp "old/*" kafka.tools.ConsoleConsumer --zookeeper 127.0.0.1:29181 --topic numbers --group GROUP '
+    "--from-beginning --max-messages 60",
+    says="60",
+)
+REHEARSAL: Final[Story] = (OLD_ZOOKEEPER, SERVE_A_REHEARSAL, OLD_PRODUCER, OLD_CONSUMER)
+"""`test_rehearsal.py` has them beside each other, as the page does."""
+
 STARTED_AGAIN: Final = Step(
     'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" kafka.Kafka FOLDER/broker/server.properties'
 )
@@ -228,5 +244,6 @@ RUN_HERE: Final[tuple[Step, ...]] = (
     *BY_TOKEN,
     *SERVES,
     *THREE_BROKERS,
+    *REHEARSAL,
     SERVE_ON_TOPICS,
 )

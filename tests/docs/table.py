@@ -91,6 +91,9 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "pip install '.[demo]'": _INDEX,
     "pip install -e '.[dev]'": _INDEX,
     "pip install '.[pipeline]'": _INDEX,
+    'mvn -q -f CLONE/tests/legacy/poms/kafka-1.1.1.xml dependency:copy-dependencies -DoutputDirectory="$PWD/old"': (
+        "fetches what the tests have in the cache, by the same file"
+    ),
     "docker build -t offset-shim .": _DOCKER,
     "docker run --read-only --tmpfs /tmp -p 19092-19094:19092-19094 -v offsets:/var/lib/offset-shim offset-shim serve "
     "--bootstrap-servers HOST:9092 --listen 0.0.0.0:19092 --advertised-host localhost": _DOCKER,
