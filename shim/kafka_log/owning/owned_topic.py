@@ -95,15 +95,16 @@ class OwnedTopic:
         """``owner``: what this process says of itself; nobody else may have its incarnation. ``patience_seconds``: how
         long is asked for the outcome of a write, for a producer id, and for more of what is to be read.
         ``silent_seconds``: an owner that has had nothing acknowledged for so long may have been forgotten, and so may
-        those who have fenced it. Raises ValueError for a lease that nobody may have.
+        those who have fenced it. ``max_message_bytes``: no batch may be larger. These two may change between calls.
+        Raises ValueError for a lease that nobody may have.
         """
         if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
             raise ValueError(f"a lease of {owner.lease_ms} ms")
         self._topic = topic
         self._owner = owner
         self._patience = patience_seconds
-        self._silent = silent_seconds
-        self._max_message_bytes = max_message_bytes
+        self.silent_seconds = silent_seconds
+        self.max_message_bytes = max_message_bytes
         self._ids = ProducerIds(cluster, settings)
         self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
         self._reader = TopicReader(cluster, settings, topic)
@@ -294,8 +295,8 @@ class OwnedTopic:
         except OSError as error:
             raise RecordSetTooLarge(f"{self._topic}-{number}: {error.strerror}") from error
         largest = max(map(len, batches), default=0)
-        if largest > self._max_message_bytes:
-            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self._max_message_bytes}"
+        if largest > self.max_message_bytes:
+            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self.max_message_bytes}"
             raise RecordSetTooLarge(f"{self._topic}-{number}: {reason}")
         return batches
 
@@ -404,9 +405,11 @@ class OwnedTopic:
             raise UpstreamError(f"{self._topic}-{number} is not owned")
         if owned.sequence.is_under_way:
             raise RuntimeError(f"{self._topic}-{number}: two calls at a time")
-        if boottime() - owned.heard_at > self._silent:
+        if boottime() - owned.heard_at > self.silent_seconds:
             self._give_up(number, owned)
-            raise UpstreamError(f"{self._topic}-{number} was not written for {self._silent:g} s, and is owned no more")
+            raise UpstreamError(
+                f"{self._topic}-{number} was not written for {self.silent_seconds:g} s, and is owned no more"
+            )
         return owned
 
     def _give_up(self, number: int, owned: _Owned) -> None:

@@ -59,13 +59,12 @@ class TakingOver:
         wanted: TopicsWanted,
         offsets: OwnedTopic,
         reader: TopicReader,
-        retention_seconds: float,
         snapshots: TopicSnapshots | None,
         coordinator_settings: Callable[[], CoordinatorSettings],
         progress: Progress,
     ) -> None:
-        """``retention_seconds``: `delete.retention.ms` of the topic, as it was found. ``coordinator_settings``: of
-        those that are loaded from now on."""
+        """``coordinator_settings``: of those that are loaded from now on. Before anything is read of the topic,
+        :meth:`retention_told` is to be called."""
         self._topic = topic = wanted.offsets
         self._offsets = offsets
         self._progress = progress
@@ -77,7 +76,7 @@ class TakingOver:
         self._nothing_loads.set()
         self._counts = StandbyCounts()
         self._copies = copies = NewCopies(topic, wanted.partitions, coordinator_settings)
-        self._tombstones = tombstones = Tombstones(cluster, settings, wanted, retention_seconds)
+        self._tombstones = tombstones = Tombstones(cluster, settings, wanted)
         self._standbys = Standbys(reader, topic, copies.of, self._replayer, tombstones, self._nothing_loads)
         self._restoring: Restoring | None = None
         if snapshots is not None:
@@ -96,7 +95,7 @@ class TakingOver:
         return self._counts
 
     def retention_told(self, seconds: float) -> None:
-        """`delete.retention.ms` of the topic, as a look at it has found it."""
+        """`delete.retention.ms` of the topic, as it is found when the log is opened, and at each look at it."""
         self._tombstones.told(seconds)
 
     # -- what comes here

@@ -31,7 +31,8 @@ class Topic:
         self.now = 1000.0
         monkeypatch.setattr(tombstones, "look_up_retention", self._look)
         monkeypatch.setattr(tombstones, "boottime", lambda: self.now)
-        self.its = Tombstones(cast(Cluster, None), Settings(), TopicsWanted(), 2 * HOUR_S)
+        self.its = Tombstones(cast(Cluster, None), Settings(), TopicsWanted())
+        self.its.told(2 * HOUR_S)
 
     async def _look(self, *_: object) -> int:
         self.asked += 1
@@ -126,5 +127,7 @@ async def test_a_broker_that_hangs_is_passed_over_soon(broker: Broker, caplog: p
     with socket.create_server(("127.0.0.1", 0)) as hangs:
         host, port = hangs.getsockname()
         asked = Cluster(parse_servers(f"{host}:{port},{broker.bootstrap_servers}"), settings)
-        assert not await Tombstones(asked, settings, wanted, 7 * 24 * HOUR_S).may_be_gone(0.0, 3 * 24 * HOUR_S)
+        its = Tombstones(asked, settings, wanted)
+        its.told(7 * 24 * HOUR_S)
+        assert not await its.may_be_gone(0.0, 3 * 24 * HOUR_S)
     assert f"{broker.bootstrap_servers} is asked about topics of the log: {host}:{port}" in caplog.text

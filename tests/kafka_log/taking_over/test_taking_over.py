@@ -68,11 +68,11 @@ class Comes:
             WANTED,
             cast(OwnedTopic, self.owned),
             cast(TopicReader, self.topic),
-            3_600.0,
             None,
             CoordinatorSettings,
             Progress(),
         )
+        self.its.retention_told(3_600.0)
 
     async def counts(self, at_end: int, behind: int) -> None:
         await until(lambda: (self.its.counts.at_end, self.its.counts.behind) == (at_end, behind))
