@@ -23,7 +23,7 @@ from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.taking_over import Found, TakingOver
 from shim.kafka_log.topics.ready import Looked, make_ready
-from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, claim_again_seconds
+from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError
@@ -107,7 +107,6 @@ class KafkaBackend:
         )
         self._followed: Collection[int] = ()
         self._all_loaded = False
-        self._owner_again_seconds = 0.0
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -160,8 +159,8 @@ class KafkaBackend:
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes
         self._coordinator_settings = self.coordinator_settings(settings)
-        self._owner_again_seconds = topics.owner_again_seconds
-        self._retention_told(topics.delete_retention_ms)
+        self.writes.claim_again_seconds = topics.owner_again_seconds
+        self._taking_over.retention_told(topics.delete_retention_ms / 1000)
         if self._snapshot_files is not None:
             self._snapshot_files.open(topics.offsets, topics.offsets_id, self._offsets, self._reader)
             await on_disk(self._snapshot_files.tidy, topics.delete_retention_ms)
@@ -170,12 +169,8 @@ class KafkaBackend:
         self.is_open = True
         self._watching = asyncio.create_task(self._watch.run())
 
-    def _retention_told(self, delete_retention_ms: int) -> None:
-        self._taking_over.retention_told(delete_retention_ms / 1000)
-        self.writes.claim_again_seconds = claim_again_seconds(self._owner_again_seconds, delete_retention_ms)
-
     async def _looked(self, found: Looked) -> None:
-        self._retention_told(found.delete_retention_ms)
+        self._taking_over.retention_told(found.delete_retention_ms / 1000)
         if self._snapshot_files is not None and self._taking_snapshots is not None:
             if self._snapshot_files.is_of_another(found.delete_retention_ms):
                 await on_disk(self._snapshot_files.tidy, found.delete_retention_ms)

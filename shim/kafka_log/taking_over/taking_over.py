@@ -34,9 +34,6 @@ _AT_ONCE: Final = 64
 _QUESTIONS: Final = 5
 _ASKED_AGAIN_SECONDS: Final = 1.0
 
-_CLOCKS_APART_MS: Final = 30_000
-"""Two brokers' clocks, at most, where they are to tell how old something is."""
-
 
 class Found(NamedTuple):
     """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
@@ -202,12 +199,6 @@ class TakingOver:
 
     async def _doubt(self, number: int, copy: PartitionCopy) -> object:
         """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
-        fence = self._offsets.fence(number)
-        if copy.part.appended_ms > fence.append_time_ms + _CLOCKS_APART_MS:
-            return "its last batch is younger than the end of the log: the brokers' clocks tell nothing"
-        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
-        # and what has come of that was the end when it was appended.
-        copy.up_to_date_at = min(copy.up_to_date_at, fence.moment_of(copy.part.appended_ms))
         try:
             if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
                 return TOO_OLD

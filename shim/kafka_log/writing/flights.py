@@ -256,7 +256,7 @@ class TopicFlights:
         self.flushes.failed += sum(number in taken_off.trouble for number in over)
 
     async def _claim_again(self) -> None:
-        """See :func:`shim.kafka_log.topics.wanted.claim_again_seconds`."""
+        """Brokers forget a producer that is silent for long, and with it who is fenced."""
         while True:
             await asyncio.sleep(max(self.claim_again_seconds, 4.0) / 4)
             for number in self._offsets.idle(self.claim_again_seconds * 3 / 4):
