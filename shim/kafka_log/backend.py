@@ -23,7 +23,7 @@ from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.taking_over import Found, TakingOver
 from shim.kafka_log.topics.ready import Looked, make_ready
-from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted, claim_again_seconds
+from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log import LogError
@@ -43,7 +43,8 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 class KafkaBackend:
-    """See :class:`shim.runtime.backend.Backend`. For the event loop."""
+    """See :class:`shim.runtime.backend.Backend`. For the event loop. Its parts are there from the beginning, and
+    :meth:`open` tells them what the topics are like."""
 
     is_divided: Final = True
     is_among_shims: Final = True
@@ -65,8 +66,6 @@ class KafkaBackend:
         """
         self._cluster = cluster
         self._settings = settings
-        self._max_message_bytes = LEAST_MESSAGE_BYTES
-        self._coordinator_settings = self.coordinator_settings(settings)
         self._clock = clock
         self._claimed = claimed
         self.progress = Progress()
@@ -80,14 +79,34 @@ class KafkaBackend:
         )
         self._watch = TopicsWatch(cluster, settings, self._wanted, self._looked)
         self._watching: asyncio.Task[None] | None = None
-        self._offsets: OwnedTopic | None = None
+        topic = self._wanted.offsets
+        name = f"{socket.gethostname()}, process {getpid()}"
+        self._offsets = OwnedTopic(
+            cluster,
+            settings,
+            topic,
+            Owner(uuid.uuid4().bytes, name, settings.offsets_read_lease_ms),
+            patience_seconds=PATIENCE_SECONDS,
+            silent_seconds=0.0,
+            max_message_bytes=LEAST_MESSAGE_BYTES,
+        )
+        self._coordinator_settings = self.coordinator_settings(settings)
+        self._reader = TopicReader(cluster, settings, topic)
         self._snapshot_files = snapshots
         self._taking_snapshots: Snapshots | None = None
         """When, and of what; there is the one where there is the other."""
-        self._taking_over: TakingOver | None = None
+        self._taking_over = TakingOver(
+            cluster,
+            settings,
+            self._wanted,
+            self._offsets,
+            self._reader,
+            snapshots,
+            lambda: self._coordinator_settings,
+            self.progress,
+        )
         self._followed: Collection[int] = ()
         self._all_loaded = False
-        self._owner_again_seconds = 0.0
         self._history: HistoryTopic | None = None
         if settings.offsets_history_retention_minutes > 0:
             self._history = HistoryTopic(
@@ -99,10 +118,11 @@ class KafkaBackend:
             )
         self.history_log = TopicHistoryLog(cluster, settings, self._wanted.history, self.num_partitions, self._history)
         self.is_open = False
-        """Whether there are topics to be written to."""
+        """Whether the topics are as they should be, and may be written to."""
 
     def attach(self, reports: Reports) -> None:
-        self.writes = TopicFlights(self._clock, self._settings.offsets_commit_timeout_ms / 1000, reports)
+        timeout_seconds = self._settings.offsets_commit_timeout_ms / 1000
+        self.writes = TopicFlights(self._offsets, self._history, self._clock, timeout_seconds, reports)
         if self._snapshot_files is not None:
             taking = Snapshots(self._snapshot_files, reports.coordinator, self.writes.wake)
             self._taking_snapshots = self.writes.snapshots = taking
@@ -119,7 +139,7 @@ class KafkaBackend:
 
     def coordinator_settings(self, settings: Settings) -> CoordinatorSettings:
         """Half of what a batch may have: a set may have as much again of what is pending."""
-        most = self._max_message_bytes // 2
+        most = self._offsets.max_message_bytes // 2
         return replace(CoordinatorSettings.of(settings), commit_max_bytes=most, group_metadata_max_bytes=most)
 
     def take_settings(self, settings: Settings) -> None:
@@ -134,49 +154,22 @@ class KafkaBackend:
             topics = await make_ready(self._cluster, settings, self._wanted)
         except TopicsUnfit as error:
             raise LogError(str(error)) from error
-        self._max_message_bytes = topics.max_message_bytes
+        self._offsets.max_message_bytes = topics.max_message_bytes
+        self._offsets.silent_seconds = 2 * topics.owner_again_seconds
+        if self._history is not None:
+            self._history.max_message_bytes = topics.history_max_message_bytes
         self._coordinator_settings = self.coordinator_settings(settings)
-        lease_ms = settings.offsets_read_lease_ms
-        self._offsets = OwnedTopic(
-            self._cluster,
-            settings,
-            topics.offsets,
-            Owner(uuid.uuid4().bytes, f"{socket.gethostname()}, process {getpid()}", lease_ms),
-            patience_seconds=PATIENCE_SECONDS,
-            silent_seconds=2 * topics.owner_again_seconds,
-            max_message_bytes=topics.max_message_bytes,
-        )
-        reader = TopicReader(self._cluster, settings, topics.offsets)
+        self.writes.claim_again_seconds = topics.owner_again_seconds
+        self._taking_over.retention_told(topics.delete_retention_ms / 1000)
         if self._snapshot_files is not None:
-            self._snapshot_files.open(topics.offsets, topics.offsets_id, self._offsets, reader)
+            self._snapshot_files.open(topics.offsets, topics.offsets_id, self._offsets, self._reader)
             await on_disk(self._snapshot_files.tidy, topics.delete_retention_ms)
             if topics.offsets_id == ZERO_UUID:  # of a topic without an id there are none
                 self.writes.snapshots = None
-        self._taking_over = TakingOver(
-            self._cluster,
-            settings,
-            self._wanted,
-            self._offsets,
-            reader,
-            topics.delete_retention_ms / 1000,
-            self._snapshot_files,
-            lambda: self._coordinator_settings,
-            self.progress,
-        )
-        if self._history is not None:
-            self._history.max_message_bytes = topics.history_max_message_bytes
-        self.writes.take_off_to(self._offsets, self._history)
-        self._owner_again_seconds = topics.owner_again_seconds
-        self._claim_again_by(topics.delete_retention_ms)
         self.is_open = True
         self._watching = asyncio.create_task(self._watch.run())
 
-    def _claim_again_by(self, delete_retention_ms: int) -> None:
-        self.writes.claim_again_seconds = claim_again_seconds(self._owner_again_seconds, delete_retention_ms)
-
     async def _looked(self, found: Looked) -> None:
-        assert self._taking_over is not None
-        self._claim_again_by(found.delete_retention_ms)
         self._taking_over.retention_told(found.delete_retention_ms / 1000)
         if self._snapshot_files is not None and self._taking_snapshots is not None:
             if self._snapshot_files.is_of_another(found.delete_retention_ms):
@@ -185,18 +178,16 @@ class KafkaBackend:
                 self._taking_snapshots.may_be_outdated(number)
 
     def expect(self, numbers: Collection[int]) -> None:
-        if numbers:
-            assert self._taking_over is not None
-            self._taking_over.expect(numbers)
+        self._taking_over.expect(numbers)
 
     def stand_by(self, numbers: Collection[int]) -> None:
         self._followed = numbers
-        if self._taking_over is not None and self._all_loaded:
+        if self._all_loaded:
             self._taking_over.follow(numbers)
 
     @property
     def standbys(self) -> StandbyCounts:
-        return StandbyCounts() if self._taking_over is None else self._taking_over.counts
+        return self._taking_over.counts
 
     @property
     def complaints(self) -> Sequence[str]:
@@ -220,12 +211,10 @@ class KafkaBackend:
 
     async def read_back(self, number: int, level: int = logging.DEBUG) -> Found:
         """As :meth:`TakingOver.read_back`. Who moves a partition reads it several times, and tells of it himself."""
-        assert self._taking_over is not None
         return await self._taking_over.read_back(number, level)
 
     def served(self, number: int, found: Found) -> Loaded:
         """What was read back last, and only the place was written since. Raises UpstreamError."""
-        assert self._offsets is not None
         if self._history is not None:
             self._history.begin(number, self._offsets.producer(number))
         return Loaded(found.coordinator, found.replayed, found.snapshot_offset)
@@ -233,7 +222,6 @@ class KafkaBackend:
     async def write_apart(self, number: int, record_sets: Sequence[RecordSet]) -> None:
         """Of a partition that was read back and is not served. Raises Fenced, UpstreamError: nobody knows what is
         written then."""
-        assert self._offsets is not None
         failed: list[UpstreamError] = []
 
         def settled(told: Mapping[int, UpstreamError | None]) -> None:
@@ -259,13 +247,11 @@ class KafkaBackend:
             self._taking_snapshots.loaded(number, loaded.replayed, loaded.snapshot_offset)
 
     async def release(self, number: int) -> None:
-        assert self._taking_over is not None
         await self._taking_over.give_up(number)
         await self._release([number])
 
     async def _release(self, numbers: Collection[int]) -> None:
         """Whoever takes them over next need not wait for the lease."""
-        assert self._offsets is not None
         for number, error in (await self._offsets.release(numbers)).items():
             log.info("%s-%d is not released: %s", self._wanted.offsets, number, error)
 
@@ -277,8 +263,7 @@ class KafkaBackend:
     # -- the end
 
     def stop(self) -> None:
-        if self._taking_over is not None:
-            self._taking_over.stop()
+        self._taking_over.stop()
         if self._taking_snapshots is not None:
             self._taking_snapshots.stop()
         self.writes.stop()
@@ -291,25 +276,22 @@ class KafkaBackend:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        if self._taking_over is not None:
-            await self._taking_over.end()
+        await self._taking_over.end()
         last_snapshots: LastSnapshots | None = None
         if self._taking_snapshots is not None and self._snapshot_files is not None:
             last_snapshots = LastSnapshots(self._taking_snapshots, self._snapshot_files)
-        if self._offsets is not None:
-            if self.writes.all_written:
-                if last_snapshots is not None:
-                    last_snapshots.choose(last)
-                try:
-                    async with asyncio.timeout(timeout_seconds):
-                        await self._release(range(self.num_partitions))
-                except TimeoutError:
-                    log.info("%s is not released: no answer in time", self._wanted.offsets)
-            self._offsets.close()
+        if self.is_open and self.writes.all_written:
+            if last_snapshots is not None:
+                last_snapshots.choose(last)
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._release(range(self.num_partitions))
+            except TimeoutError:
+                log.info("%s is not released: no answer in time", self._wanted.offsets)
+        self._offsets.close()
         await given_up()
         if last_snapshots is not None:
             await last_snapshots.take(timeout_seconds)
         if self._history is not None:
             self._history.close()
-        if self._taking_over is not None:
-            await self._taking_over.close(timeout_seconds)
+        await self._taking_over.close(timeout_seconds)

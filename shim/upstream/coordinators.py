@@ -42,13 +42,19 @@ class Coordinators:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._connections = KeptConnections(settings)
+        self._times_asked = 0
 
     async def of(self, key: str, key_type: KeyType) -> tuple[ErrorCode, HostPort | None]:
-        """Where it is; None with the reason why not for now. Raises UpstreamError, of the last broker that was
-        asked."""
+        """Where it is; None with the reason why not for now. Raises UpstreamError, of the last broker that was asked.
+
+        Each time another one is asked first: one that is cut off from the controllers tells where it was.
+        """
         wanted = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
         failed = UpstreamError("no broker is known")
-        for address in self._cluster.any_address():
+        addresses = list(self._cluster.any_address())
+        first = self._times_asked % max(1, len(addresses))
+        self._times_asked += 1
+        for address in (*addresses[first:], *addresses[:first]):
             try:
                 answer = await self.ask(address, find_coordinator.API, wanted, at_least=_BATCHED)
             except UpstreamError as error:

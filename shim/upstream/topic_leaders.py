@@ -94,7 +94,7 @@ class TopicLeaders:
             agreeing = [topic for topic in topics if topic.topic_id == topic_id]
             if 2 * len(agreeing) > len(addresses):
                 return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
-        raise UpstreamError(f"{self._topic} seems to be another one, and not enough brokers say so yet")
+        raise UpstreamError(f"{self._topic} seems to be another one, or led anew, and not enough brokers say so yet")
 
     async def _ask_for_leaders(self, address: HostPort, patience: float) -> LedTopic:
         # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.

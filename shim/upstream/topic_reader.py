@@ -56,6 +56,7 @@ class Fetched(NamedTuple, Generic[Content]):
 
     ``is_reset``: the log is the one that was read only up to ``start``, which is before where it was read last.
     ``end_offset``: where the log ended when the leader was found; ``high_watermark``: likewise, by this answer.
+    ``leader_epoch``: under which who has answered leads the partition.
     """
 
     start: Position
@@ -63,6 +64,7 @@ class Fetched(NamedTuple, Generic[Content]):
     end_offset: int
     is_reset: bool = False
     high_watermark: int = -1
+    leader_epoch: int = UNKNOWN_EPOCH
 
     @property
     def position(self) -> Position:
@@ -115,10 +117,10 @@ class TopicReader:
         _, (earliest, latest) = await self._offsets(partition, _EARLIEST, _LATEST)
         return earliest.offset, latest.offset
 
-    async def stands(self, position: Position) -> bool:
-        """Whether the log is the one that was read up to there, and still has its beginning. False, too, where nobody
-        can say. Raises UpstreamError."""
-        topic = await self._leaders.look_up(_PATIENCE_S)
+    async def stands(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> bool:
+        """Whether the log is the one that was read up to there, and still has its beginning, as a leader says whose
+        epoch is ``least_epoch`` or newer. False, too, where nobody can say. Raises UpstreamError."""
+        topic = await self._led(position, least_epoch, _PATIENCE_S)
         connection, leading = await self._to_leader(topic, position.partition, _PATIENCE_S)
         try:
             if not leading.tells_epochs(position) or position.is_of_another_topic(topic.topic_id):
@@ -152,20 +154,25 @@ class TopicReader:
         finally:
             connection.close()
 
-    def read(self, position: Position) -> AsyncGenerator[Read, None]:
+    def read(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Read, None]:
         """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
         again. The first one comes at once, also where there is nothing to be read.
 
         Where the log is not the one that was read up to there, and where the offset is not there any more, it goes on
         where it still is, or is again, and says so in the log.
+
+        ``least_epoch``: of a leader that is known to have been the last one by now. A broker that is cut off from the
+        controllers leads on under an older one, and does not know what another has been told since.
         """
-        return self._read(position, decode_fetched)
+        return self._read(position, least_epoch, decode_fetched)
 
     def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
         """Likewise, of a topic that nobody writes to in formats before magic 2: each batch as it is, CRCs checked."""
-        return self._read(position, _undecoded)
+        return self._read(position, UNKNOWN_EPOCH, _undecoded)
 
-    async def _read(self, position: Position, decode: _Decode[Content]) -> AsyncGenerator[Fetched[Content], None]:
+    async def _read(
+        self, position: Position, least_epoch: int, decode: _Decode[Content]
+    ) -> AsyncGenerator[Fetched[Content], None]:
         reading: Reading = object()
         failures = 0
         try:
@@ -173,9 +180,7 @@ class TopicReader:
                 connection, retry_s = None, _RETRY_S
                 patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
                 try:
-                    topic = await self._leaders.look_up(patience)
-                    if _is_surprising(topic, position):
-                        topic = await self._leaders.look_up_at_most_brokers(position.partition, patience)
+                    topic = await self._led(position, least_epoch, patience)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                         start = Position(position.partition, 0, topic_id=topic.topic_id)
                         self._tell_of(start, position)
@@ -200,7 +205,9 @@ class TopicReader:
                         is_reset = is_another or start.next_offset < position.next_offset
                         if is_reset or start.next_offset > position.next_offset:
                             self._tell_of(start, position)
-                        read = Fetched(start, fetched, end_offset, is_reset, high_watermark)
+                        read = Fetched(
+                            start, fetched, end_offset, is_reset, high_watermark, topic.leader_epoch(start.partition)
+                        )
                         yield read
                         position = start = read.position
                         max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
@@ -213,6 +220,19 @@ class TopicReader:
                 await asyncio.sleep(retry_s)
         finally:
             self._trouble.ended(reading)
+
+    async def _led(self, position: Position, least_epoch: int, patience: float) -> LedTopic:
+        """Who leads; asked of most brokers where one alone tells what is surprising. Raises UpstreamError."""
+        partition = position.partition
+        topic = await self._leaders.look_up(patience)
+        if _is_surprising(topic, position) or topic.leader_epoch(partition) < least_epoch:
+            topic = await self._leaders.look_up_at_most_brokers(partition, patience)
+        if partition in topic.places and topic.leader_epoch(partition) < least_epoch:
+            raise UpstreamError(
+                f"{self._topic}-{partition}: most brokers name a leader of epoch {topic.leader_epoch(partition)}, and "
+                f"there was one of {least_epoch}"
+            )
+        return topic
 
     def _tell_of(self, start: Position, position: Position) -> None:
         why = (

@@ -14,7 +14,7 @@ import pytest
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import api_versions, fetch, list_offsets, metadata, offset_for_leader_epoch
-from protocol.own.position import Position
+from protocol.own.position import UNKNOWN_EPOCH, Position
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
@@ -130,11 +130,11 @@ class Two:
         await cluster.take(self.addresses)
         return TopicReader(cluster, settings, TOPIC)
 
-    async def next(self, position: Position | None = None) -> Read:
+    async def next(self, position: Position | None = None, least_epoch: int = UNKNOWN_EPOCH) -> Read:
         """What the next fetch brings; the first one begins at ``position``."""
         if self.reading is None:
             assert position is not None
-            self.reading = (await self.reader()).read(position)
+            self.reading = (await self.reader()).read(position, least_epoch)
         async with asyncio.timeout(WAIT_SECONDS):
             return await anext(self.reading)
 
@@ -320,6 +320,40 @@ async def test_a_broker_that_is_cut_off_from_the_others_is_not_believed_alone(to
         two.brokers[1].believes = None
         read = await waiting
         assert (read.start, read.is_reset) == (at(2, 4, 1), False)
+
+
+async def test_who_leads_no_more_and_does_not_know_it_is_not_read_from_where_that_is_known() -> None:
+    """It may have what others have deleted since."""
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader = 2
+        alone = two.brokers[1].believes = Partition()
+        alone.epochs = [3]
+        read = await two.next(at(0, -1, 0), 4)
+        assert (read.leader_epoch, read.position.next_offset) == (4, 2)
+        assert list_offsets.API.key not in two.brokers[1].asked
+        assert await (await two.reader()).stands(at(1, 3, 0), 4)
+        assert list_offsets.API.key not in two.brokers[1].asked
+
+
+async def test_under_which_epoch_its_leader_has_told_it() -> None:
+    async with two_brokers([3, 4]) as two:
+        assert (await two.next(at(0, -1, 0))).leader_epoch == 4
+        two.partition.refusing = ErrorCode.FENCED_LEADER_EPOCH
+        two.partition.epochs.append(6)
+        waiting = asyncio.create_task(two.next())
+        await until(lambda: two.brokers[1].asked.count(fetch.API.key) > 1)
+        two.partition.refusing = ErrorCode.NONE
+        assert (await waiting).leader_epoch == 6
+
+
+async def test_an_epoch_that_most_brokers_have_not_heard_of_yet_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with two_brokers([3, 4]) as two:
+        waiting = asyncio.create_task(two.next(at(0, -1, 0), 5))
+        await until(lambda: "most brokers name a leader of epoch 4, and there was one of 5" in caplog.text)
+        two.partition.epochs.append(5)
+        assert (await waiting).leader_epoch == 5
 
 
 async def test_a_partition_that_the_new_topic_does_not_have() -> None:

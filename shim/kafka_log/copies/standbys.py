@@ -20,6 +20,7 @@ from shim.boottime import boottime
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
+from shim.kafka_log.owning.read_part import NotWhole
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError
@@ -140,16 +141,11 @@ class Standbys:
         try:
             while True:
                 its.is_at_end = False
-                async with self._far_behind:
-                    reached_at = await self._first_end(number, its)
-                if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
-                    its.is_at_end = True
-                    log.debug(
-                        "%s-%d: followed to offset %d, %s",
-                        *(self._topic, number, its.copy.part.position.next_offset),
-                        counted(its.copy.replayed, "record"),
-                    )
-                    await self._go_on(number, its)
+                try:
+                    await self._follow_one(number, its)
+                except NotWhole as error:
+                    tell_not_used(self._topic, number, error)
+                its.replaying = None
                 its.copy = self._new_copy(number)
         except (LogError, BatchError) as error:  # whoever owns it has to see to that
             log.warning("%s; %s-%d is not followed", error, self._topic, number)
@@ -157,6 +153,19 @@ class Standbys:
             log.exception("%s-%d is not followed", self._topic, number)
         if self._standbys.get(number) is its:
             del self._standbys[number]
+
+    async def _follow_one(self, number: int, its: _Standby) -> None:
+        """Until its copy is of no use any more. Raises NotWhole, where that is why; LogError, BatchError."""
+        async with self._far_behind:
+            reached_at = await self._first_end(number, its)
+        if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
+            its.is_at_end = True
+            log.debug(
+                "%s-%d: followed to offset %d, %s",
+                *(self._topic, number, its.copy.part.position.next_offset),
+                counted(its.copy.replayed, "record"),
+            )
+            await self._go_on(number, its)
 
     async def _first_end(self, number: int, its: _Standby) -> float | None:
         """See :meth:`_ends`; None where there was none."""
@@ -187,9 +196,11 @@ class Standbys:
                 if read.start.next_offset > reached:
                     raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
                 await self._nothing_loads.wait()
+                copy.part.told_under(read.leader_epoch)
                 await self._replay(its, read)
                 copy.part.forget_claims()
                 if copy.part.position.next_offset >= read.high_watermark:
+                    copy.part.at_end()
                     yield asked_at
                 asked_at = boottime()
 

@@ -39,14 +39,14 @@ class RetentionNotTold(UpstreamError):
 
 
 class Tombstones:
-    """Of the offsets' topic. For the event loop. All times are of CLOCK_BOOTTIME."""
+    """Of the offsets' topic. For the event loop. All times are of CLOCK_BOOTTIME. Before anything of the topic is read,
+    :meth:`told` is to be called."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, wanted: TopicsWanted, retention_seconds: float) -> None:
-        """``retention_seconds``: as the topic was found before anything of it was read."""
+    def __init__(self, cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> None:
         self._cluster = cluster
         self._settings = replace(settings, request_timeout_ms=min(settings.request_timeout_ms, _ANSWERS_WITHIN_MS))
         self._wanted = wanted
-        self._told = [(boottime(), retention_seconds)]
+        self._told: list[tuple[float, float]] = []
         """Each value of `delete.retention.ms` in seconds, and when it was told first, the oldest first."""
         self._one_asks = asyncio.Lock()
         self._asked_at = self._answered_at = float("-inf")
@@ -54,7 +54,7 @@ class Tombstones:
 
     def told(self, retention_seconds: float) -> None:
         """What it is now; looks at the topic say so, too."""
-        if retention_seconds != self._told[-1][1]:
+        if not self._told or retention_seconds != self._told[-1][1]:
             self._told.append((boottime(), retention_seconds))
 
     async def may_be_gone(self, since: float, at: float) -> bool:

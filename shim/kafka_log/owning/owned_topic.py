@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from contextlib import aclosing
 from typing import Final
 
-from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
 from shim.boottime import boottime
@@ -95,15 +94,16 @@ class OwnedTopic:
         """``owner``: what this process says of itself; nobody else may have its incarnation. ``patience_seconds``: how
         long is asked for the outcome of a write, for a producer id, and for more of what is to be read.
         ``silent_seconds``: an owner that has had nothing acknowledged for so long may have been forgotten, and so may
-        those who have fenced it. Raises ValueError for a lease that nobody may have.
+        those who have fenced it. ``max_message_bytes``: no batch may be larger. These two may change between calls.
+        Raises ValueError for a lease that nobody may have.
         """
         if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:
             raise ValueError(f"a lease of {owner.lease_ms} ms")
         self._topic = topic
         self._owner = owner
         self._patience = patience_seconds
-        self._silent = silent_seconds
-        self._max_message_bytes = max_message_bytes
+        self.silent_seconds = silent_seconds
+        self.max_message_bytes = max_message_bytes
         self._ids = ProducerIds(cluster, settings)
         self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
         self._reader = TopicReader(cluster, settings, topic)
@@ -140,7 +140,7 @@ class OwnedTopic:
         owned = self._owned_now(number)
         if part.position.next_offset > owned.fence.base_offset:
             return False
-        return await self._reader.stands(part.position)
+        return await self._reader.stands(part.position, owned.fence.leader_epoch)
 
     def fence(self, number: int) -> Produced:
         """With which a partition was taken over. Raises UpstreamError for one that is not owned."""
@@ -150,7 +150,8 @@ class OwnedTopic:
         """What the partition has, which is all of it once this has come to its end; then, and not before, what it has
         may be told. ``part``: what was read of it before, if it :meth:`goes_on`; only what is behind it comes.
 
-        Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError.
+        Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError, NotWhole among
+        them.
         """
         owned = self._owned_now(number)
         try:
@@ -170,7 +171,7 @@ class OwnedTopic:
         """To the fence, and behind those of others; then it waits for the leases of the owners before."""
         fence, own = owned.fence.base_offset, owned.sequence
         resumes, waits_from, reached = owned.resumes, owned.fenced_at, part.position.next_offset
-        async with aclosing(self._batches(number, part.position)) as batches:
+        async with aclosing(self._batches(number, part, owned.fence.leader_epoch)) as batches:
             async for header, records in batches:
                 yield part.take(header, records, fence)
                 reached = header.next_offset
@@ -201,13 +202,17 @@ class OwnedTopic:
             *(self._topic, number, reached, last.name if last is not None else "nobody", seconds),
         )
 
-    async def _batches(self, number: int, position: Position) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
-        """From there on, for ever. Raises UpstreamError where nothing comes any more, LogError where something is
-        gone."""
-        where, expected = f"{self._topic}-{number}", position.next_offset
-        reading = read_patiently(self._reader.read(position), position, self._patience, where)
+    async def _batches(
+        self, number: int, part: ReadPart, least_epoch: int
+    ) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
+        """Behind what was read, for ever, as leaders tell that came no earlier than that epoch. Raises UpstreamError
+        where nothing comes any more, LogError where something is gone."""
+        where, position = f"{self._topic}-{number}", part.position
+        expected = position.next_offset
+        reading = read_patiently(self._reader.read(position, least_epoch), position, self._patience, where)
         async with aclosing(reading):
             async for read in reading:
+                part.told_under(read.leader_epoch)
                 if read.start.next_offset > expected:
                     raise LogError(f"{where}: offsets {expected} to {read.start.next_offset} are gone")
                 for header, records in read.batches:
@@ -294,8 +299,8 @@ class OwnedTopic:
         except OSError as error:
             raise RecordSetTooLarge(f"{self._topic}-{number}: {error.strerror}") from error
         largest = max(map(len, batches), default=0)
-        if largest > self._max_message_bytes:
-            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self._max_message_bytes}"
+        if largest > self.max_message_bytes:
+            reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self.max_message_bytes}"
             raise RecordSetTooLarge(f"{self._topic}-{number}: {reason}")
         return batches
 
@@ -404,9 +409,11 @@ class OwnedTopic:
             raise UpstreamError(f"{self._topic}-{number} is not owned")
         if owned.sequence.is_under_way:
             raise RuntimeError(f"{self._topic}-{number}: two calls at a time")
-        if boottime() - owned.heard_at > self._silent:
+        if boottime() - owned.heard_at > self.silent_seconds:
             self._give_up(number, owned)
-            raise UpstreamError(f"{self._topic}-{number} was not written for {self._silent:g} s, and is owned no more")
+            raise UpstreamError(
+                f"{self._topic}-{number} was not written for {self.silent_seconds:g} s, and is owned no more"
+            )
         return owned
 
     def _give_up(self, number: int, owned: _Owned) -> None:

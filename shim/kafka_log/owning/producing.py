@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.messages import produce
+from protocol.own.position import UNKNOWN_EPOCH
 from shim.boottime import boottime
 from shim.config import HostPort, Settings
 from shim.counted import counted
@@ -41,12 +42,14 @@ _SELDOM_S: Final = 1.0
 
 class Produced(NamedTuple):
     """``base_offset`` and ``append_time_ms`` are of what was written, the second by the leader's clock; ``sent_at``:
-    no later than it was sent first, of CLOCK_BOOTTIME. ``why``: the last that was said of what was not."""
+    no later than it was sent first, of CLOCK_BOOTTIME; ``leader_epoch``: of who has written it, or an older one, where
+    he had come to lead anew and that was not known. ``why``: the last that was said of what was not."""
 
     verdict: Verdict
     sent_at: float
     base_offset: int = -1
     append_time_ms: int = -1
+    leader_epoch: int = UNKNOWN_EPOCH
     why: str = ""
 
     def moment_of(self, append_time_ms: int) -> float:
@@ -80,7 +83,7 @@ class _Batch:
     """``until``, of CLOCK_BOOTTIME: behind a suspend it is not sent any more, as the brokers may have forgotten who may
     send it."""
 
-    __slots__ = ("attempt", "data", "flight", "number", "sent_at", "until", "why")
+    __slots__ = ("attempt", "data", "flight", "leader_epoch", "number", "sent_at", "until", "why")
 
     def __init__(self, flight: _Flight, number: int, data: bytes, now: float) -> None:
         self.flight = flight
@@ -89,6 +92,7 @@ class _Batch:
         self.sent_at = now
         self.until = now + flight.seconds
         self.attempt = 0
+        self.leader_epoch = UNKNOWN_EPOCH
         self.why = "not sent yet"
 
     @property
@@ -262,6 +266,7 @@ class TopicProducer:
             if lane is None:
                 lane = self._lanes[place.leader] = _Lane(place.leader)
                 lane.task = self._spawn(self._serve(lane))
+            batch.leader_epoch = place.leader_epoch
             lane.waiting.append(batch)
         if nobodys:
             self._send_again(nobodys)
@@ -359,7 +364,7 @@ class TopicProducer:
         again = []
         for number, batch in batches.items():
             answer = answers.get(number)
-            produced = batch.unknown._replace(why=why) if answer is None else _judged(leader, answer, batch.sent_at)
+            produced = batch.unknown._replace(why=why) if answer is None else _judged(leader, answer, batch)
             if produced.verdict is not Verdict.UNKNOWN:
                 told.append((batch, produced))
             elif batch.is_awaited:
@@ -415,12 +420,13 @@ class TopicProducer:
                 flight.fail(error)
 
 
-def _judged(leader: HostPort, answer: produce.PartitionProduceResponse, sent_at: float) -> Produced:
+def _judged(leader: HostPort, answer: produce.PartitionProduceResponse, batch: _Batch) -> Produced:
+    sent_at = batch.sent_at
     verdict = verdict_of(answer.error_code)
     if verdict is Verdict.WRITTEN:
         if answer.base_offset < 0:
             return Produced(Verdict.UNKNOWN, sent_at, why=f"{leader}: Produce: written, and nowhere")
-        return Produced(verdict, sent_at, answer.base_offset, answer.log_append_time_ms)
+        return Produced(verdict, sent_at, answer.base_offset, answer.log_append_time_ms, batch.leader_epoch)
     error = ErrorCode.for_code(answer.error_code)
     why = f"{leader}: Produce: {error.name}" + (f": {answer.error_message}" if answer.error_message else "")
     return Produced(verdict, sent_at, why=why)

@@ -1,4 +1,11 @@
-"""What was read of an offsets partition on a topic, from its beginning on: up to where, and what it says of owners."""
+"""What was read of an offsets partition on a topic, from its beginning on: up to where, and what it says of owners.
+
+Each replica of a partition is compacted by itself, and a broker that is cut off from the controllers leads on without
+knowing what another one has been told since. So of what was read under one leader it is not known whether it had the
+end, nor what another leader's log had behind it, once there is another one: what stands there may be what compaction
+has left of records that delete what was read. Where nothing is missing nothing was compacted; otherwise the partition
+has to be read from its beginning.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +19,14 @@ from protocol.records.batches import BatchHeader, Record
 from shim.boottime import boottime
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim
 from shim.log import LogError, LoggedRecord
+from shim.upstream.errors import UpstreamError
 
 LEFT_ALONE_SECONDS: Final = 60.0
 """Claims that are younger compaction leaves (``min.compaction.lag.ms`` is no less), and the one before them."""
+
+
+class NotWhole(UpstreamError):
+    """Behind what was read under one leader something is missing at another one."""
 
 
 class _Said:
@@ -28,13 +40,13 @@ class _Said:
 
 
 class ReadPart:
-    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written.
-    ``appended_ms``: when the last batch was appended, by its leader's clock; -1 where that is not known."""
+    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written."""
 
     def __init__(self, topic: str, number: int) -> None:
         self.position = Position(number, 0)
         self.epochs: dict[int, int] = {}
-        self.appended_ms = -1
+        self._leader_epoch: int | None = None
+        self._has_to_be_whole = False
         self._name = f"{topic}-{number}"
         self._claims: list[_Said] = []
 
@@ -47,18 +59,37 @@ class ReadPart:
         part._claim(owner)
         return part
 
+    def told_under(self, leader_epoch: int) -> None:
+        """What is taken from now on was told by a leader of that epoch."""
+        if self._leader_epoch is not None and leader_epoch != self._leader_epoch:
+            self._has_to_be_whole = True
+        self._leader_epoch = leader_epoch
+
+    def at_end(self) -> None:
+        """Who was asked last says that nothing stands behind what was taken."""
+        self._has_to_be_whole = False
+
     def take(self, header: BatchHeader, records: Sequence[Record], fence: int | None = None) -> list[LoggedRecord]:
         """The next batch, as records to replay. ``fence``: the offset of this process's own, which is none of a former
-        owner's, nor is what stands behind it. Raises LogError for what no shim has written."""
+        owner's, nor is what stands behind it. Raises LogError for what no shim has written, NotWhole."""
         if header.is_transactional or header.is_control or header.producer_id < 0:
             raise LogError(f"{self._name} offset {header.base_offset}: a batch that no shim has written")
+        if self._has_to_be_whole and not self._is_whole(header):
+            raise NotWhole(
+                f"what stands behind offset {self.position.next_offset} was compacted, at another leader than the one "
+                "that told what is before it"
+            )
         for owner, at in self._owners(records):
             if fence is None or at < fence:
                 self._claim(owner)
         self.epochs[header.producer_id] = max(header.producer_epoch, self.epochs.get(header.producer_id, -1))
-        self.appended_ms = header.max_timestamp if header.is_log_append_time else -1
         self.position = self.position.behind(header)
         return [self._logged(each) for each in records]
+
+    def _is_whole(self, header: BatchHeader) -> bool:
+        """Whether nothing is missing between what was read and the end of the batch. Compaction leaves offsets as they
+        were."""
+        return header.base_offset == self.position.next_offset and header.record_count == header.last_offset_delta + 1
 
     def _claim(self, owner: Owner) -> None:
         if not 0 <= owner.lease_ms <= LONGEST_SECONDS * 1000:

@@ -34,9 +34,6 @@ _AT_ONCE: Final = 64
 _QUESTIONS: Final = 5
 _ASKED_AGAIN_SECONDS: Final = 1.0
 
-_CLOCKS_APART_MS: Final = 30_000
-"""Two brokers' clocks, at most, where they are to tell how old something is."""
-
 
 class Found(NamedTuple):
     """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
@@ -59,13 +56,12 @@ class TakingOver:
         wanted: TopicsWanted,
         offsets: OwnedTopic,
         reader: TopicReader,
-        retention_seconds: float,
         snapshots: TopicSnapshots | None,
         coordinator_settings: Callable[[], CoordinatorSettings],
         progress: Progress,
     ) -> None:
-        """``retention_seconds``: `delete.retention.ms` of the topic, as it was found. ``coordinator_settings``: of
-        those that are loaded from now on."""
+        """``coordinator_settings``: of those that are loaded from now on. Before anything is read of the topic,
+        :meth:`retention_told` is to be called."""
         self._topic = topic = wanted.offsets
         self._offsets = offsets
         self._progress = progress
@@ -77,7 +73,7 @@ class TakingOver:
         self._nothing_loads.set()
         self._counts = StandbyCounts()
         self._copies = copies = NewCopies(topic, wanted.partitions, coordinator_settings)
-        self._tombstones = tombstones = Tombstones(cluster, settings, wanted, retention_seconds)
+        self._tombstones = tombstones = Tombstones(cluster, settings, wanted)
         self._standbys = Standbys(reader, topic, copies.of, self._replayer, tombstones, self._nothing_loads)
         self._restoring: Restoring | None = None
         if snapshots is not None:
@@ -96,7 +92,7 @@ class TakingOver:
         return self._counts
 
     def retention_told(self, seconds: float) -> None:
-        """`delete.retention.ms` of the topic, as a look at it has found it."""
+        """`delete.retention.ms` of the topic, as it is found when the log is opened, and at each look at it."""
         self._tombstones.told(seconds)
 
     # -- what comes here
@@ -203,12 +199,6 @@ class TakingOver:
 
     async def _doubt(self, number: int, copy: PartitionCopy) -> object:
         """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
-        fence = self._offsets.fence(number)
-        if copy.part.appended_ms > fence.append_time_ms + _CLOCKS_APART_MS:
-            return "its last batch is younger than the end of the log: the brokers' clocks tell nothing"
-        # Who was asked for the end may have been a leader no more, without knowing it. But owners write now and then,
-        # and what has come of that was the end when it was appended.
-        copy.up_to_date_at = min(copy.up_to_date_at, fence.moment_of(copy.part.appended_ms))
         try:
             if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
                 return TOO_OLD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -79,6 +80,8 @@ class Brokers:
     def __init__(self, cluster: Cluster, settings: Settings) -> None:
         self._cluster = cluster
         self._connections = KeptConnections(settings)
+        self._passed_over = ""
+        """Which brokers were asked in vain the last time, and why."""
 
     async def owner_again_seconds(self) -> float:
         """Every broker is asked for its own, but for those that cannot be reached as long as others can."""
@@ -118,10 +121,22 @@ class Brokers:
                 raise NotYet(f"topic {name}: no broker leads partition {each.leaderless[0]}")
         return found
 
-    async def there(self, names: Collection[str]) -> dict[str, Found]:
-        """Those of them that are there, by name."""
-        _, _, found = await self._found(names)
-        return found
+    async def there(self, names: Collection[str]) -> list[dict[str, Found]]:
+        """Those of them that are there, by name, as each broker tells that answers: one that is cut off from the
+        controllers tells what was. Raises TopicsUnfit, UpstreamError."""
+        addresses = list(self._cluster.brokers.values()) or list(self._cluster.any_address())
+        asked = (self._told_by(self._connections.to(address), names) for address in addresses)
+        told, failures = [], []
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, UpstreamError):
+                failures.append(str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                told.append(answer[1])
+        if not told:
+            raise UpstreamError("; ".join(failures) or "no broker is known")
+        return told
 
     async def _found(
         self, names: Collection[str]
@@ -137,8 +152,10 @@ class Brokers:
             except UpstreamError as error:
                 failures.append(str(error))
                 continue
-            if failures:
-                log.info("%s is asked about topics of the log: %s", address, "; ".join(failures))
+            passed_over = "; ".join(failures)
+            if passed_over and passed_over != self._passed_over:
+                log.info("%s is asked about topics of the log: %s", address, passed_over)
+            self._passed_over = passed_over
             return asked, view, found
         raise UpstreamError("; ".join(failures) or "no broker is known")
 
@@ -194,7 +211,7 @@ class Brokers:
             try:
                 answer = await controller.ask(create_topics.API, request, at_least=_WITHOUT_DOING)
             except UpstreamError as error:
-                if not isinstance(error.__cause__, OSError):
+                if not isinstance(error.__cause__, OSError) or isinstance(error.__cause__, ssl.SSLError):
                     raise
                 # One that comes up is named before it takes connections.
                 raise NotYet(f"who makes topics takes no connections: {error}") from error

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, TypeVar
 
 from shim.config import Settings
 from shim.kafka_log.topics.brokers import Brokers
-from shim.kafka_log.topics.wanted import BrokersMissing, NotYet, TopicsUnfit, TopicsWanted, complaints, retention_ms
+from shim.kafka_log.topics.wanted import (
+    BrokersMissing,
+    Found,
+    NotYet,
+    TopicsUnfit,
+    TopicsWanted,
+    complaints,
+    retention_ms,
+)
 from shim.upstream import Cluster
 
 log = logging.getLogger(__name__)
@@ -42,7 +50,8 @@ class LogTopics(NamedTuple):
     delete_retention_ms: int
     """Of the offsets: how long a tombstone stays at least."""
     owner_again_seconds: float
-    """An owner that has had nothing acknowledged for so long may be forgotten by brokers before long."""
+    """An owner that has had nothing acknowledged for so long writes its `Owner` record again, before brokers forget
+    it."""
 
 
 async def make_ready(
@@ -80,23 +89,33 @@ class Looked(NamedTuple):
 
 
 async def look(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> Looked:
-    """As one broker tells. Raises :class:`TopicsUnfit` where it may not, or a topic is not there;
-    :class:`UpstreamError`."""
-    with closing(Brokers(cluster, settings)) as brokers:
-        found = await brokers.there(wanted.names)
-    missing = [name for name in wanted.names if name not in found]
-    if missing:
-        raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
-    return Looked(tuple(complaints(wanted, found)), retention_ms(wanted.offsets, found[wanted.offsets]))
+    """As all brokers tell that can be asked: what one of them complains of counts, and the least retention. Raises
+    :class:`TopicsUnfit` where it may not, or a topic is not there; :class:`UpstreamError`."""
+    told = await _told(cluster, settings, wanted, wanted.names)
+    lines = dict.fromkeys(line for found in told for line in complaints(wanted, found))
+    return Looked(tuple(lines), _least_retention_ms(wanted, told))
 
 
 async def look_up_retention(cluster: Cluster, settings: Settings, wanted: TopicsWanted) -> int:
-    """`delete.retention.ms` of the offsets, whatever there is of the history. Raises as :func:`look`."""
+    """The least `delete.retention.ms` of the offsets that a broker tells, whatever there is of the history. Raises as
+    :func:`look`."""
+    return _least_retention_ms(wanted, await _told(cluster, settings, wanted, (wanted.offsets,)))
+
+
+async def _told(
+    cluster: Cluster, settings: Settings, wanted: TopicsWanted, names: Sequence[str]
+) -> list[dict[str, Found]]:
+    """See :meth:`Brokers.there`; each of these topics somebody knows."""
     with closing(Brokers(cluster, settings)) as brokers:
-        found = await brokers.there((wanted.offsets,))
-    if wanted.offsets not in found:
-        raise TopicsUnfit(f"{wanted.offsets} is not there")
-    return retention_ms(wanted.offsets, found[wanted.offsets])
+        told = await brokers.there(names)
+    missing = [name for name in names if all(name not in found for found in told)]
+    if missing:
+        raise TopicsUnfit(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there")
+    return told
+
+
+def _least_retention_ms(wanted: TopicsWanted, told: Iterable[Mapping[str, Found]]) -> int:
+    return min(retention_ms(wanted.offsets, found[wanted.offsets]) for found in told if wanted.offsets in found)
 
 
 async def _in_time(ask: Callable[[], Awaitable[Answer]], patience_seconds: float) -> Answer:

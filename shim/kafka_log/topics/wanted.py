@@ -143,15 +143,6 @@ def complaints(wanted: TopicsWanted, found: Mapping[str, Found]) -> Iterator[str
                 yield f"topic {name}: {need.setting} is {value}, needed is {need.needed}"
 
 
-_CLAIMS_IN_RETENTION: Final = 8
-
-
-def claim_again_seconds(owner_again_seconds: float, delete_retention_ms: int) -> float:
-    """An owner that has had nothing acknowledged for so long writes its `Owner` record again: before brokers forget
-    it, and so that whoever follows the partition has had the end lately, for as long as tombstones stay."""
-    return min(owner_again_seconds, delete_retention_ms / 1000 / _CLAIMS_IN_RETENTION)
-
-
 def owner_again_seconds(told: Mapping[int, Mapping[str, str]]) -> float:
     """An hour, or less where a broker forgets soon. ``told``: settings, by node id. Raises :class:`TopicsUnfit`."""
     shortest = _DAY_MS

@@ -39,12 +39,19 @@ class _TakenOff:
 class TopicFlights:
     """See :class:`shim.runtime.backend.Writes`. For the event loop."""
 
-    def __init__(self, clock: Clock, commit_timeout_seconds: float, reports: Reports) -> None:
+    def __init__(
+        self,
+        offsets: OwnedTopic,
+        history: HistoryTopic | None,
+        clock: Clock,
+        commit_timeout_seconds: float,
+        reports: Reports,
+    ) -> None:
+        self._offsets = offsets
+        self._history = history
         self._clock = clock
         self._commit_timeout = commit_timeout_seconds
         self._reports = reports
-        self._offsets: OwnedTopic | None = None
-        self._history: HistoryTopic | None = None
         self._next: dict[int, Flight] = {}
         self._flying: dict[int, Flight] = {}
         self._woken = False
@@ -61,10 +68,6 @@ class TopicFlights:
         """Whether :meth:`run` has come to its end."""
         self.claim_again_seconds = 0.0
         """A partition of which nothing was written for so long is claimed again."""
-
-    def take_off_to(self, offsets: OwnedTopic, history: HistoryTopic | None) -> None:
-        """Before anything is decided."""
-        self._offsets, self._history = offsets, history
 
     # -- what is to be written
 
@@ -96,7 +99,6 @@ class TopicFlights:
         """Where the lease has ended, for a write that is sent from now on."""
         flight = self._next.get(number)
         if flight is None:
-            assert self._offsets is not None
             flying = self._flying.get(number)
             if self._offsets.may_tell(number):
                 return flying
@@ -110,7 +112,6 @@ class TopicFlights:
         return self.flight_of(number) is None and self.is_surely_ours(number)
 
     def is_surely_ours(self, number: int) -> bool:
-        assert self._offsets is not None
         return self._offsets.may_tell(number)
 
     def hangs(self, number: int) -> bool:
@@ -185,7 +186,6 @@ class TopicFlights:
                 return
 
     async def _write(self, taken_off: _TakenOff) -> None:
-        assert self._offsets is not None
         now = self._clock.now()
         records = {number: flight.records[number] for number, flight in taken_off.flights.items()}
         # Of what there is to write they have the translation.
@@ -256,10 +256,9 @@ class TopicFlights:
         self.flushes.failed += sum(number in taken_off.trouble for number in over)
 
     async def _claim_again(self) -> None:
-        """See :func:`shim.kafka_log.topics.wanted.claim_again_seconds`."""
+        """Brokers forget a producer that is silent for long, and with it who is fenced."""
         while True:
             await asyncio.sleep(max(self.claim_again_seconds, 4.0) / 4)
-            if self._offsets is not None:
-                for number in self._offsets.idle(self.claim_again_seconds * 3 / 4):
-                    if self.flight_of(number) is None and number not in self.apart:
-                        self._next_of(number).begin(number, self._commit_timeout)
+            for number in self._offsets.idle(self.claim_again_seconds * 3 / 4):
+                if self.flight_of(number) is None and number not in self.apart:
+                    self._next_of(number).begin(number, self._commit_timeout)

@@ -14,7 +14,6 @@ import pytest
 
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position
-from protocol.records.batch_layout import LOG_APPEND_TIME
 from protocol.records.batches import Record, encode_records, read_header
 from shim.kafka_log.copies import partition_copy, standbys
 from shim.kafka_log.copies.partition_copy import PartitionCopy
@@ -30,7 +29,6 @@ from tests.waiting import until
 
 TOPIC = "t"
 RETENTION_S = 100.0
-APPENDED_MS = 1_700_000_000_000
 WAIT_SECONDS = 20.0
 
 
@@ -42,6 +40,7 @@ class Topic:
         self.begun: list[Position] = []
         self.reading: set[int] = set()
         self.ends: defaultdict[int, int] = defaultdict(int)
+        self.leader_epoch = 0
 
     async def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
         number = position.partition
@@ -55,9 +54,16 @@ class Topic:
             self.reading.discard(number)
 
     def brings(
-        self, number: int, *offsets: int, at: int | None = None, behind: int = 0, is_reset: bool = False
+        self,
+        number: int,
+        *offsets: int,
+        at: int | None = None,
+        missing: int = 0,
+        behind: int = 0,
+        is_reset: bool = False,
     ) -> None:
-        """A batch with commits of these; ``behind``: so many records more are there."""
+        """A batch with commits of these; ``missing``: so many were compacted away before it; ``behind``: so many
+        records more are there."""
         start = self.ends[number] if at is None else at
         batches = []
         if offsets:
@@ -68,13 +74,12 @@ class Topic:
                 for place, each in enumerate(offsets)
             ]
             raw = encode_records(records, producer_id=7, producer_epoch=0, base_sequence=0)
-            header = read_header(raw)._replace(base_offset=start, partition_leader_epoch=0)
-            header = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=APPENDED_MS)
+            header = read_header(raw)._replace(base_offset=start + missing, partition_leader_epoch=0)
             batches = [(header, raw)]
-        self.ends[number] = start + len(offsets)
-        end = start + len(offsets) + behind
+        self.ends[number] = start + missing + len(offsets)
+        end = self.ends[number] + behind
         position = Position(number, start, 0, 0, bytes([1] * 16))
-        self.fetched[number].put_nowait(Fetched(position, batches, end, is_reset, end))
+        self.fetched[number].put_nowait(Fetched(position, batches, end, is_reset, end, self.leader_epoch))
 
 
 class Retention:
@@ -272,6 +277,37 @@ async def test_what_may_be_too_old_is_not_at_its_end_until_that_is_known(
         assert its.retention.asked == [(1000.0, 1000.0 + RETENTION_S - 1)] * 3
         assert committed(await its.taken(0)) == {0: 5}
     assert caplog.text.count("not known whether what is followed of t-0 is too old for now: no answer") == 1
+
+
+async def test_where_another_leader_has_it_compacted_it_is_read_from_the_beginning(
+    now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the one before has told may be deleted, and that be compacted away, too."""
+    async with following(0) as its:
+        its.topic.brings(0, 5)
+        await its.counts(1, 0)
+        its.topic.leader_epoch = 1
+        its.topic.brings(0, 6, behind=1)
+        await its.reads(0, 2)
+        its.topic.brings(0, 7, missing=1)
+        its.topic.brings(0, 8, at=0)
+        await its.reads(0, 1)
+        await its.counts(1, 0)
+        assert committed(await its.taken(0)) == {0: 8}
+    assert caplog.text.count("t-0: what was followed is not used: what stands behind offset 2 was compacted, at ") == 1
+
+
+async def test_what_another_leader_compacts_once_it_was_read_does_not_matter(now: list[float]) -> None:
+    async with following(0) as its:
+        its.topic.brings(0, 5)
+        await its.counts(1, 0)
+        its.topic.leader_epoch = 1
+        its.topic.brings(0, 6, behind=1)
+        its.topic.brings(0, 7)
+        await its.reads(0, 3)
+        its.topic.brings(0, 8, missing=6)
+        await its.reads(0, 10)
+        assert len(its.made) == 1
 
 
 async def test_it_counts_from_when_the_end_was_asked_for(now: list[float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -11,7 +12,7 @@ from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record, encode_records, read_header
 from shim.kafka_log.owning import read_part
 from shim.kafka_log.owning.lease import Claim, waiting_seconds
-from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS, ReadPart
+from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS, NotWhole, ReadPart
 from shim.log import LogError
 
 
@@ -68,6 +69,60 @@ def test_an_old_lease_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch
         its.claim(3, 1000)
         its.part.forget_claims()
     assert [each.lease_seconds for each in its.part.claims(b"")] == [1.0]
+
+
+def _whole() -> tuple[BatchHeader, list[Record]]:
+    return batch(2, [(b"k", b"v"), (b"l", b"v")])
+
+
+def _one_is_missing() -> tuple[BatchHeader, list[Record]]:
+    header, records = _whole()
+    return header._replace(record_count=1), records[1:]
+
+
+def _all_are_missing() -> tuple[BatchHeader, list[Record]]:
+    """As brokers keep the last batch of a producer."""
+    return _whole()[0]._replace(record_count=0), []
+
+
+def _a_batch_is_missing() -> tuple[BatchHeader, list[Record]]:
+    return batch(3, [(b"k", b"v")])
+
+
+def _read_to_2() -> ReadPart:
+    part = ReadPart("t", 0)
+    part.told_under(4)
+    part.take(*batch(0, [(b"k", b"v"), (b"l", b"v")]))
+    part.at_end()
+    return part
+
+
+@pytest.mark.parametrize("compacted", [_one_is_missing, _all_are_missing, _a_batch_is_missing])
+def test_behind_what_one_leader_has_told_nothing_may_be_missing_at_another(
+    compacted: Callable[[], tuple[BatchHeader, list[Record]]],
+) -> None:
+    part = _read_to_2()
+    part.told_under(5)
+    part.told_under(5)
+    with pytest.raises(NotWhole, match=r"^what stands behind offset 2 was compacted, at another leader "):
+        part.take(*compacted())
+
+
+@pytest.mark.parametrize("compacted", [_one_is_missing, _all_are_missing, _a_batch_is_missing])
+def test_at_the_same_leader_it_is_what_compaction_leaves(
+    compacted: Callable[[], tuple[BatchHeader, list[Record]]],
+) -> None:
+    part = _read_to_2()
+    part.told_under(4)
+    part.take(*compacted())
+
+
+def test_from_the_end_on_it_is_the_other_leader_that_has_told_it() -> None:
+    part = _read_to_2()
+    part.told_under(5)
+    part.take(*_whole())
+    part.at_end()
+    part.take(*batch(7, [(b"k", b"v")]))
 
 
 def test_what_was_read() -> None:

@@ -24,6 +24,7 @@ from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
 from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
+from shim.kafka_log.owning.read_part import ReadPart
 from shim.kafka_log.taking_over import restoring, taking_over
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch
@@ -31,7 +32,6 @@ from shim.kafka_log.topics.wanted import TopicsUnfit
 from shim.log.active import LastBatch
 from shim.log.files import Files
 from shim.log.snapshot import SnapshotFolder
-from shim.metrics import Before
 from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
@@ -303,8 +303,6 @@ async def test_one_of_before_tombstones_stayed_for_another_time_is_of_no_use(
         assert list(read_of(rig)) == ["snapshot"]
         await alter(broker, topic, delete_retention_ms=str(to))
         await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(older) & set(files_of(tmp_path)))
-        assert isinstance(rig.backend, KafkaBackend)
-        assert rig.backend.writes.claim_again_seconds == min(3_600, to / 8_000)
         await alter(broker, topic, delete_retention_ms=str(7 * 86_400_000))
         newer = files_of(tmp_path)
         await until(lambda: len(files_of(tmp_path)) == PARTITIONS and not set(newer) & set(files_of(tmp_path)))
@@ -524,17 +522,23 @@ async def test_what_was_followed_is_gone_on_with_where_it_is_not_too_old(
         assert known(found.coordinator) == before
 
 
-@pytest.mark.parametrize(("hours", "from_where"), [(83, "standby"), (84, "beginning")])
-async def test_what_was_followed_at_a_leader_to_which_nobody_wrote_any_more_is_no_younger_than_its_last_batch(
-    broker: Broker, tmp_path: Path, settings: Settings, hours: int, from_where: Before
+@pytest.mark.parametrize("is_compacted", [False, True])
+async def test_what_was_followed_at_a_leader_that_is_none_any_more_is_gone_on_with_where_nothing_was_compacted(
+    broker: Broker, tmp_path: Path, settings: Settings, is_compacted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have been deposed, and said of the end that it knows that this is the end."""
+    """It may have been deposed long ago, and said all the time that what it knows is the end."""
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         (before, *_) = await fill(rig)
         its = await _followed(rig)
-        its._standbys._standbys[0].copy.part.appended_ms -= hours * HOUR_MS
+        its._standbys._standbys[0].copy.part.told_under(1_000)
+        if is_compacted:
+            monkeypatch.setattr(ReadPart, "_is_whole", lambda *_: False)
+            with pytest.raises(UpstreamError, match=r"^what stands behind offset \d+ was compacted"):
+                await its.read_back(0)
+            monkeypatch.undo()
         counted = its.counts.taken_over.copy()
         found = await its.read_back(0)
+        from_where = "beginning" if is_compacted else "standby"
         assert Counter(its.counts.taken_over) - Counter(counted) == {from_where: 1}
         assert known(found.coordinator) == before
 

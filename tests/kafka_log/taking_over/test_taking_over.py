@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -27,7 +27,7 @@ from shim.log import LoggedRecord
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster
 from shim.upstream.topic_reader import TopicReader
-from tests.kafka_log.copies.test_standbys import APPENDED_MS, Topic, committed
+from tests.kafka_log.copies.test_standbys import Topic, committed
 from tests.waiting import until
 
 WANTED = TopicsWanted("t", partitions=1)
@@ -39,8 +39,6 @@ class Owned:
     def __init__(self) -> None:
         self.may_be_taken: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self.fenced: set[int] = set()
-        self.appended_ms = APPENDED_MS
-        """The fence, by its leader's clock."""
 
     async def take_over(self, number: int) -> None:
         await self.may_be_taken[number].wait()
@@ -48,7 +46,7 @@ class Owned:
             raise Fenced(f"somebody else has got {number}")
 
     def fence(self, _number: int) -> Produced:
-        return Produced(Verdict.WRITTEN, boottime(), 100, self.appended_ms)
+        return Produced(Verdict.WRITTEN, boottime(), 100, 0)
 
     async def goes_on(self, _number: int, _part: ReadPart) -> bool:
         return True
@@ -68,11 +66,11 @@ class Comes:
             WANTED,
             cast(OwnedTopic, self.owned),
             cast(TopicReader, self.topic),
-            3_600.0,
             None,
             CoordinatorSettings,
             Progress(),
         )
+        self.its.retention_told(3_600.0)
 
     async def counts(self, at_end: int, behind: int) -> None:
         await until(lambda: (self.its.counts.at_end, self.its.counts.behind) == (at_end, behind))
@@ -116,22 +114,6 @@ async def test_what_was_followed_is_gone_on_with(caplog: pytest.LogCaptureFixtur
         assert committed(cast(PartitionCopy, found)) == {0: 5, 1: 6}
         assert (comes.its.counts.at_end, comes.its.counts.taken_over["standby"]) == (0, 1)
     assert caplog.messages == [f"{WANTED.offsets}-0: taken over, 0 records read behind 2 records that it had"]
-
-
-@pytest.mark.parametrize(("younger_ms", "used"), [(30_000, True), (30_001, False)])
-async def test_where_brokers_clocks_tell_nothing_what_was_followed_is_not_used(
-    younger_ms: int, used: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """How old it is would be told by them: its last batch is younger than what was written behind it."""
-    async with following(0) as comes:
-        comes.topic.brings(0, 5, 6)
-        await comes.counts(1, 0)
-        comes.owned.appended_ms -= younger_ms
-        comes.owned.may_be_taken[0].set()
-        found = await comes.its.read_back(0)
-        assert committed(cast(PartitionCopy, found)) == ({0: 5, 1: 6} if used else {})
-        assert +Counter(comes.its.counts.taken_over) == {"standby" if used else "beginning": 1}
-    assert caplog.text.count("what was followed is not used: its last batch is younger than the end") == (not used)
 
 
 async def test_nothing_is_followed_while_anything_is_read_back() -> None:

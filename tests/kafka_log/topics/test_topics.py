@@ -31,7 +31,6 @@ from shim.kafka_log.topics.wanted import (
     NotYet,
     TopicsUnfit,
     TopicsWanted,
-    claim_again_seconds,
     complaints,
     owner_again_seconds,
     replicas_for,
@@ -215,11 +214,6 @@ def test_another_number_of_partitions(of: str) -> None:
 def test_how_often_an_owner_writes_again(told: Mapping[int, Mapping[str, int]], seconds: float) -> None:
     settings = {node: {name: str(value) for name, value in its.items()} for node, its in told.items()}
     assert owner_again_seconds(settings) == seconds
-
-
-@pytest.mark.parametrize(("retention_ms", "seconds"), [(HOUR_MS, 450), (8 * HOUR_MS, 3600), (7 * 24 * HOUR_MS, 3600)])
-def test_an_owner_writes_before_the_last_of_it_is_too_old_for_who_follows(retention_ms: int, seconds: float) -> None:
-    assert claim_again_seconds(3600, retention_ms) == seconds
 
 
 def test_brokers_that_forget_a_fence_at_once() -> None:
@@ -510,6 +504,35 @@ async def test_a_controller_that_refuses_the_shim_is_not_waited_for(
     with pytest.raises(AuthenticationFailed, match=r"wrong password$"):
         await ready([broker], wanted(topic))
     assert asked == 1
+
+
+async def test_what_any_broker_tells_counts_where_a_topic_is_looked_at(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is cut off from the controllers tells what was."""
+    them = wanted(topic)
+    await ready([broker], them)
+    told_by = brokers.Brokers._told_by
+    here, cut_off, gone = HostPort(broker.host, broker.port), HostPort("localhost", broker.port), HostPort("gone", 1)
+
+    async def told(its: brokers.Brokers, asked: KeptConnection, names: Collection[str]) -> Any:
+        if asked.address == gone:
+            raise UpstreamError("gone")
+        view, found = await told_by(its, asked, names)
+        if asked.address == cut_off:
+            was = {"delete.retention.ms": str(HOUR_MS), "cleanup.policy": "delete"}
+            found[them.offsets] = found[them.offsets]._replace(configs={**found[them.offsets].configs, **was})
+            found.pop(them.history, None)
+        return view, found
+
+    monkeypatch.setattr(brokers.Brokers, "_told_by", told)
+    cluster = Cluster([gone, here, cut_off], Settings())
+    looked = await making.look(cluster, Settings(), them)
+    assert looked.delete_retention_ms == HOUR_MS
+    assert looked.complaints == (f"topic {them.offsets}: cleanup.policy is delete, needed is compact",)
+    assert await making.look_up_retention(cluster, Settings(), them) == HOUR_MS
+    with pytest.raises(UpstreamError, match=r"^gone$"):
+        await making.look(Cluster([gone], Settings()), Settings(), them)
 
 
 async def test_what_cannot_be_a_topic(broker: Broker, topic: str) -> None:

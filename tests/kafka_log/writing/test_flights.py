@@ -82,9 +82,12 @@ class Flying:
         self.landed: list[int] = []
         self.offsets, self.history = HeldTopic(), HeldTopic()
         self.flights = TopicFlights(
-            Clock(), 60.0, Reports(lambda _: None, self._note, lambda: None, self.landed.append)
+            cast(OwnedTopic, self.offsets),
+            cast(HistoryTopic, self.history),
+            Clock(),
+            60.0,
+            Reports(lambda _: None, self._note, lambda: None, self.landed.append),
         )
-        self.flights.take_off_to(cast(OwnedTopic, self.offsets), cast(HistoryTopic, self.history))
         self.flights.claim_again_seconds = 3600.0
 
     def _note(self, failed: Mapping[int, Exception], flight: Flight | None) -> None:
