@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from shim.log.files import Files
 from tests.admin.running import SILENT, TIMESTAMP, commit_record, log, log_in_a_process, served, write_log
 from tests.log.faulty_files import FaultyFiles
 from tests.log.mortal_files import Killed, MortalFiles
+from tests.waiting import wait_until
 
 SMALL = LogSettings(segment_bytes=1000)
 ALWAYS = CleanerSettings(min_cleanable_ratio=0.0)
@@ -172,6 +174,9 @@ def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
         except BaseException as failure:
             failures.append(failure)
 
+    def more_than(count: int) -> bool:
+        return bool(failures) or acknowledged > count
+
     threads = [threading.Thread(target=write), threading.Thread(target=clean)]
     for thread in threads:
         thread.start()
@@ -185,6 +190,7 @@ def test_beside_commits_and_compaction(data_dir: Path, tmp_path: Path) -> None:
             (committed,) = served(target).values()
             assert max(its.offset for its in committed.values()) >= before
             assert len(committed) == 5
+            wait_until(partial(more_than, before + 5), "nothing is committed any more")
     finally:
         stop.set()
         for thread in threads:
