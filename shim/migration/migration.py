@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from heapq import merge
 from typing import Final
 
@@ -82,15 +82,29 @@ class Migration:
     async def candidates(self) -> Sequence[str]:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
         in its log alone. None of those that another shim has, or worker, nor those of shims themselves, which are the
-        cluster's for good. Raises UpstreamError, Refused."""
+        cluster's for good; nor those of which nobody has anything, and which a start does not know. Raises Refused."""
         live = await self._live()
-        names = set(live)
         try:
-            names.update(await self._lookup.groups())
+            in_zookeeper = set(await self._lookup.groups())
         except StoreError as error:
             raise Refused(f"ZooKeeper cannot be asked for its groups: {error}") from error
-        names -= {group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE}
-        return sorted(group for group in names if self._is_here(group) and self._can_start(group))
+        shims = {group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE}
+        names = {
+            group for group in (live.keys() | in_zookeeper) - shims if self._is_here(group) and self._can_start(group)
+        }
+        in_doubt = [live[group] for group in names - in_zookeeper if self._placements.of(group) is Whose.UNKNOWN]
+        return sorted(names - await self._with_nothing(in_doubt))
+
+    async def _with_nothing(self, groups: Iterable[LiveGroup]) -> Set[str]:
+        """Those that the cluster lists without members and offsets: until its next look for what has expired, it keeps
+        a group that all have left, or whose offsets were deleted. What a transaction is about to commit is not waited
+        for."""
+        empty = [each for each in groups if each.state in (*NOBODY, "")]
+        try:
+            offsets = await self._cluster_groups.offsets_of([each.group for each in empty], stable=False)
+            return {each.group for each in empty if not offsets[each.group] and not await self._has_members(each)}
+        except (UpstreamError, Refused):  # `plan` and `start` ask again, and say of which group it is
+            return frozenset()
 
     async def _live(self) -> Mapping[str, LiveGroup]:
         """Raises Refused."""
@@ -132,10 +146,8 @@ class Migration:
     def _can_start(self, group: str) -> bool:
         return self._placements.of(group) not in SERVED or self._place(group) is Step.ZOOKEEPER
 
-    async def plan(self, groups: Sequence[str] | None) -> Sequence[Planned]:
-        """Of these groups, or of all candidates. Raises UpstreamError, NotKnown, Refused."""
-        if groups is None:
-            groups = await self.candidates()
+    async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
+        """Of these groups. Raises NotKnown, Refused."""
         try:
             offsets = await self._cluster_groups.offsets_of(groups)
             planned = [await self._planned(group, len(offsets[group])) for group in groups]
@@ -146,26 +158,28 @@ class Migration:
         return [each._replace(hindrance=why) if its else each for each, its in zip(planned, taken_over, strict=True)]
 
     async def _planned(self, group: str, count: int) -> Planned:
-        if self._placements.of(group) in SERVED and self._place(group) is Step.ZOOKEEPER:
+        """As :meth:`start` would find it."""
+        whose = self._placements.of(group)
+        if whose in SERVED and self._place(group) is Step.ZOOKEEPER:
             return await self._planned_in_zookeeper(group)  # the cluster has a copy by now
         described = await self._cluster_groups.described(group)
-        if described.group_state == "Dead" and not count:
+        if whose is Whose.UNKNOWN and described.group_state in NOBODY and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
-        hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
+        if whose in SERVED:
+            hindrance = self._is_served(group)
+        else:
+            hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
         hindrance, count, members, state = "", 0, 0, "Empty"
         try:
-            count = len(await self._lookup.offsets(group))
-            members = await self._lookup.consumers(group) if count else 0
+            count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
         except StoreError as error:
             hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", "Unknown"
-        if not count and not hindrance:
+        if not (count or members or hindrance):
             raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
-        if not self._can_start(group):
-            hindrance = self._is_served(group)
         return Planned(group, "Stable" if members else state, members, 0, count, hindrance, "zookeeper")
 
     def _is_served(self, group: str) -> str:

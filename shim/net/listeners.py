@@ -215,8 +215,9 @@ class Listeners:
 
     async def open(self) -> None:
         """Open the bootstrap ports. Raises :class:`CannotListen`."""
-        for ports in self._ports:
+        for listener, ports in zip(self._listeners, self._ports, strict=True):
             await ports.open()
+            log.info("listener %s", listener)
 
     async def follow(self, brokers: Mapping[int, HostPort]) -> None:
         """Have exactly the ports of ``brokers`` open. A port that cannot be opened is logged, once, and tried again."""

@@ -14,6 +14,7 @@ from shim.forwarding.between import Between
 from shim.forwarding.between_shims import between_shims
 from shim.given import Given
 from shim.groups.groups import Groups
+from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.listener_config import SHIMS, Listener
 from shim.log import OFFSETS_TOPIC
 from shim.log.places import PLACES_NAME
@@ -184,7 +185,12 @@ class Parts:
         return Registrar(
             ensemble_at(given.zookeeper, given.settings),
             self.cluster,
-            TopicList(self.cluster, self._cluster_topics, given.settings),
+            TopicList(
+                self.cluster,
+                self._cluster_topics,
+                given.settings,
+                TopicsWanted(given.settings.offsets_log_topics_prefix).names,
+            ),
             self._ports(registered_listener(given.listening)),
             own_name(given.data_dir),
         )

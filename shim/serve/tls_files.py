@@ -40,8 +40,6 @@ def tls_contexts(
         for_brokers = context_for_brokers(settings)
     except CannotUse as error:
         raise CannotStart(str(error)) from error
-    for each in listening:
-        log.info("listener %s", each)
     if for_brokers is not None:
         contexts[""] = for_brokers
     for line in _what_does_not_pass(listening, settings):

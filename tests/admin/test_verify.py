@@ -226,6 +226,20 @@ def test_a_brokers_log_directory_is_left_alone(tmp_path: Path, mark: str | None,
 
 
 @pytest.mark.parametrize(
+    "command", [["verify"], ["repair", "--yes"], ["dump"], ["compact"], ["backup", "copy"]], ids=" ".join
+)
+def test_any_other_folder_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    """Though there is something in it that has the name of a partition."""
+    monkeypatch.chdir(tmp_path)
+    Path("home/logs-2").mkdir(parents=True)
+    Path("home/logs-2/today.txt").write_text("not ours")
+    result = log(*command, "--data-dir", "home")
+    assert result.status == 2
+    assert "home is no data directory: it has no partition of __consumer_offsets in it" in result.stderr
+    assert sorted(map(str, Path().rglob("*"))) == ["home", "home/logs-2", "home/logs-2/today.txt"]
+
+
+@pytest.mark.parametrize(
     "command",
     [
         ["verify", "--data-dir", "topics"],

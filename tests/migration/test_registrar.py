@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from kazoo.exceptions import NotEmptyError
 
@@ -18,7 +19,7 @@ from shim.demo.parts import Broker, Cluster, StartFailed, ZooKeeper
 from tests.conftest import TopicFactory
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.migration.changing_topics import delete, grow, make_many
-from tests.migration.conftest import Registering
+from tests.migration.conftest import REFRESH_MS, Registering
 from tests.migration.ensemble_view import EnsembleView, looking_at
 from tests.shim_process import Shim
 from tests.waiting import wait_until
@@ -61,6 +62,34 @@ def test_topics_are_made_grow_and_go(
         assert shim.stop() == 0
         assert view.ids() == {}
         assert before in view.topics()
+
+
+def test_the_topics_of_the_log_are_internal_ones(
+    broker: Broker, chroot: str, tmp_path: Path, make_topic: TopicFactory
+) -> None:
+    """Brokers say so of their own alone; an older shim has registered them."""
+    topic = make_topic(2)
+    args, settings = ["--zookeeper", chroot, "--registrar"], {"topology.refresh.interval.ms": REFRESH_MS}
+    with (
+        Shim(broker.bootstrap_servers, tmp_path / "data", args=args, settings=settings, offsets_log="kafka") as shim,
+        looking_at(chroot) as view,
+    ):
+        of_log = f"{shim.topics_prefix}_offsets"
+        assert of_log in AdminClient({"bootstrap.servers": shim.bootstrap}).list_topics(timeout=30).topics
+        wait_until(lambda: topic in view.topics(), "no topic is registered")
+        assert not [each for each in view.topics() if each.startswith(f"{shim.topics_prefix}_")]
+        _copy(view, topic, of_log)
+        wait_until(lambda: of_log not in view.topics(), "what an older shim has registered stays")
+        assert topic in view.topics()
+
+
+def _copy(view: EnsembleView, topic: str, name: str) -> None:
+    """Register it under another name."""
+    made = view.client.transaction()
+    for below in ("", "/partitions", *(f"/partitions/{number}{rest}" for number in (0, 1) for rest in ("", "/state"))):
+        path = f"/brokers/topics/{{}}{below}"
+        made.create(path.format(name), view.client.get(path.format(topic))[0])
+    assert all(isinstance(each, str) for each in made.commit())
 
 
 def test_nothing_is_written_while_nothing_changes(

@@ -261,9 +261,9 @@ def test_consumers_in_zookeeper_keep_it_there_until_they_commit_here(group: Grou
     foreseen = group.at.migrate("advance", group.name, "--dry-run")
     assert foreseen.status == 1
     assert "not known to commit to the shim: old_1-host-1" in foreseen.json["groups"][0]["hindrance"]
-    assert "1 consumers in ZooKeeper that are not known to commit" in not_advanced(group)
+    assert "1 consumer in ZooKeeper that is not known to commit" in not_advanced(group)
     group.commit(0, 20)  # some tool
-    assert "1 consumers in ZooKeeper that are not known to commit" in not_advanced(group)
+    assert "1 consumer in ZooKeeper that is not known to commit" in not_advanced(group)
     group.commit_as_of_old(1, 20)  # somebody else's partition
     assert "not known to commit to the shim: old_1-host-1." in not_advanced(group)
     group.commit_as_of_old(0, 21)

@@ -22,6 +22,7 @@ from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker, scr
 
 ID = bytes([1]) * 16
 ONE = Partition(1, 0, (1, 2), (1,))
+_OURS = ("__offset_shim_offsets", "__offset_shim_history")
 
 
 def _topic(name: str, partitions: int, error: int = ErrorCode.NONE, *, internal: bool = False) -> MetadataResponseTopic:
@@ -40,9 +41,10 @@ def test_internal_topics_and_those_with_errors_are_not_listed() -> None:
             _topic("__consumer_offsets", 5, internal=True),
             _topic("soon", 1, ErrorCode.LEADER_NOT_AVAILABLE),
             _topic("empty", 0),
+            _topic("__offset_shim_offsets", 5),
         )
     )
-    assert listed(answer) == {"orders": _of(2)}
+    assert listed(answer, _OURS) == {"orders": _of(2)}
 
 
 class _Said(ClusterTopics):
@@ -89,7 +91,7 @@ async def test_what_one_broker_misses_is_believed_when_all_say_so(
         _answers(broker, _topic("payments", 1), *(() if seen is None else (_topic("orders", seen),)))
         cluster = Cluster([broker.address], Settings())
         asking = _Said(cluster, said)
-        topics = TopicList(cluster, asking, Settings())
+        topics = TopicList(cluster, asking, Settings(), _OURS)
         found = await topics.look({"orders": _of(3), "payments": _of(1)})
         assert found == {"payments": _of(1)} | ({} if listed_then is None else {"orders": _of(listed_then)})
         assert asking.asked == ["orders"]
@@ -101,7 +103,7 @@ async def test_what_grows_or_is_new_is_believed_at_once() -> None:
         _answers(broker, _topic("orders", 4), _topic("new", 1))
         cluster = Cluster([broker.address], Settings())
         asking = _Said(cluster, None)
-        topics = TopicList(cluster, asking, Settings())
+        topics = TopicList(cluster, asking, Settings(), _OURS)
         assert await topics.look({"orders": _of(3)}) == {"orders": _of(4), "new": _of(1)}
         assert not asking.asked
         topics.close()
@@ -112,7 +114,7 @@ async def test_of_another_cluster_nothing_is_believed() -> None:
         _answers(broker, _topic("orders", 4))
         cluster = Cluster([broker.address], Settings())
         cluster.cluster_id = "another"
-        topics = TopicList(cluster, _Said(cluster, {}), Settings())
+        topics = TopicList(cluster, _Said(cluster, {}), Settings(), _OURS)
         with pytest.raises(UpstreamError, match="is of another cluster"):
             await topics.look({})
         topics.close()

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from shim.counted import counted
 from shim.demo.parts import Broker
 from tests.legacy.parts import KAFKA_0_8, KAFKA_0_10, KAFKA_1
 from tests.migration.load import Deliveries
@@ -28,10 +29,7 @@ def consumers_of_zookeeper(place: WholePlace, release: str, name: str, count: in
             way.go("zookeeper+dual", "kafka+dual")
             refused = place.at.migrate("advance", way.group)
             assert refused.status == 1
-            assert (
-                f"{count} consumers in ZooKeeper that are not known to commit to the shim"
-                in refused.json["not_done"][0]["error"]
-            )
+            assert f"has {counted(count, 'consumer')} in ZooKeeper that" in refused.json["not_done"][0]["error"]
             way.go("zookeeper+dual", "zookeeper", "zookeeper+dual", "kafka+dual")
         with way.deliveries.during("old consumers → modern ones"), way.members() as members:
             before = [member.assigned for member in members]

@@ -106,6 +106,18 @@ async def test_a_port_in_use_is_named_once_and_tried_again(caplog: pytest.LogCap
         listeners.close()
 
 
+async def test_only_listeners_that_are_open_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    port = free_port_range(3, HOST)
+    listeners = listeners_at(port, port + 2)
+    try:
+        with socket.create_server((HOST, port + 2)), pytest.raises(CannotListen):
+            await listeners.open()
+        assert caplog.messages == [f"listener AT-{port} (PLAINTEXT) at {HOST}:{port}"]
+    finally:
+        listeners.close()
+
+
 @pytest.mark.parametrize("way", ["close", "drain"])
 async def test_a_closed_listener_opens_nothing_any_more(way: str) -> None:
     """Not the ports that it was about to open, nor those of a view that comes later."""

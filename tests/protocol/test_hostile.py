@@ -2,15 +2,19 @@
 
 What an answer has to be is in `tests.protocol.verdicts`; here, what is refused must also be refused for the right field
 where the damage leaves no doubt.
+
+Where there is most to try, it is a share of it, which hangs on the message and its version; `soak` has the whole. Many
+versions of a message have the same decoder, and of these each tries another share.
 """
 
 from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -64,6 +68,23 @@ BAD_TEXTS = {
 }
 
 
+SHARE = 5
+"""One of so many is tried where it is not the whole; each time another bit of a byte."""
+
+Item = TypeVar("Item")
+Share = Callable[[str, Sequence[Item]], Sequence[Item]]
+"""Of what there is to try, what is tried; and what it hangs on."""
+
+
+def some(what: str, items: Sequence[Item]) -> Sequence[Item]:
+    """Always the same ones."""
+    return items[zlib.crc32(what.encode()) % SHARE :: SHARE]
+
+
+def every(what: str, items: Sequence[Item]) -> Sequence[Item]:
+    return items
+
+
 def samples(case: Case, count: int = 3) -> Iterator[tuple[object, bytes]]:
     """The first of them with something in every array and every tagged field."""
     rng = random.Random(str(case))
@@ -101,25 +122,36 @@ def test_truncation_at_every_byte(case: Case) -> None:
                 assert not verdicts.refusals_agree(case, raw[:size])
 
 
-@every_case
-def test_every_bit_flipped(case: Case) -> None:
+def flip_bits(case: Case, share: Share[int]) -> None:
     verdict = verdicts.struct_verdict(case)
-    for _, raw in samples(case, 6):
+    for number, (_, raw) in enumerate(samples(case, 6)):
         assert verdict(raw)
-        for bit in range(len(raw) * 8 if len(raw) <= SMALL else 0):
-            damaged = bytearray(raw)
-            damaged[bit // 8] ^= 1 << bit % 8
-            verdict(bytes(damaged))
+        for bit in share(f"{case} {number}", range(len(raw) * 8 if len(raw) <= SMALL else 0)):
+            verdict(with_bit_flipped(raw, bit))
+
+
+def with_bit_flipped(raw: bytes, bit: int) -> bytes:
+    damaged = bytearray(raw)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
 
 
 @every_case
-def test_nasty_numbers_at_every_byte(case: Case) -> None:
+def test_bits_flipped(case: Case) -> None:
+    flip_bits(case, some)
+
+
+def put_nasty_numbers(case: Case, share: Share[tuple[int, bytes]]) -> None:
     verdict = verdicts.struct_verdict(case)
     _, raw = min(samples(case, 6), key=lambda pair: len(pair[1]))
-    for at in range(len(raw)):
-        for nasty in NASTY:
-            verdict(raw[:at] + nasty + raw[at + len(nasty) :])
-            verdict(raw[:at] + nasty + raw[at:])
+    for at, nasty in share(str(case), [(at, nasty) for at in range(len(raw)) for nasty in NASTY]):
+        verdict(raw[:at] + nasty + raw[at + len(nasty) :])
+        verdict(raw[:at] + nasty + raw[at:])
+
+
+@every_case
+def test_nasty_numbers(case: Case) -> None:
+    put_nasty_numbers(case, some)
 
 
 @every_case
@@ -163,24 +195,35 @@ def doubtful(part: Part) -> list[bytes]:
     return [struct.pack(f">{part.code}", value) for value in (part.value + 1, max(part.value - 1, -1), -1)]
 
 
-@every_case
-def test_lengths_counts_tags_and_flags_that_cannot_be(case: Case) -> None:
-    """Each is refused where it stands, by the name of its field."""
+def put_what_cannot_be(case: Case, share: Share[bytes]) -> None:
+    """In the place of lengths, counts, tags and flags: each is refused where it stands, by the name of its field."""
     verdict = verdicts.struct_verdict(case)
     for msg, raw in samples(case, 1):
         parts = parts_of(case, msg)
         start = 0
         for number, part in enumerate(parts):
             if part.role in ("length", "count", "tags", "tag", "size", "flag"):
-                for bad in surely_refused(part):
+                for bad in share(f"{case} {number}", surely_refused(part)):
                     error = refusal(case, joined(parts, number, bad))
                     assert error is not None, (part, bad)
                     assert error.path == part.path or part.role == "size", (part, bad, error)
                     assert start <= error.position <= start + len(bad), (part, bad, error)
-                for shifted in doubtful(part):
+                for shifted in share(f"{case} {number}", doubtful(part)):
                     verdict(joined(parts, number, shifted))
             start += len(part.raw)
         assert start == len(raw)
+
+
+@every_case
+def test_lengths_counts_tags_and_flags_that_cannot_be(case: Case) -> None:
+    put_what_cannot_be(case, some)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("damage", [flip_bits, put_nasty_numbers, put_what_cannot_be])
+def test_the_whole_of_every_case(damage: Callable[[Case, Share[Any]], None]) -> None:
+    for case in CASES:
+        damage(case, every)
 
 
 @every_case
@@ -254,21 +297,29 @@ def test_a_position_outside_of_the_buffer_is_refused(case: Case) -> None:
 OTHERS = [name for name in fuzz.targets() if name not in {str(case) for case in CASES}]
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_decoders(name: str) -> None:
-    """Every cut, and every bit; behind right checksums, and in what was compressed, where there is such a thing."""
+def damage_other(name: str, share: Share[int]) -> None:
+    """Every cut, and bits; behind right checksums, and in what was compressed, where there is such a thing."""
     target = fuzz.targets()[name]
     # Frames hold the messages that are tried above; one sample of each shows the header, and what goes on behind it.
-    for sample_raw in target.samples[:1] if name.endswith("frame") else target.samples:
-        if len(sample_raw) > 250:
+    for number, raw in enumerate(target.samples[:1] if name.endswith("frame") else target.samples):
+        if len(raw) > 250:
             continue
         finish = partial(target.finish, fuzz.Careful(0))
-        for size in range(len(sample_raw)):
-            target.verdict(finish(bytearray(sample_raw[:size])))
-        for bit in range(len(sample_raw) * 8):
-            damaged = bytearray(sample_raw)
-            damaged[bit // 8] ^= 1 << bit % 8
-            target.verdict(finish(damaged))
+        for size in range(len(raw)):
+            target.verdict(finish(bytearray(raw[:size])))
+        for bit in share(f"{name} {number}", range(len(raw) * 8)):
+            target.verdict(finish(bytearray(with_bit_flipped(raw, bit))))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_decoders(name: str) -> None:
+    damage_other(name, some)
+
+
+@pytest.mark.soak
+def test_every_bit_of_other_decoders() -> None:
+    for name in OTHERS:
+        damage_other(name, every)
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: str(api.name))

@@ -86,16 +86,16 @@ def refuse_existing(files: Files, paths: Iterable[Path]) -> None:
 
 
 def read_data_dir(files: Files, path: Path) -> DataDir:
-    """Takes no lock. Raises LogError where there is no data directory, where its log is on topics of the cluster, or
-    where it is a broker's; OSError."""
+    """Takes no lock. Raises LogError where there is no data directory, be there folders like those of partitions or
+    not, where its log is on topics of the cluster, or where it is a broker's; OSError."""
     path = path.absolute()
     if not files.exists(path):
         raise LogError(f"there is no data directory {path}")
     refuse_brokers_folder(files, path)
     refuse_log_on_topics(files, path)
     partitions = partition_folders(files, path)
-    if not partitions:
-        raise LogError(f"{path} is no data directory: it has no partition in it")
+    if not any(partition.topic in _OWN_TOPICS for partition in partitions):
+        raise LogError(f"{path} is no data directory: it has no partition of {OFFSETS_TOPIC} in it")
     clean, loose, moves = (files.exists(path / name) for name in (CLEAN_SHUTDOWN, LOOSE_FLUSH, PLACES_NAME))
     try:
         return DataDir(path, partitions, clean, loose, moves, recovery_points(files, path), None)

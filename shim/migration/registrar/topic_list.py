@@ -1,9 +1,9 @@
-"""All topics that the cluster has, with their partitions and who leads them."""
+"""All topics that the cluster has for clients, with their partitions and who leads them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 
 from compat.registration import Partition, Partitions
@@ -22,12 +22,18 @@ _WITH_NULL_FOR_ALL = 1
 
 
 class TopicList:
-    """Keeps a connection to one broker. What the shim may not describe is not in the list."""
+    """Keeps a connection to one broker. What the shim may not describe is not in the list.
 
-    def __init__(self, cluster: Cluster, cluster_topics: ClusterTopics, settings: Settings) -> None:
+    ``internal``: topics that are not for clients, and that brokers do not know as such.
+    """
+
+    def __init__(
+        self, cluster: Cluster, cluster_topics: ClusterTopics, settings: Settings, internal: Collection[str]
+    ) -> None:
         self._cluster = cluster
         self._cluster_topics = cluster_topics
         self._settings = settings
+        self._internal = internal
         self._connection: KeptConnection | None = None
         self._trouble = LoggedOnce(log)
 
@@ -37,8 +43,12 @@ class TopicList:
         That one of ``known`` is gone, or has fewer partitions than it had, is believed when all brokers say so: one
         that has just started, or lost touch, knows too little.
         """
-        seen = listed(await self._answer())
-        shrunk = [name for name, partitions in known.items() if len(seen.get(name, ())) < len(partitions)]
+        seen = listed(await self._answer(), self._internal)
+        shrunk = [
+            name
+            for name, partitions in known.items()
+            if name not in self._internal and len(seen.get(name, ())) < len(partitions)
+        ]
         if shrunk:
             said = await self._said_by_all(shrunk)
             for name in shrunk:
@@ -90,8 +100,8 @@ _UNSAID = Topic(b"", -1)
 """Of which nothing can be said."""
 
 
-def listed(answer: metadata.MetadataResponse) -> dict[str, Partitions]:
-    """Nothing of a topic with an error that may pass."""
+def listed(answer: metadata.MetadataResponse, internal: Collection[str]) -> dict[str, Partitions]:
+    """Nothing of a topic with an error that may pass, nor of internal ones, these included."""
     return {
         topic.name: {
             each.partition_index: Partition(
@@ -100,5 +110,6 @@ def listed(answer: metadata.MetadataResponse) -> dict[str, Partitions]:
             for each in topic.partitions
         }
         for topic in answer.topics
-        if topic.name is not None and topic.error_code == ErrorCode.NONE and topic.partitions and not topic.is_internal
+        if topic.name is not None and topic.error_code == ErrorCode.NONE and topic.partitions
+        if not topic.is_internal and topic.name not in internal
     }
