@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from protocol.errors import ErrorCode
@@ -21,11 +22,24 @@ class TopicUnknown(UpstreamError):
     """The cluster has no such topic (yet)."""
 
 
+class Leader(NamedTuple):
+    """Which node leads a partition, and under which epoch: of each there is one. An epoch begins with each leader, and
+    with what else the controller changes about the partition (before Kafka 3.6 each follower that falls behind)."""
+
+    node_id: int = -1
+    epoch: int = UNKNOWN_EPOCH
+
+    def has_led_since(self, before: Leader) -> bool:
+        """Whether nobody else has led since that one did, as far as the epochs tell."""
+        return self.node_id == before.node_id and before.epoch <= self.epoch <= before.epoch + 1
+
+
 class Place(NamedTuple):
     """A partition's leader, as a broker has named it, and since when it is: its epoch."""
 
     leader: HostPort | None
     leader_epoch: int
+    node_id: int = -1
 
 
 class LedTopic(NamedTuple):
@@ -34,6 +48,10 @@ class LedTopic(NamedTuple):
 
     def leader_epoch(self, partition: int) -> int:
         return self.places[partition].leader_epoch if partition in self.places else UNKNOWN_EPOCH
+
+    def leader(self, partition: int) -> Leader:
+        place = self.places.get(partition)
+        return Leader() if place is None else Leader(place.node_id, place.leader_epoch)
 
     def newer(self, before: LedTopic | None) -> LedTopic:
         """This, but for leaders of which newer ones were known before."""
@@ -96,6 +114,24 @@ class TopicLeaders:
                 return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
         raise UpstreamError(f"{self._topic} seems to be another one, or led anew, and not enough brokers say so yet")
 
+    async def look_up_as(self, fits: Callable[[LedTopic], bool], patience: float) -> LedTopic | None:
+        """The first answer that fits, of all brokers; None where there is none."""
+        addresses = list(self._cluster.any_address())
+        asked = [asyncio.ensure_future(self._ask_for_leaders(address, patience)) for address in addresses]
+        try:
+            for answer in asyncio.as_completed(asked):
+                try:
+                    topic = await answer
+                except UpstreamError:
+                    continue
+                if fits(topic):
+                    return topic
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return None
+
     async def _ask_for_leaders(self, address: HostPort, patience: float) -> LedTopic:
         # Not made by asking: a client's FindCoordinator makes the cluster's offsets topic, as it should be.
         request = metadata.MetadataRequest(
@@ -116,5 +152,8 @@ class TopicLeaders:
         brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
         return LedTopic(
             topic.topic_id,
-            {each.partition_index: Place(brokers.get(each.leader_id), each.leader_epoch) for each in topic.partitions},
+            {
+                each.partition_index: Place(brokers.get(each.leader_id), each.leader_epoch, each.leader_id)
+                for each in topic.partitions
+            },
         )

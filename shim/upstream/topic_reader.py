@@ -22,7 +22,7 @@ from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError, raise_for
 from shim.upstream.reading_trouble import Reading, ReadingTrouble
-from shim.upstream.topic_leaders import LedTopic, TopicLeaders
+from shim.upstream.topic_leaders import Leader, LedTopic, TopicLeaders
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Fetched(NamedTuple, Generic[Content]):
 
     ``is_reset``: the log is the one that was read only up to ``start``, which is before where it was read last.
     ``end_offset``: where the log ended when the leader was found; ``high_watermark``: likewise, by this answer.
-    ``leader_epoch``: under which who has answered leads the partition.
+    ``leader``: who has answered.
     """
 
     start: Position
@@ -64,7 +64,7 @@ class Fetched(NamedTuple, Generic[Content]):
     end_offset: int
     is_reset: bool = False
     high_watermark: int = -1
-    leader_epoch: int = UNKNOWN_EPOCH
+    leader: Leader = Leader()  # it is immutable
 
     @property
     def position(self) -> Position:
@@ -83,15 +83,6 @@ _Decode: TypeAlias = Callable[[bytes], Iterator[tuple[BatchHeader | None, Conten
 def _undecoded(buf: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     for at, header in batches(buf):
         yield header, buf[at : at + header.size]
-
-
-def _is_surprising(topic: LedTopic, position: Position) -> bool:
-    """Whether it is another topic than the one that was read, or one put back to an earlier time; or the broker's
-    knowledge is old."""
-    return position.is_of_another_topic(topic.topic_id) or (
-        position.partition in topic.places
-        and UNKNOWN_EPOCH < topic.leader_epoch(position.partition) < position.leader_epoch
-    )
 
 
 class TopicReader:
@@ -189,6 +180,8 @@ class TopicReader:
                     if position.partition not in topic.places:
                         retry_s = _GONE_RETRY_S
                     connection, leading = await self._to_leader(topic, position.partition, patience)
+                    # Refused by one that has come to lead, until its high watermark is behind the former one's: what is
+                    # read to the high watermark is read to an end that was one before.
                     end_offset = (await leading.offset(_LATEST)).offset
                     start = await leading.standing(position)
                     max_wait_ms = 0
@@ -206,7 +199,7 @@ class TopicReader:
                         if is_reset or start.next_offset > position.next_offset:
                             self._tell_of(start, position)
                         read = Fetched(
-                            start, fetched, end_offset, is_reset, high_watermark, topic.leader_epoch(start.partition)
+                            start, fetched, end_offset, is_reset, high_watermark, topic.leader(start.partition)
                         )
                         yield read
                         position = start = read.position
@@ -222,15 +215,27 @@ class TopicReader:
             self._trouble.ended(reading)
 
     async def _led(self, position: Position, least_epoch: int, patience: float) -> LedTopic:
-        """Who leads; asked of most brokers where one alone tells what is surprising. Raises UpstreamError."""
-        partition = position.partition
+        """Who leads. A newer leader is believed of any broker, as epochs have an order; another topic, and one that was
+        put back to an earlier time, of most brokers alone. Raises UpstreamError."""
+        partition, least = position.partition, max(least_epoch, position.leader_epoch)
+
+        def is_old(topic: LedTopic) -> bool:
+            return partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least
+
+        def is_newer(topic: LedTopic) -> bool:
+            return topic.leader_epoch(partition) >= least and not position.is_of_another_topic(topic.topic_id)
+
         topic = await self._leaders.look_up(patience)
-        if _is_surprising(topic, position) or topic.leader_epoch(partition) < least_epoch:
-            topic = await self._leaders.look_up_at_most_brokers(partition, patience)
-        if partition in topic.places and topic.leader_epoch(partition) < least_epoch:
+        if not position.is_of_another_topic(topic.topic_id):
+            if not is_old(topic):
+                return topic
+            newer = await self._leaders.look_up_as(is_newer, patience)
+            if newer is not None:
+                return newer
+        topic = await self._leaders.look_up_at_most_brokers(partition, patience)
+        if partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least_epoch:
             raise UpstreamError(
-                f"{self._topic}-{partition}: most brokers name a leader of epoch {topic.leader_epoch(partition)}, and "
-                f"there was one of {least_epoch}"
+                f"{self._topic}-{partition}: nobody names a leader of epoch {least_epoch} yet, and there was one"
             )
         return topic
 

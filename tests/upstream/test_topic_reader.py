@@ -19,6 +19,7 @@ from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
+from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Read
 from tests.waiting import until
 
@@ -329,7 +330,7 @@ async def test_who_leads_no_more_and_does_not_know_it_is_not_read_from_where_tha
         alone = two.brokers[1].believes = Partition()
         alone.epochs = [3]
         read = await two.next(at(0, -1, 0), 4)
-        assert (read.leader_epoch, read.position.next_offset) == (4, 2)
+        assert (read.leader, read.position.next_offset) == (Leader(2, 4), 2)
         assert list_offsets.API.key not in two.brokers[1].asked
         assert await (await two.reader()).stands(at(1, 3, 0), 4)
         assert list_offsets.API.key not in two.brokers[1].asked
@@ -337,23 +338,23 @@ async def test_who_leads_no_more_and_does_not_know_it_is_not_read_from_where_tha
 
 async def test_under_which_epoch_its_leader_has_told_it() -> None:
     async with two_brokers([3, 4]) as two:
-        assert (await two.next(at(0, -1, 0))).leader_epoch == 4
+        assert (await two.next(at(0, -1, 0))).leader == Leader(1, 4)
         two.partition.refusing = ErrorCode.FENCED_LEADER_EPOCH
         two.partition.epochs.append(6)
         waiting = asyncio.create_task(two.next())
         await until(lambda: two.brokers[1].asked.count(fetch.API.key) > 1)
         two.partition.refusing = ErrorCode.NONE
-        assert (await waiting).leader_epoch == 6
+        assert (await waiting).leader == Leader(1, 6)
 
 
-async def test_an_epoch_that_most_brokers_have_not_heard_of_yet_is_waited_for(
+async def test_an_epoch_that_no_broker_has_heard_of_yet_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with two_brokers([3, 4]) as two:
         waiting = asyncio.create_task(two.next(at(0, -1, 0), 5))
-        await until(lambda: "most brokers name a leader of epoch 4, and there was one of 5" in caplog.text)
+        await until(lambda: "nobody names a leader of epoch 5 yet, and there was one" in caplog.text)
         two.partition.epochs.append(5)
-        assert (await waiting).leader_epoch == 5
+        assert (await waiting).leader == Leader(1, 5)
 
 
 async def test_a_partition_that_the_new_topic_does_not_have() -> None:

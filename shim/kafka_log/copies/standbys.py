@@ -196,7 +196,7 @@ class Standbys:
                 if read.start.next_offset > reached:
                     raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
                 await self._nothing_loads.wait()
-                copy.part.told_under(read.leader_epoch)
+                copy.part.told_by(read.leader)
                 await self._replay(its, read)
                 copy.part.forget_claims()
                 if copy.part.position.next_offset >= read.high_watermark:

@@ -140,7 +140,7 @@ class OwnedTopic:
         owned = self._owned_now(number)
         if part.position.next_offset > owned.fence.base_offset:
             return False
-        return await self._reader.stands(part.position, owned.fence.leader_epoch)
+        return await self._reader.stands(part.position, max(part.leader_epoch, owned.fence.leader_epoch))
 
     def fence(self, number: int) -> Produced:
         """With which a partition was taken over. Raises UpstreamError for one that is not owned."""
@@ -171,7 +171,7 @@ class OwnedTopic:
         """To the fence, and behind those of others; then it waits for the leases of the owners before."""
         fence, own = owned.fence.base_offset, owned.sequence
         resumes, waits_from, reached = owned.resumes, owned.fenced_at, part.position.next_offset
-        async with aclosing(self._batches(number, part, owned.fence.leader_epoch)) as batches:
+        async with aclosing(self._batches(number, part, max(part.leader_epoch, owned.fence.leader_epoch))) as batches:
             async for header, records in batches:
                 yield part.take(header, records, fence)
                 reached = header.next_offset
@@ -212,7 +212,7 @@ class OwnedTopic:
         reading = read_patiently(self._reader.read(position, least_epoch), position, self._patience, where)
         async with aclosing(reading):
             async for read in reading:
-                part.told_under(read.leader_epoch)
+                part.told_by(read.leader)
                 if read.start.next_offset > expected:
                     raise LogError(f"{where}: offsets {expected} to {read.start.next_offset} are gone")
                 for header, records in read.batches:

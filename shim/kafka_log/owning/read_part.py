@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Self
 
 from protocol.errors import DecodeError
-from protocol.own.position import Position
+from protocol.own.position import UNKNOWN_EPOCH, Position
 from protocol.own.topic_log import Owner, decode_own, is_own
 from protocol.records.batches import BatchHeader, Record
 from shim.boottime import boottime
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim
 from shim.log import LogError, LoggedRecord
 from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_leaders import Leader
 
 LEFT_ALONE_SECONDS: Final = 60.0
 """Claims that are younger compaction leaves (``min.compaction.lag.ms`` is no less), and the one before them."""
@@ -45,7 +46,7 @@ class ReadPart:
     def __init__(self, topic: str, number: int) -> None:
         self.position = Position(number, 0)
         self.epochs: dict[int, int] = {}
-        self._leader_epoch: int | None = None
+        self._leader: Leader | None = None
         self._has_to_be_whole = False
         self._name = f"{topic}-{number}"
         self._claims: list[_Said] = []
@@ -59,11 +60,16 @@ class ReadPart:
         part._claim(owner)
         return part
 
-    def told_under(self, leader_epoch: int) -> None:
-        """What is taken from now on was told by a leader of that epoch."""
-        if self._leader_epoch is not None and leader_epoch != self._leader_epoch:
+    def told_by(self, leader: Leader) -> None:
+        """What is taken from now on."""
+        before, self._leader = self._leader, leader
+        if before is not None and self.position.next_offset and not leader.has_led_since(before):
             self._has_to_be_whole = True
-        self._leader_epoch = leader_epoch
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of who told the last of it."""
+        return UNKNOWN_EPOCH if self._leader is None else self._leader.epoch
 
     def at_end(self) -> None:
         """Who was asked last says that nothing stands behind what was taken."""

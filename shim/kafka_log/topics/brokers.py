@@ -123,17 +123,24 @@ class Brokers:
 
     async def there(self, names: Collection[str]) -> list[dict[str, Found]]:
         """Those of them that are there, by name, as each broker tells that answers: one that is cut off from the
-        controllers tells what was. Raises TopicsUnfit, UpstreamError."""
+        controllers tells what was. Raises what one of them has refused, TopicsUnfit or UpstreamError, where none
+        tells."""
         addresses = list(self._cluster.brokers.values()) or list(self._cluster.any_address())
         asked = (self._told_by(self._connections.to(address), names) for address in addresses)
-        told, failures = [], []
+        told: list[dict[str, Found]] = []
+        unfit: list[TopicsUnfit] = []
+        failures: list[str] = []
         for answer in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(answer, UpstreamError):
+            if isinstance(answer, TopicsUnfit):
+                unfit.append(answer)
+            elif isinstance(answer, UpstreamError):
                 failures.append(str(answer))
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 told.append(answer[1])
+        if not told and unfit:
+            raise unfit[0]
         if not told:
             raise UpstreamError("; ".join(failures) or "no broker is known")
         return told

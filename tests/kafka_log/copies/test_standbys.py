@@ -23,6 +23,7 @@ from shim.kafka_log.copies.tombstones import Tombstones
 from shim.kafka_log.owning.read_part import ReadPart
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
+from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Fetched, TopicReader
 from tests.coordinator.driving import new_coordinator
 from tests.waiting import until
@@ -40,7 +41,7 @@ class Topic:
         self.begun: list[Position] = []
         self.reading: set[int] = set()
         self.ends: defaultdict[int, int] = defaultdict(int)
-        self.leader_epoch = 0
+        self.leader = 0
 
     async def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
         number = position.partition
@@ -79,7 +80,9 @@ class Topic:
         self.ends[number] = start + missing + len(offsets)
         end = self.ends[number] + behind
         position = Position(number, start, 0, 0, bytes([1] * 16))
-        self.fetched[number].put_nowait(Fetched(position, batches, end, is_reset, end, self.leader_epoch))
+        self.fetched[number].put_nowait(
+            Fetched(position, batches, end, is_reset, end, Leader(self.leader, self.leader))
+        )
 
 
 class Retention:
@@ -286,7 +289,7 @@ async def test_where_another_leader_has_it_compacted_it_is_read_from_the_beginni
     async with following(0) as its:
         its.topic.brings(0, 5)
         await its.counts(1, 0)
-        its.topic.leader_epoch = 1
+        its.topic.leader = 1
         its.topic.brings(0, 6, behind=1)
         await its.reads(0, 2)
         its.topic.brings(0, 7, missing=1)
@@ -301,7 +304,7 @@ async def test_what_another_leader_compacts_once_it_was_read_does_not_matter(now
     async with following(0) as its:
         its.topic.brings(0, 5)
         await its.counts(1, 0)
-        its.topic.leader_epoch = 1
+        its.topic.leader = 1
         its.topic.brings(0, 6, behind=1)
         its.topic.brings(0, 7)
         await its.reads(0, 3)

@@ -14,6 +14,7 @@ from shim.kafka_log.owning import read_part
 from shim.kafka_log.owning.lease import Claim, waiting_seconds
 from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS, NotWhole, ReadPart
 from shim.log import LogError
+from shim.upstream.topic_leaders import Leader
 
 
 class Written:
@@ -91,7 +92,7 @@ def _a_batch_is_missing() -> tuple[BatchHeader, list[Record]]:
 
 def _read_to_2() -> ReadPart:
     part = ReadPart("t", 0)
-    part.told_under(4)
+    part.told_by(Leader(1, 4))
     part.take(*batch(0, [(b"k", b"v"), (b"l", b"v")]))
     part.at_end()
     return part
@@ -102,8 +103,8 @@ def test_behind_what_one_leader_has_told_nothing_may_be_missing_at_another(
     compacted: Callable[[], tuple[BatchHeader, list[Record]]],
 ) -> None:
     part = _read_to_2()
-    part.told_under(5)
-    part.told_under(5)
+    part.told_by(Leader(2, 5))
+    part.told_by(Leader(2, 5))
     with pytest.raises(NotWhole, match=r"^what stands behind offset 2 was compacted, at another leader "):
         part.take(*compacted())
 
@@ -113,13 +114,39 @@ def test_at_the_same_leader_it_is_what_compaction_leaves(
     compacted: Callable[[], tuple[BatchHeader, list[Record]]],
 ) -> None:
     part = _read_to_2()
-    part.told_under(4)
+    part.told_by(Leader(1, 4))
     part.take(*compacted())
+
+
+@pytest.mark.parametrize(
+    ("leader", "goes_on"),
+    [
+        (Leader(1, 5), True),  # with each follower that falls behind, before Kafka 3.6
+        (Leader(1, 6), False),  # another one may have led under 5
+        (Leader(2, 5), False),
+        (Leader(1, 3), False),
+    ],
+)
+def test_it_is_the_same_leader_where_nobody_can_have_led_between(leader: Leader, goes_on: bool) -> None:
+    part = _read_to_2()
+    part.told_by(leader)
+    if goes_on:
+        part.take(*_one_is_missing())
+    else:
+        with pytest.raises(NotWhole):
+            part.take(*_one_is_missing())
+
+
+def test_before_anything_was_taken_nothing_can_have_gone() -> None:
+    part = ReadPart("t", 0)
+    part.told_by(Leader(1, 4))
+    part.told_by(Leader(2, 5))
+    part.take(*_a_batch_is_missing())
 
 
 def test_from_the_end_on_it_is_the_other_leader_that_has_told_it() -> None:
     part = _read_to_2()
-    part.told_under(5)
+    part.told_by(Leader(2, 5))
     part.take(*_whole())
     part.at_end()
     part.take(*batch(7, [(b"k", b"v")]))

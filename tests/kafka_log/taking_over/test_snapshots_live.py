@@ -36,6 +36,7 @@ from shim.runtime import Runtime
 from shim.runtime import snapshots as snapshots_module
 from shim.serve import logs as logs_module
 from shim.upstream import Cluster, UpstreamError
+from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import TopicReader
 from tests.kafka_log.deciding import known
 from tests.kafka_log.topics.test_watch import alter
@@ -530,7 +531,7 @@ async def test_what_was_followed_at_a_leader_that_is_none_any_more_is_gone_on_wi
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         (before, *_) = await fill(rig)
         its = await _followed(rig)
-        its._standbys._standbys[0].copy.part.told_under(1_000)
+        its._standbys._standbys[0].copy.part.told_by(Leader(1_000, 0))
         if is_compacted:
             monkeypatch.setattr(ReadPart, "_is_whole", lambda *_: False)
             with pytest.raises(UpstreamError, match=r"^what stands behind offset \d+ was compacted"):
