@@ -43,8 +43,8 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 class KafkaBackend:
-    """See :class:`shim.runtime.backend.Backend`. For the event loop. Its parts are there from the beginning, and
-    :meth:`open` tells them what the topics are like."""
+    """See :class:`shim.runtime.backend.Backend`. For the event loop. Its parts are there from the beginning, but
+    for those that :meth:`attach` makes; :meth:`open` tells them what the topics are like."""
 
     is_divided: Final = True
     is_among_shims: Final = True
@@ -94,7 +94,7 @@ class KafkaBackend:
         self._reader = TopicReader(cluster, settings, topic)
         self._snapshot_files = snapshots
         self._taking_snapshots: Snapshots | None = None
-        """When, and of what; there is the one where there is the other."""
+        """When, and of what; both are there or none. `writes.snapshots` is the same, unless the topic has no id."""
         self._taking_over = TakingOver(
             cluster,
             settings,
@@ -155,6 +155,7 @@ class KafkaBackend:
         except TopicsUnfit as error:
             raise LogError(str(error)) from error
         self._offsets.max_message_bytes = topics.max_message_bytes
+        # One that was to write again, and has not, a whole turn later: brokers may forget soon.
         self._offsets.silent_seconds = 2 * topics.owner_again_seconds
         if self._history is not None:
             self._history.max_message_bytes = topics.history_max_message_bytes

@@ -25,7 +25,7 @@ _NOT_OVER: Final = "the start is not over yet"
 
 
 class Health:
-    """Told by whoever starts the shim. For the event loop."""
+    """See :class:`shim.admin.live.asked.shim.Shim`. Told by whoever starts the shim. For the event loop."""
 
     def __init__(self) -> None:
         self._parts: tuple[Runtime, Cluster] | None = None

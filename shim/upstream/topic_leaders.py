@@ -112,10 +112,14 @@ class TopicLeaders:
             agreeing = [topic for topic in topics if topic.topic_id == topic_id]
             if 2 * len(agreeing) > len(addresses):
                 return max(agreeing, key=lambda topic: topic.leader_epoch(partition))
-        raise UpstreamError(f"{self._topic} seems to be another one, or led anew, and not enough brokers say so yet")
+        failures = sorted(str(answer) for answer in answers if isinstance(answer, UpstreamError))
+        needed, told = len(addresses) // 2 + 1, f"{len(topics)} of {len(addresses)} do"
+        raise UpstreamError(
+            "; ".join((f"{self._topic}: {needed} brokers have to say of one topic who leads it, {told}", *failures))
+        )
 
     async def look_up_as(self, fits: Callable[[LedTopic], bool], patience: float) -> LedTopic | None:
-        """The first answer that fits, of all brokers; None where there is none."""
+        """The first answer that fits, of all brokers that are asked at once; None where there is none."""
         addresses = list(self._cluster.any_address())
         asked = [asyncio.ensure_future(self._ask_for_leaders(address, patience)) for address in addresses]
         try:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class PartitionCopy:
     """Whoever takes the partition over goes on with it; from the beginning, where nobody has followed it.
 
-    ``is_whole``: what was replayed is what ``part`` says was read, no less and no more. ``up_to_date_at``: of
-    CLOCK_BOOTTIME, when nothing had been compacted yet that is not read; at the latest.
+    ``is_whole``: what was replayed is what ``part`` says was read, no less and no more. ``up_to_date_at``: a time, of
+    CLOCK_BOOTTIME, at which nothing had been compacted yet that is not read. An earlier one is safe, a later one not.
     """
 
     def __init__(self, coordinator: GroupCoordinator, replay: TopicReplay, part: ReadPart) -> None:

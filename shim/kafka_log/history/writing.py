@@ -111,8 +111,9 @@ class HistoryTopic:
         return self.acknowledged_end(number) or (await self.ends(number))[1]
 
     async def ends(self, number: int) -> tuple[int, int]:
-        """The earliest offset that is there, and the one behind all that was acknowledged by now, by whomever. Raises
-        UpstreamError."""
+        """The earliest offset that is there, and the one behind all that was acknowledged by now, as far as the leader
+        knows that the first broker names; what this process has written is among it in any case. Raises UpstreamError.
+        """
         # A leader that is cut off from the others, and does not know it, tells less than another one has acknowledged.
         acknowledged = self.acknowledged_end(number)
         try:

@@ -61,14 +61,14 @@ class ReadPart:
         return part
 
     def told_by(self, leader: Leader) -> None:
-        """What is taken from now on."""
+        """What is taken from now on; where somebody else may have led since, nothing of it may be missing."""
         before, self._leader = self._leader, leader
         if before is not None and self.position.next_offset and not leader.has_led_since(before):
             self._has_to_be_whole = True
 
     @property
     def leader_epoch(self) -> int:
-        """Of who told the last of it."""
+        """Of who was asked last."""
         return UNKNOWN_EPOCH if self._leader is None else self._leader.epoch
 
     def at_end(self) -> None:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final
 
 from protocol.own.state_log import IN_ZOOKEEPER, ZOOKEEPER_IS_RIGHT, Hands, Step
-from shim.counted import counted
 from shim.migration.compared import differences_to_cluster, refused, without
 from shim.migration.hands.placements import SERVED
 from shim.migration.moving.changing import Changing
@@ -162,10 +161,13 @@ async def _lasting(look: Callable[[], Awaitable[list[Difference]]]) -> list[Diff
 
 def _may_write_past(group: str, consumers: Sequence[str]) -> str:
     shown = ", ".join(consumers[:_SHOWN]) + (", ..." if consumers[_SHOWN:] else "")
-    are = "is" if len(consumers) == 1 else "are"
+    those = (
+        "consumer in ZooKeeper that is not known to commit to the shim"
+        if len(consumers) == 1
+        else "consumers in ZooKeeper that are not known to commit to the shim"
+    )
     return (
-        f"group {group} has {counted(len(consumers), 'consumer')} in ZooKeeper that {are} not known to commit to the "
-        f"shim: {shown}."
+        f"group {group} has {len(consumers)} {those}: {shown}."
         " Those with offsets.storage=zookeeper have to leave first, what they commit would not be seen any more;"
         " of those with kafka it is known once they have committed a partition that they own: try again then"
     )

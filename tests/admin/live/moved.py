@@ -38,7 +38,8 @@ STEPS: Final = (
 class Moved:
     """A :class:`shim.admin.live.asked.migration.Migration`. ``refused``: groups that stay where they are, and why.
 
-    ``held``: moves of these groups wait for the event; ``broken``: whatever is asked about these throws.
+    ``held``: moves of these groups wait for the event; ``broken``: whatever is asked about these throws; ``uncertain``:
+    likewise, and what.
     """
 
     groups: dict[str, GroupStatus] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Moved:
     refused: dict[str, str] = field(default_factory=dict)
     held: dict[str, asyncio.Event] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    uncertain: dict[str, Exception] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
     sources: list[Source | None] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -71,6 +73,8 @@ class Moved:
     def of(self, name: str) -> GroupStatus:
         if name in self.broken:
             raise RuntimeError("a bug")
+        if name in self.uncertain:
+            raise self.uncertain[name]
         if name not in self.groups:
             raise NotKnown(f"there is no group {name}")
         return self.groups[name]

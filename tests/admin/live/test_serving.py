@@ -15,7 +15,9 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import Difference, Refused, Source, Storage
+from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.over_http import receiving, sending
 from shim.admin.live.paths import groups, migration
 from shim.admin.live.port import connections
@@ -305,6 +307,19 @@ async def test_one_that_cannot_be_moved_stops_no_other(moved: Moved, client: aio
         "bug": ("failed", "failed, the shim's log says why"),
         "b": (None, None),
     }
+
+
+@pytest.mark.parametrize("error", [NotReady("worker 1 is not there;\n it may have done it"), NotCertain("not certain")])
+async def test_what_is_not_known_of_one_is_said_in_the_words_that_it_came_with(
+    moved: Moved, client: aiohttp.ClientSession, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    moved.add("a", "b")
+    moved.uncertain["a"] = error
+    _, *rows, end = await lines(client, "start", groups=["a", "b"])
+    assert end == {"done": 2}
+    told = {row["group"]: (row.get("kind"), row.get("error")) for row in rows}
+    assert told == {"a": ("failed", " ".join(str(error).split())), "b": (None, None)}
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_pattern_means_those_that_can_be_moved_so(moved: Moved, client: aiohttp.ClientSession) -> None:

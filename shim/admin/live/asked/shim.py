@@ -13,7 +13,7 @@ from shim.relocation.words import Relocates
 
 
 class NotReady(Exception):
-    """The shim has not come so far; the message is one line."""
+    """The shim has not come so far, or one of its workers is not there for now; the message is one line."""
 
 
 class Shim(Protocol):

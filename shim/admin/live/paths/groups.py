@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.groups import Groups, NotCertain
+from shim.admin.live.asked.groups import Groups
 from shim.admin.live.asked.migration import GroupStatus, NotKnown
 from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS, json_response
@@ -17,9 +17,9 @@ from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.requests.choosing import Choice, choice_of
 from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.requests.resets import deletion_wanted, history_wanted, plan_wanted, reset_wanted
-from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
 from shim.admin.live.shown.group_rows import change_row, deleted_row, details_row, moved_row, offset_row, plan_row
-from shim.admin.live.shown.migration_rows import failed_row, status_row
+from shim.admin.live.shown.migration_rows import status_row
 from shim.admin.live.streamed.in_lines import in_lines
 
 _SIDE_BY_SIDE: Final = 8
@@ -106,10 +106,7 @@ class GroupPaths:
 
 
 async def _deleted(groups: Groups, group: str, cause: str, host: str, *, dry_run: bool) -> Row:
-    try:
-        deleted = await (groups.look_at_deletion(group) if dry_run else groups.delete(group, cause, host))
-    except NotCertain as error:
-        return failed_row(group, one_line(error))
+    deleted = await (groups.look_at_deletion(group) if dry_run else groups.delete(group, cause, host))
     return deleted_row(deleted, dry_run=dry_run)
 
 

@@ -14,9 +14,11 @@ from typing import Final
 
 from aiohttp import web
 
+from shim.admin.live.asked.groups import NotCertain
 from shim.admin.live.asked.migration import NotKnown, Refused
+from shim.admin.live.asked.shim import NotReady
 from shim.admin.live.over_http.sending import Sending
-from shim.admin.live.shown.documents import LINES, Row, encoded
+from shim.admin.live.shown.documents import LINES, Row, encoded, one_line
 from shim.admin.live.shown.migration_rows import failed_row, refused_row
 from shim.counted import counted
 
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS: Final = 5.0
 
 _Step = Callable[[Sequence[str]], Awaitable[Sequence[Row]]]
-"""Of some groups, the row of each. Raises Refused and NotKnown for all of them."""
+"""Of some groups, the row of each. Raises Refused, NotKnown, NotReady, NotCertain and TimeoutError for all of them."""
 
 
 async def in_lines(
@@ -39,7 +41,8 @@ async def in_lines(
 ) -> web.StreamResponse:
     """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time.
 
-    Once whoever has asked is gone, or the shim is ``stopping``, no step begins; those under way go on to their end.
+    Once whoever has asked is gone, or the shim is ``stopping``, no step begins. Those under way go on to their end, or
+    for two seconds where the shim stops.
     """
     lines = Sending(request, LINES)
     await lines.begin()
@@ -95,6 +98,8 @@ async def _rows(groups: Sequence[str], step: _Step) -> Iterable[Row]:
         return itertools.chain.from_iterable([await _rows((group,), step) for group in groups])
     except TimeoutError:
         return [failed_row(group, "no answer in time") for group in groups]
+    except (NotReady, NotCertain) as error:
+        return [failed_row(group, one_line(error)) for group in groups]
     except Exception:
         log.exception("groups of the admin interface: %d, the first %r", len(groups), groups[0])
         return [failed_row(group, "failed, the shim's log says why") for group in groups]
