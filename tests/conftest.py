@@ -4,7 +4,6 @@ Each part is started when the first test asks for it and serves the whole sessio
 it started again for the next test.
 """
 
-import gc
 import re
 import resource
 import time
@@ -64,13 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("local_log"):
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
-
-
-def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays to the end: nobody looks through it again for what is not in use any
-    more."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -91,7 +91,7 @@ def _kafka_python_produce(bootstrap: str, topic: str, records: list[tuple[bytes,
         producer.flush(timeout=LIMIT_S)
         return [future.get(timeout=0).offset for future in sent]
     finally:
-        producer.close(timeout=1)
+        producer.close(timeout=LIMIT_S)  # by then its sockets are closed, too
 
 
 def _kafka_python_consume(bootstrap: str, topic: str, group: str | None, count: int) -> Read:
