@@ -75,6 +75,7 @@ from protocol.records.batch_writing import (
     rewrite_framed,
 )
 from protocol.records.compression import MAX_DECOMPRESSED_SIZE, Compression
+from protocol.records.tombstones import tombstones
 
 __all__ = [
     "HEADER_SIZE",
@@ -115,4 +116,5 @@ __all__ = [
     "records_of",
     "rewrite_batch",
     "rewrite_framed",
+    "tombstones",
 ]

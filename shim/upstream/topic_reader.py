@@ -157,9 +157,9 @@ class TopicReader:
         """
         return self._read(position, least_epoch, decode_fetched)
 
-    def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
+    def read_raw(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Fetched[bytes], None]:
         """Likewise, of a topic that nobody writes to in formats before magic 2: each batch as it is, CRCs checked."""
-        return self._read(position, UNKNOWN_EPOCH, _undecoded)
+        return self._read(position, least_epoch, _undecoded)
 
     async def _read(
         self, position: Position, least_epoch: int, decode: _Decode[Content]

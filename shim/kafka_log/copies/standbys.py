@@ -15,11 +15,13 @@ from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Final
 
+from protocol.own.position import Position
 from protocol.records.batches import BatchError
 from shim.boottime import boottime
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
+from shim.kafka_log.owning.deletions import read_deletions
 from shim.kafka_log.owning.read_part import NotWhole
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
@@ -157,6 +159,9 @@ class Standbys:
     async def _follow_one(self, number: int, its: _Standby) -> None:
         """Until its copy is of no use any more. Raises NotWhole, where that is why; LogError, BatchError."""
         async with self._far_behind:
+            its.copy.up_to_date_at = boottime()  # it has waited for its turn
+            part = its.copy.part
+            await read_deletions(self._when_nothing_loads(part.position), part, f"{self._topic}-{number}")
             reached_at = await self._first_end(number, its)
         if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
             its.is_at_end = True
@@ -186,16 +191,13 @@ class Standbys:
         when what was read is of no use any more."""
         copy = its.copy
         asked_at = boottime()
-        if not copy.replayed:  # it has waited for its turn
-            copy.up_to_date_at = asked_at
-        async with aclosing(self._reader.read_raw(copy.part.position)) as reading:
+        async with aclosing(self._when_nothing_loads(copy.part.position)) as reading:
             async for read in reading:
                 reached = copy.part.position.next_offset
                 if read.is_reset:
                     return  # the reader has said why
                 if read.start.next_offset > reached:
                     raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
-                await self._nothing_loads.wait()
                 copy.part.told_by(read.leader)
                 await self._replay(its, read)
                 copy.part.forget_claims()
@@ -203,6 +205,12 @@ class Standbys:
                     copy.part.at_end()
                     yield asked_at
                 asked_at = boottime()
+
+    async def _when_nothing_loads(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
+        async with aclosing(self._reader.read_raw(position)) as reading:
+            async for read in reading:
+                await self._nothing_loads.wait()
+                yield read
 
     async def _is_up_to_date(self, number: int, copy: PartitionCopy, reached_at: float) -> bool:
         """Whether it has the end as of then, and no tombstone can have been gone by then that it has not read. Asked

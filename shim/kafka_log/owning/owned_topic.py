@@ -16,6 +16,7 @@ from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record
 from shim.boottime import boottime
 from shim.config import Settings
+from shim.kafka_log.owning.deletions import read_deletions
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, waiting_seconds
 from shim.kafka_log.owning.patient_reading import read_patiently
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
@@ -171,7 +172,11 @@ class OwnedTopic:
         """To the fence, and behind those of others; then it waits for the leases of the owners before."""
         fence, own = owned.fence.base_offset, owned.sequence
         resumes, waits_from, reached = owned.resumes, owned.fenced_at, part.position.next_offset
-        async with aclosing(self._batches(number, part, max(part.leader_epoch, owned.fence.leader_epoch))) as batches:
+        least_epoch = max(part.leader_epoch, owned.fence.leader_epoch)
+        if not reached and fence:
+            where, raw = f"{self._topic}-{number}", self._reader.read_raw(part.position, least_epoch)
+            await read_deletions(read_patiently(raw, part.position, self._patience, where), part, where)
+        async with aclosing(self._batches(number, part, least_epoch)) as batches:
             async for header, records in batches:
                 yield part.take(header, records, fence)
                 reached = header.next_offset

@@ -5,6 +5,9 @@ knowing what another one has been told since. So of what was read under one lead
 end, nor what another leader's log had behind it, once there is another one: what stands there may be what compaction
 has left of records that delete what was read. Where nothing is missing nothing was compacted; otherwise the partition
 has to be read from its beginning.
+
+A reading takes a while, and compaction goes on: a record that was read may be removed together with the tombstone that
+deletes it before that one is come to. So what is read from the beginning is told first what is deleted (deletions.py).
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class ReadPart:
         self.epochs: dict[int, int] = {}
         self._leader: Leader | None = None
         self._has_to_be_whole = False
+        self._deleted: Mapping[bytes, int] | None = None
         self._name = f"{topic}-{number}"
         self._claims: list[_Said] = []
 
@@ -60,10 +64,17 @@ class ReadPart:
         part._claim(owner)
         return part
 
+    def know_deleted(self, offsets: Mapping[bytes, int], leader: Leader) -> None:
+        """Before anything is taken: which keys that leader's log deletes, and at which offset last."""
+        self._deleted = offsets
+        self._leader = leader
+
     def told_by(self, leader: Leader) -> None:
         """What is taken from now on; where somebody else may have led since, nothing of it may be missing."""
         before, self._leader = self._leader, leader
-        if before is not None and self.position.next_offset and not leader.has_led_since(before):
+        if before is None or leader.has_led_since(before):
+            return
+        if self.position.next_offset or self._deleted is not None:
             self._has_to_be_whole = True
 
     @property
@@ -74,10 +85,12 @@ class ReadPart:
     def at_end(self) -> None:
         """Who was asked last says that nothing stands behind what was taken."""
         self._has_to_be_whole = False
+        self._deleted = None
 
     def take(self, header: BatchHeader, records: Sequence[Record], fence: int | None = None) -> list[LoggedRecord]:
-        """The next batch, as records to replay. ``fence``: the offset of this process's own, which is none of a former
-        owner's, nor is what stands behind it. Raises LogError for what no shim has written, NotWhole."""
+        """The next batch, as records to replay; of what is known to be deleted none. ``fence``: the offset of this
+        process's own, which is none of a former owner's, nor is what stands behind it. Raises LogError for what no shim
+        has written, NotWhole."""
         if header.is_transactional or header.is_control or header.producer_id < 0:
             raise LogError(f"{self._name} offset {header.base_offset}: a batch that no shim has written")
         if self._has_to_be_whole and not self._is_whole(header):
@@ -90,7 +103,10 @@ class ReadPart:
                 self._claim(owner)
         self.epochs[header.producer_id] = max(header.producer_epoch, self.epochs.get(header.producer_id, -1))
         self.position = self.position.behind(header)
-        return [self._logged(each) for each in records]
+        logged = [self._logged(each) for each in records]
+        if deleted := self._deleted:
+            return [each for each in logged if deleted.get(each.key, each.offset) <= each.offset]
+        return logged
 
     def _is_whole(self, header: BatchHeader) -> bool:
         """Whether nothing is missing between what was read and the end of the batch. Compaction leaves offsets as they

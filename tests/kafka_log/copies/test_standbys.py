@@ -42,10 +42,22 @@ class Topic:
         self.reading: set[int] = set()
         self.ends: defaultdict[int, int] = defaultdict(int)
         self.leader = 0
+        self.told: set[int] = set()
+        """Of these it was said what is deleted, to whoever reads them now."""
+        self.deleted: dict[int, int] = {}
+        """Of each the offset at which what stands for partition 0 is deleted."""
 
     async def read_raw(self, position: Position) -> AsyncGenerator[Fetched[bytes], None]:
         number = position.partition
         assert number not in self.reading, "one reading of a partition at a time"
+        if number not in self.told:
+            self.told.add(number)
+            batches = []
+            if number in self.deleted:
+                raw = encode_records([Record(encode_key(OffsetCommitKey("g", "t", 0)), None, (), 0, 0)])
+                batches = [(read_header(raw)._replace(base_offset=self.deleted[number]), raw)]
+            yield Fetched(position, batches, 0, leader=Leader(self.leader, self.leader))
+            raise AssertionError("that was all")
         self.reading.add(number)
         self.begun.append(position)
         try:
@@ -114,6 +126,7 @@ class Following:
         coordinator = new_coordinator()
         replay = TopicReplay(coordinator, Home(0, 1, f"{TOPIC}-{number}"), lambda *_: None)
         self.made.append(PartitionCopy(coordinator, replay, ReadPart(TOPIC, number)))
+        self.topic.told.discard(number)
         return self.made[-1]
 
     async def counts(self, at_end: int, behind: int) -> None:
@@ -170,6 +183,29 @@ async def test_what_was_followed_is_what_was_written() -> None:
         assert (copy.part.position.next_offset, copy.replayed) == (5, 5)
         assert await its.taken(0) is None, "it is the taker's"
         assert its.its.at_end == 0
+
+
+async def test_what_is_deleted_further_on_is_none_of_it() -> None:
+    """Compaction may have taken the tombstone by then."""
+    async with following(0) as its:
+        its.topic.deleted[0] = 2
+        its.topic.brings(0, 5, 6, behind=2)
+        its.topic.brings(0, 7, missing=1)
+        await its.counts(1, 0)
+        assert committed(await its.taken(0)) == {0: 7, 1: 6}
+
+
+async def test_who_goes_on_with_a_part_of_it_knows_what_is_deleted(now: list[float]) -> None:
+    async with following(0) as its:
+        its.topic.deleted[0] = 2
+        its.topic.brings(0, 5, behind=2)
+        await its.reads(0, 1)
+        copy = await its.taken(0)
+        assert copy is not None
+        for at, left in ((1, []), (2, [2])):
+            record = Record(encode_key(OffsetCommitKey("g", "t", 0)), b"", (), 0, at)
+            header = read_header(encode_records([record], producer_id=7))
+            assert [each.offset for each in copy.part.take(header, [record])] == left
 
 
 async def test_of_what_is_not_read_nothing_is_gone_on_with() -> None:

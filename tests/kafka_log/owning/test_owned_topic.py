@@ -115,7 +115,7 @@ async def test_what_was_written_is_read_by_the_next_one(broker: Broker, make_top
         assert await served(first, 0, 1) == {0: [], 1: []}
         assert await write(first, {0: [some(1), some(2, 3)], 1: [some(1)]}) == {}
         assert await write(first, {0: [[(b"k1", None)]]}) == {}
-        assert await served(second, 0, 1) == {0: [*some(1), *some(2, 3), (b"k1", None)], 1: some(1)}
+        assert await served(second, 0, 1) == {0: [*some(2, 3), (b"k1", None)], 1: some(1)}, "k1 is deleted"
 
 
 async def test_a_flight_of_several_batches(broker: Broker, make_topic: TopicFactory) -> None:
