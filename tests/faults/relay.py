@@ -97,7 +97,7 @@ class _Connection:
             return
         if ending is Ending.RESET:
             for writer in (self._client_writer, self._server_writer):
-                if writer is not None:
+                if writer is not None and not writer.is_closing():  # a socket that is closed takes no option
                     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
                     writer.transport.abort()
         self._ended.set()
