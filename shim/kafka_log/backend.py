@@ -218,7 +218,7 @@ class KafkaBackend:
         """What was read back last, and only the place was written since. Raises UpstreamError."""
         if self._history is not None:
             self._history.begin(number, self._offsets.producer(number))
-        return Loaded(found.coordinator, found.replayed, found.snapshot_offset)
+        return Loaded(found.coordinator, found.records, found.snapshot_offset)
 
     async def write_apart(self, number: int, record_sets: Sequence[RecordSet]) -> None:
         """Of a partition that was read back and is not served. Raises Fenced, UpstreamError: nobody knows what is

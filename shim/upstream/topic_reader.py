@@ -121,10 +121,12 @@ class TopicReader:
         finally:
             connection.close()
 
-    async def batch_at(self, partition: int, offset: int) -> tuple[bytes, BatchHeader | None]:
-        """The batch with that offset, or the next one that is left, with the topic's id; None where none is there yet.
-        CRCs checked. Raises BatchError, UpstreamError."""
-        topic = await self._leaders.look_up(_PATIENCE_S)
+    async def batch_at(
+        self, partition: int, offset: int, least_epoch: int = UNKNOWN_EPOCH
+    ) -> tuple[bytes, BatchHeader | None]:
+        """The batch with that offset, or the next one that is left, with the topic's id, as a leader says whose epoch
+        is ``least_epoch`` or newer; None where none is there yet. CRCs checked. Raises BatchError, UpstreamError."""
+        topic = await self._led(Position(partition, offset), least_epoch, _PATIENCE_S)
         connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
         try:
             found, _ = await leading.fetch(offset, 0, _undecoded)

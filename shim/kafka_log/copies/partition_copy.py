@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from protocol.own.position import Position
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
-from protocol.records.batches import BatchHeader, records_of
+from protocol.records.batches import BatchHeader
 from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
@@ -31,7 +31,6 @@ class PartitionCopy:
         self.part = part
         self.is_whole = True
         self.up_to_date_at = boottime()
-        self.replayed = 0
         self._replay = replay
 
     @property
@@ -47,15 +46,13 @@ class PartitionCopy:
     def apply(self, records: Sequence[LoggedRecord]) -> None:
         """Records that ``part`` has taken. Raises LogError."""
         self._replay.apply(records)
-        self.replayed += len(records)
 
     def take(self, start: Position, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
-        """Batches as they were fetched, of which the first is the next. Raises LogError, BatchError; it is not whole
-        any more then."""
+        """Batches as they were fetched, of which the first is the next. Raises LogError, NotWhole; it is not whole any
+        more then."""
         self.is_whole = False
         self.part.position = start
-        for header, raw in batches:
-            self.apply(self.part.take(header, records_of(raw, 0, header)))
+        self.part.take_all(batches, self.apply)
         self.coordinator.take_touched()  # nobody else does, and they would become more and more
         self.is_whole = True
 

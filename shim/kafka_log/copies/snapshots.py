@@ -266,11 +266,12 @@ class TopicSnapshots:
         """The partition's newest one has what there was then, of CLOCK_BOOTTIME."""
         self._taken_at[number] = since
 
-    async def has(self, anchor: Anchor) -> bool:
-        """Whether the topic does; see :meth:`Anchor.goes_with`. Raises UpstreamError."""
+    async def has(self, anchor: Anchor, least_epoch: int) -> bool:
+        """Whether the topic does, at a leader of that epoch or a newer one; see :meth:`Anchor.goes_with`. Raises
+        UpstreamError."""
         assert self._reader is not None
         try:
-            topic_id, header = await self._reader.batch_at(anchor.partition, anchor.base_offset)
+            topic_id, header = await self._reader.batch_at(anchor.partition, anchor.base_offset, least_epoch)
         except BatchError as error:
             raise UpstreamError(str(error)) from error
         return topic_id == anchor.topic_id and anchor.goes_with(header)

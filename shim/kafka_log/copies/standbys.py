@@ -16,7 +16,6 @@ from contextlib import aclosing
 from typing import Final
 
 from protocol.own.position import Position
-from protocol.records.batches import BatchError
 from shim.boottime import boottime
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
@@ -146,10 +145,14 @@ class Standbys:
                 try:
                     await self._follow_one(number, its)
                 except NotWhole as error:
-                    tell_not_used(self._topic, number, error)
+                    if its.copy.part.records:
+                        tell_not_used(self._topic, number, error)
+                    else:
+                        log.info("%s-%d: its reading begins again: %s", self._topic, number, error)
+                    await asyncio.sleep(RETRY_SECONDS)  # nobody tells when leaders come and go no more
                 its.replaying = None
                 its.copy = self._new_copy(number)
-        except (LogError, BatchError) as error:  # whoever owns it has to see to that
+        except LogError as error:  # whoever owns it has to see to that
             log.warning("%s; %s-%d is not followed", error, self._topic, number)
         except Exception:
             log.exception("%s-%d is not followed", self._topic, number)
@@ -157,18 +160,19 @@ class Standbys:
             del self._standbys[number]
 
     async def _follow_one(self, number: int, its: _Standby) -> None:
-        """Until its copy is of no use any more. Raises NotWhole, where that is why; LogError, BatchError."""
+        """Until its copy is of no use any more. Raises NotWhole, where that is why; LogError."""
         async with self._far_behind:
             its.copy.up_to_date_at = boottime()  # it has waited for its turn
             part = its.copy.part
-            await read_deletions(self._when_nothing_loads(part.position), part, f"{self._topic}-{number}")
+            where = f"{self._topic}-{number}"
+            await read_deletions(lambda: self._when_nothing_loads(part.position), part, where)
             reached_at = await self._first_end(number, its)
         if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
             its.is_at_end = True
             log.debug(
                 "%s-%d: followed to offset %d, %s",
                 *(self._topic, number, its.copy.part.position.next_offset),
-                counted(its.copy.replayed, "record"),
+                counted(its.copy.part.records, "record"),
             )
             await self._go_on(number, its)
 

@@ -12,9 +12,9 @@ either. And one that was written later is as young as the second reading is (tom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.records.batches import BatchError, BatchHeader, tombstones
 from shim.kafka_log.owning.read_part import NotWhole, ReadPart
@@ -24,39 +24,52 @@ from shim.upstream.topic_reader import Fetched
 if TYPE_CHECKING:
     from shim.upstream.topic_leaders import Leader
 
+_TIMES: Final = 5
+"""It is begun, before whoever reads has to begin anew: each time another leader came, or another log."""
 
-async def read_deletions(reading: AsyncGenerator[Fetched[bytes], None], part: ReadPart, where: str) -> None:
-    """``reading``: all of the partition; it is read to where that ended when it began, and closed. ``part``: nothing
-    of it was read yet; it knows then. ``where``: the partition, in words.
 
-    Raises NotWhole where another leader may have come, or the log is another one; LogError for what is no log.
+async def read_deletions(
+    begin: Callable[[], AsyncGenerator[Fetched[bytes], None]], part: ReadPart, where: str, least_end: int = 0
+) -> None:
+    """``begin``: a reading of all of the partition; it is read to where that ends then, which is ``least_end`` or
+    behind it. ``part``: nothing of it was read yet; it knows then. ``where``: the partition, in words.
+
+    Raises NotWhole where it does not come to the end under one leader; LogError for what is no log; what readings
+    raise.
     """
+    for _ in range(_TIMES):
+        async with aclosing(begin()) as reading:
+            if await _are_known(reading, part, where, least_end):
+                return
+    raise NotWhole(f"{_TIMES} times another broker had come to lead {where} before its deletions were read")
+
+
+async def _are_known(reading: AsyncGenerator[Fetched[bytes], None], part: ReadPart, where: str, least_end: int) -> bool:
+    """False where another leader may have come, or the log is another one."""
     deleted: dict[bytes, int] = {}
     leader: Leader | None = None
-    end = 0
-    async with aclosing(reading):
-        async for read in reading:
-            if leader is None:
-                end = read.end_offset
-            elif not read.leader.has_led_since(leader):
-                raise NotWhole(f"another broker has come to lead {where} while its deletions were read")
-            if read.is_reset:
-                raise NotWhole(f"{where} is not the log any more of which the deletions were read")
-            leader = read.leader
-            try:
-                deleted |= await asyncio.to_thread(_deleted, read.batches)
-            except BatchError as error:
-                raise LogError(f"{where}: {error}") from error
-            if not read.batches or read.position.next_offset >= end:
-                part.know_deleted(deleted, leader)
-                return
+    end = least_end
+    async for read in reading:
+        if leader is None:
+            end = max(end, read.end_offset)
+        elif not read.leader.has_led_since(leader):
+            return False
+        if read.is_reset:
+            return False
+        leader = read.leader
+        try:
+            await asyncio.to_thread(_add, deleted, read.batches)
+        except BatchError as error:
+            raise LogError(f"{where}: {error}") from error
+        # Nothing but what compaction has left empty may stand before the end.
+        is_all = not read.batches and read.high_watermark >= end
+        if is_all or read.position.next_offset >= end:
+            part.know_deleted(deleted, leader, read.position.topic_id)
+            return True
+    raise AssertionError("a partition is read for ever")
 
 
-def _deleted(batches: Sequence[tuple[BatchHeader, bytes]]) -> dict[bytes, int]:
+def _add(deleted: dict[bytes, int], batches: Sequence[tuple[BatchHeader, bytes]]) -> None:
     """The offset of the last one of each key."""
-    return {
-        record.key: record.offset
-        for header, raw in batches
-        for record in tombstones(raw, 0, header)
-        if record.key is not None
-    }
+    for header, raw in batches:
+        deleted.update((record.key, record.offset) for record in tombstones(raw, 0, header) if record.key is not None)

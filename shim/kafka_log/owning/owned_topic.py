@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Final
 
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
-from protocol.records.batches import BatchHeader, Record
+from protocol.records.batches import BatchHeader
 from shim.boottime import boottime
 from shim.config import Settings
 from shim.kafka_log.owning.deletions import read_deletions
@@ -29,12 +30,15 @@ from shim.runtime.backend import OwnedElsewhere
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders
-from shim.upstream.topic_reader import TopicReader
+from shim.upstream.topic_reader import Fetched, TopicReader
 
 log = logging.getLogger(__name__)
 
 LAST_EPOCH: Final = 2**15 - 1
 """No producer gets it: a batch with it fences all who have the same id."""
+
+_CLAIMED_AGAIN_AT: Final = 0.5
+"""Of the time for which an owner may be silent, while a partition is read that is not written yet."""
 
 
 class Fenced(UpstreamError, OwnedElsewhere):
@@ -46,16 +50,16 @@ class RecordSetTooLarge(UpstreamError):
 
 
 class _Owned:
-    """A partition from one :meth:`OwnedTopic.take_over` on. ``resumes``: this process has served it under the claim
-    before. ``is_read``: what it has is known, and it may be written. ``is_served``: that may be told, too, within the
-    lease. ``end``: behind all that is known to be there; ``last``: what was written last, None where something stands
-    before it that is not. Of CLOCK_BOOTTIME: ``heard_at``: when a write was last known to be acknowledged; ``sent_at``:
-    no later than the batch under way was sent."""
+    """A partition from one :meth:`OwnedTopic.take_over` on. ``claim``: the fence, or what was written since to say the
+    same. ``resumes``: this process has served it under the claim before. ``is_read``: what it has is known, and it may
+    be written. ``is_served``: that may be told, too, within the lease. ``end``: behind all that is known to be there;
+    ``last``: what was written last, None where something stands before it that is not. Of CLOCK_BOOTTIME: ``heard_at``:
+    when a write was last known to be acknowledged; ``sent_at``: no later than the batch under way was sent."""
 
     def __init__(self, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool) -> None:
         self.sequence = sequence
         self.lease = lease
-        self.fence = fence
+        self.fence = self.claim = fence
         self.resumes = resumes
         self.is_read = self.is_served = False
         self.end = 0
@@ -138,25 +142,35 @@ class OwnedTopic:
     async def goes_on(self, number: int, part: ReadPart) -> bool:
         """Whether what was read of a partition before it was taken over is what stands there, so that it need not be
         read again. Raises UpstreamError."""
-        owned = self._owned_now(number)
+        owned = self._still_owned(number)
         if part.position.next_offset > owned.fence.base_offset:
             return False
         return await self._reader.stands(part.position, max(part.leader_epoch, owned.fence.leader_epoch))
 
     def fence(self, number: int) -> Produced:
         """With which a partition was taken over. Raises UpstreamError for one that is not owned."""
-        return self._owned_now(number).fence
+        return self._still_owned(number).fence
 
-    async def read(self, number: int, part: ReadPart | None = None) -> AsyncGenerator[list[LoggedRecord], None]:
+    async def read(
+        self,
+        number: int,
+        replay: Callable[[list[LoggedRecord]], object],
+        part: ReadPart | None = None,
+        replayer: Executor | None = None,
+    ) -> AsyncGenerator[int, None]:
         """What the partition has, which is all of it once this has come to its end; then, and not before, what it has
-        may be told. ``part``: what was read of it before, if it :meth:`goes_on`; only what is behind it comes.
+        may be told. ``replay`` is given the records of each batch, in ``replayer`` (None: in any thread); what comes is
+        how many were read meanwhile. ``part``: what was read of it before, if it :meth:`goes_on`; only what is behind
+        it is read.
 
         Raises LogError for what no shim has written, and where something is gone; Fenced, UpstreamError, NotWhole among
-        them.
+        them; what ``replay`` raises.
         """
-        owned = self._owned_now(number)
+        owned = self._still_owned(number)
         try:
-            async with aclosing(self._read(number, owned, part or ReadPart(self._topic, number))) as reading:
+            async with aclosing(
+                self._read(number, owned, part or ReadPart(self._topic, number), replay, replayer)
+            ) as reading:
                 async for records in reading:
                     yield records
             if self._owned.get(number) is not owned:
@@ -168,82 +182,92 @@ class OwnedTopic:
         owned.is_read = owned.is_served = True
         self._served_last.add(number)
 
-    async def _read(self, number: int, owned: _Owned, part: ReadPart) -> AsyncGenerator[list[LoggedRecord], None]:
+    async def _read(
+        self,
+        number: int,
+        owned: _Owned,
+        part: ReadPart,
+        replay: Callable[[list[LoggedRecord]], object],
+        replayer: Executor | None,
+    ) -> AsyncGenerator[int, None]:
         """To the fence, and behind those of others; then it waits for the leases of the owners before."""
-        fence, own = owned.fence.base_offset, owned.sequence
-        resumes, waits_from, reached = owned.resumes, owned.fenced_at, part.position.next_offset
-        least_epoch = max(part.leader_epoch, owned.fence.leader_epoch)
-        if not reached and fence:
-            where, raw = f"{self._topic}-{number}", self._reader.read_raw(part.position, least_epoch)
-            await read_deletions(read_patiently(raw, part.position, self._patience, where), part, where)
-        async with aclosing(self._batches(number, part, least_epoch)) as batches:
-            async for header, records in batches:
-                yield part.take(header, records, fence)
-                reached = header.next_offset
-                if reached > fence:
-                    self._check_fence(number, header, owned)
+        where, own, fence = f"{self._topic}-{number}", owned.sequence, owned.fence.base_offset
+        resumes, waits_from = owned.resumes, owned.fenced_at
+        if not part.position.next_offset and fence:
+            await read_deletions(lambda: self._batches(number, owned, part), part, where, fence + 1)
+        others_are_fenced = False
+        async with aclosing(self._batches(number, owned, part)) as batches:
+            async for read in batches:
+                reached, before = part.position.next_offset, part.records
+                if read.start.next_offset > reached:
+                    raise LogError(f"{where}: offsets {reached} to {read.start.next_offset} are gone")
+                if reached <= owned.claim.base_offset < read.position.next_offset:
+                    self._check_claim(number, read.batches, owned)
+                part.told_by(read.leader)
+                part.position = read.start
+                await asyncio.get_running_loop().run_in_executor(replayer, part.take_all, read.batches, replay, fence)
+                yield part.records - before
+                if part.position.next_offset <= owned.claim.base_offset:
+                    continue
+                others = [
+                    producer_id
+                    for producer_id, epoch in part.epochs.items()
+                    if producer_id != own.producer_id and epoch < LAST_EPOCH
+                ]
+                if not others or others_are_fenced:
                     break
-            others = [
-                producer_id
-                for producer_id, epoch in part.epochs.items()
-                if producer_id != own.producer_id and epoch < LAST_EPOCH
-            ]
-            if others:
-                end = await self._fence_others(number, own, others)
-                resumes, waits_from = False, boottime()
-                while reached <= end:
-                    header, records = await anext(batches)
-                    yield part.take(header, records, fence)
-                    reached = header.next_offset
-        owned.end = reached
-        if reached == own.end and not others:
-            owned.last = owned.fence
+                await self._fence_others(number, owned, others)
+                others_are_fenced, resumes, waits_from = True, False, boottime()
+        owned.end = part.position.next_offset
+        if owned.end == own.end and not others_are_fenced:
+            owned.last = owned.claim
         seconds = waiting_seconds(part.claims(self._owner.incarnation), resumes=resumes)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, waits_from + seconds - boottime() + 0.001))
         last = part.last_owner
         log.debug(
-            "%s-%d: read to offset %d, after %s; owners before it were waited for %.2f s",
-            *(self._topic, number, reached, last.name if last is not None else "nobody", seconds),
+            "%s: read to offset %d, after %s; owners before it were waited for %.2f s",
+            *(where, owned.end, last.name if last is not None else "nobody", seconds),
         )
 
-    async def _batches(
-        self, number: int, part: ReadPart, least_epoch: int
-    ) -> AsyncGenerator[tuple[BatchHeader, list[Record]], None]:
-        """Behind what was read, for ever, as leaders tell that came no earlier than that epoch. Raises UpstreamError
-        where nothing comes any more, LogError where something is gone."""
+    async def _batches(self, number: int, owned: _Owned, part: ReadPart) -> AsyncGenerator[Fetched[bytes], None]:
+        """Behind what was read, for ever, as leaders tell that came no earlier than who has told that, and has written
+        the fence. It stays this process's meanwhile: a claim is written now and then. Raises UpstreamError, Fenced
+        among them, also where nothing comes any more."""
         where, position = f"{self._topic}-{number}", part.position
-        expected = position.next_offset
-        reading = read_patiently(self._reader.read(position, least_epoch), position, self._patience, where)
-        async with aclosing(reading):
+        raw = self._reader.read_raw(position, max(part.leader_epoch, owned.fence.leader_epoch))
+        async with aclosing(read_patiently(raw, position, self._patience, where)) as reading:
             async for read in reading:
-                part.told_by(read.leader)
-                if read.start.next_offset > expected:
-                    raise LogError(f"{where}: offsets {expected} to {read.start.next_offset} are gone")
-                for header, records in read.batches:
-                    yield header, records
-                expected = read.position.next_offset
+                yield read
+                if boottime() - self._still_owned(number).heard_at > self.silent_seconds * _CLAIMED_AGAIN_AT:
+                    await self._claim_again(number, owned)
 
-    def _check_fence(self, number: int, header: BatchHeader, owned: _Owned) -> None:
-        """That it is what stands there: compaction leaves the batch, if not its record."""
-        own = owned.sequence
-        there = header.base_offset <= owned.fence.base_offset <= header.last_offset
-        if not there or (header.producer_id, header.producer_epoch) != (own.producer_id, own.epoch):
-            raise UpstreamError(f"{self._topic}-{number}: what was written at {owned.fence.base_offset} is not there")
+    def _check_claim(self, number: int, batches: Iterable[tuple[BatchHeader, bytes]], owned: _Owned) -> None:
+        """That what says last that it is this process's stands where it was written: compaction leaves the last batch
+        of a producer, if not its record."""
+        offset, own = owned.claim.base_offset, owned.sequence
+        there = [header for header, _ in batches if header.base_offset <= offset <= header.last_offset]
+        if [(each.producer_id, each.producer_epoch) for each in there] != [(own.producer_id, own.epoch)]:
+            raise UpstreamError(f"{self._topic}-{number}: what was written at {offset} is not there")
 
-    async def _fence_others(self, number: int, own: ProducerSequence, producer_ids: Sequence[int]) -> int:
+    async def _fence_others(self, number: int, owned: _Owned, producer_ids: Sequence[int]) -> None:
         """Where the transactional id was forgotten, those who had it before have another producer id, which its new
-        epochs do not fence. Gives the offset of the last claim, which is written again behind them: whoever comes next
-        is to find it there. Raises Fenced, UpstreamError."""
+        epochs do not fence. The claim is written again behind them: whoever comes next is to find it there. Raises
+        Fenced, UpstreamError."""
         now = await self._next_epoch(number)
-        if now.producer_id != own.producer_id:  # the others' is the newer one
-            raise UpstreamError(f"{self._topic}-{number}: producer id {own.producer_id} is out of date")
+        if now.producer_id != owned.sequence.producer_id:  # the others' is the newer one
+            raise UpstreamError(f"{self._topic}-{number}: producer id {owned.sequence.producer_id} is out of date")
         for producer_id in producer_ids:
             log.warning(
                 "%s-%d: producer %d, whose id nobody gets any more, is fenced", self._topic, number, producer_id
             )
             await self._send(number, ProducerSequence(producer_id, LAST_EPOCH), self._claim())
-        return (await self._send(number, own, self._claim())).base_offset
+        await self._claim_again(number, owned)
+
+    async def _claim_again(self, number: int, owned: _Owned) -> None:
+        """It has to be read on to behind that. Raises Fenced, UpstreamError."""
+        owned.claim = await self._send(number, owned.sequence, self._claim())
+        owned.heard_at = boottime()
 
     async def _next_epoch(self, number: int) -> ProducerEpoch:
         return await self._ids.next_epoch(f"{self._topic}-{number}", self._patience)
@@ -288,7 +312,7 @@ class OwnedTopic:
         failed: dict[int, UpstreamError] = {}
         for number in numbers:
             try:
-                its = self._owned_now(number)
+                its = self._still_owned(number)
             except UpstreamError as error:
                 failed[number] = error
                 continue
@@ -408,7 +432,8 @@ class OwnedTopic:
 
     # -- a batch
 
-    def _owned_now(self, number: int) -> _Owned:
+    def _still_owned(self, number: int) -> _Owned:
+        """It is given up here where it is not. Raises UpstreamError then."""
         owned = self._owned.get(number)
         if owned is None:
             raise UpstreamError(f"{self._topic}-{number} is not owned")

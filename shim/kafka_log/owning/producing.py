@@ -304,12 +304,13 @@ class TopicProducer:
                     number = min(batch.number for batch in left)
                     found = await self._leaders.look_up_at_most_brokers(number, _LOOK_UP_S)
                 else:
-                    found = await self._leaders.look_up(_LOOK_UP_S)
+                    found = (await self._leaders.look_up(_LOOK_UP_S)).newer(self._newest)
             except UpstreamError as error:
                 for batch in left:
                     batch.why = str(error)
             else:
-                self._led = self._newest = found.newer(self._newest)
+                # Most brokers are believed of an older one, too: the topic may have been put back to an earlier time.
+                self._led = self._newest = found
                 leaders = {place.leader for place in self._led.places.values() if place.leader is not None}
                 self._connections.close_others(leaders)
             return self._led

@@ -12,13 +12,13 @@ deletes it before that one is come to. So what is read from the beginning is tol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 from protocol.errors import DecodeError
 from protocol.own.position import UNKNOWN_EPOCH, Position
 from protocol.own.topic_log import Owner, decode_own, is_own
-from protocol.records.batches import BatchHeader, Record
+from protocol.records.batches import MAX_DECOMPRESSED_SIZE, BatchError, BatchHeader, Record, records_of
 from shim.boottime import boottime
 from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim
 from shim.log import LogError, LoggedRecord
@@ -44,10 +44,12 @@ class _Said:
 
 
 class ReadPart:
-    """``position``: behind the last batch. ``epochs``: by producer id, the newest epoch that has written."""
+    """``position``: behind the last batch. ``records``: how many were read. ``epochs``: by producer id, the newest
+    epoch that has written."""
 
     def __init__(self, topic: str, number: int) -> None:
         self.position = Position(number, 0)
+        self.records = 0
         self.epochs: dict[int, int] = {}
         self._leader: Leader | None = None
         self._has_to_be_whole = False
@@ -64,18 +66,23 @@ class ReadPart:
         part._claim(owner)
         return part
 
-    def know_deleted(self, offsets: Mapping[bytes, int], leader: Leader) -> None:
-        """Before anything is taken: which keys that leader's log deletes, and at which offset last."""
+    def know_deleted(self, offsets: Mapping[bytes, int], leader: Leader, topic_id: bytes) -> None:
+        """Before anything is taken: which keys that leader's log of that topic deletes, and at which offset last."""
         self._deleted = offsets
         self._leader = leader
+        self.position = self.position._replace(topic_id=topic_id)
 
     def told_by(self, leader: Leader) -> None:
-        """What is taken from now on; where somebody else may have led since, nothing of it may be missing."""
+        """What is taken from now on; where somebody else may have led since, nothing of it may be missing: then what is
+        deleted further on is there, too."""
         before, self._leader = self._leader, leader
-        if before is None or leader.has_led_since(before):
+        is_begun = self.position.next_offset > 0
+        if before is None or leader == before or (is_begun and leader.has_led_since(before)):
             return
-        if self.position.next_offset or self._deleted is not None:
-            self._has_to_be_whole = True
+        # Nobody has asked whether the log is the one of which it is known what is deleted, so it has to be the very
+        # same leader before anything is taken: another log may have lost that, and have the key anew.
+        if is_begun or self._deleted is not None:
+            self._has_to_be_whole, self._deleted = True, None
 
     @property
     def leader_epoch(self) -> int:
@@ -86,6 +93,22 @@ class ReadPart:
         """Who was asked last says that nothing stands behind what was taken."""
         self._has_to_be_whole = False
         self._deleted = None
+
+    def take_all(
+        self,
+        batches: Iterable[tuple[BatchHeader, bytes]],
+        replay: Callable[[list[LoggedRecord]], object],
+        fence: int | None = None,
+    ) -> None:
+        """Batches as they were fetched, of which the first is the next one, and CRCs are checked; ``replay`` is given
+        the records of each. Raises as :meth:`take`, LogError also for what cannot be decoded, and what ``replay``
+        raises."""
+        for header, raw in batches:
+            try:
+                records = records_of(raw, 0, header, MAX_DECOMPRESSED_SIZE)
+            except BatchError as error:
+                raise LogError(f"{self._name} offset {header.base_offset}: {error}") from error
+            replay(self.take(header, records, fence))
 
     def take(self, header: BatchHeader, records: Sequence[Record], fence: int | None = None) -> list[LoggedRecord]:
         """The next batch, as records to replay; of what is known to be deleted none. ``fence``: the offset of this
@@ -103,6 +126,7 @@ class ReadPart:
                 self._claim(owner)
         self.epochs[header.producer_id] = max(header.producer_epoch, self.epochs.get(header.producer_id, -1))
         self.position = self.position.behind(header)
+        self.records += len(records)
         logged = [self._logged(each) for each in records]
         if deleted := self._deleted:
             return [each for each in logged if deleted.get(each.key, each.offset) <= each.offset]

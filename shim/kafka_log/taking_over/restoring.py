@@ -65,9 +65,11 @@ class Restoring:
 
     async def _doubt(self, number: int, kept: Kept, copy: PartitionCopy) -> object:
         """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError."""
-        if kept.anchor.append_time_ms > self._offsets.fence(number).append_time_ms:
+        fence = self._offsets.fence(number)
+        if kept.anchor.append_time_ms > fence.append_time_ms:
             return "it is younger than the end of the log: the brokers' clocks tell nothing"
-        if not await self._offsets.goes_on(number, copy.part) or not await self._snapshots.has(kept.anchor):
+        goes_on = await self._offsets.goes_on(number, copy.part)
+        if not goes_on or not await self._snapshots.has(kept.anchor, fence.leader_epoch):
             return "it is not what stands there any more"
         restored = partial(kept.restore, copy.coordinator, self._copies.home(number), self._check_goes_on)
         try:

@@ -37,12 +37,12 @@ _ASKED_AGAIN_SECONDS: Final = 1.0
 
 class Found(NamedTuple):
     """What a partition has: a coordinator as it is loaded, where groups stood before, which place counts (None: nothing
-    is said of that), and how many records were replayed; from which offset on, where a snapshot had what is before."""
+    is said of that), and how many records were read; from which offset on, where a snapshot had what is before."""
 
     coordinator: GroupCoordinator
     changes: Mapping[GroupChangeKey, GroupHandsValue]
     place: Place | None
-    replayed: int
+    records: int
     snapshot_offset: int = 0
 
 
@@ -132,17 +132,15 @@ class TakingOver:
                 restored = await self._restoring.restored(number)
             gone_on_with = followed or restored
             copy = gone_on_with or self._copies.of(number)
-            before, snapshot = copy.replayed, copy.part.position.next_offset if restored is not None else 0
-            loop = asyncio.get_running_loop()
-            async with aclosing(self._offsets.read(number, copy.part)) as reading:
+            before, snapshot = copy.part.records, copy.part.position.next_offset if restored is not None else 0
+            async with aclosing(self._offsets.read(number, copy.apply, copy.part, self._replayer)) as reading:
                 async for records in reading:
-                    await loop.run_in_executor(self._replayer, copy.apply, records)
-                    self._progress.replayed(len(records))
+                    self._progress.replayed(records)
             if gone_on_with is not None and await self._got_too_old(copy):
                 raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
         had = before if followed is not None else None
-        self._took_over(number, copy.replayed - before, had, snapshot, level)
-        return Found(copy.coordinator, copy.changes, copy.place, copy.replayed, snapshot)
+        self._took_over(number, copy.part.records - before, had, snapshot, level)
+        return Found(copy.coordinator, copy.changes, copy.place, copy.part.records, snapshot)
 
     @contextmanager
     def _waited_for(self) -> Iterator[None]:

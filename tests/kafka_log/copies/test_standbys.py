@@ -180,7 +180,7 @@ async def test_what_was_followed_is_what_was_written() -> None:
         copy = await its.taken(0)
         assert committed(copy) == {0: 9, 1: 8}
         assert copy is not None
-        assert (copy.part.position.next_offset, copy.replayed) == (5, 5)
+        assert (copy.part.position.next_offset, copy.part.records) == (5, 5)
         assert await its.taken(0) is None, "it is the taker's"
         assert its.its.at_end == 0
 

@@ -19,6 +19,7 @@ from protocol.own.topic_log import Owner
 from shim.boottime import boottime
 from shim.config import Settings, parse_servers
 from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.log import LoggedRecord
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
 
@@ -39,11 +40,11 @@ def _raise_failed(settled: Mapping[int, UpstreamError | None]) -> None:
 
 async def _count(owned: OwnedTopic) -> None:
     await owned.take_over(0)
-    value = 0
-    async for records in owned.read(0):
-        for each in records:
-            if each.key == _KEY and each.value is not None:
-                value = int(each.value)
+    found: list[LoggedRecord] = []
+    async for _ in owned.read(0, found.extend):
+        pass
+    values = [int(each.value) for each in found if each.key == _KEY and each.value is not None]
+    value = values[-1] if values else 0
     _say("owns", value, boottime())
     while True:
         begun = boottime()

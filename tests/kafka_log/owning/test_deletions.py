@@ -16,7 +16,7 @@ from shim.config import parse_servers
 from shim.demo.parts import Broker
 from shim.kafka_log.owning.deletions import read_deletions
 from shim.kafka_log.owning.read_part import NotWhole, ReadPart
-from shim.log import LogError
+from shim.log import LogError, LoggedRecord
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Fetched, TopicReader
@@ -60,7 +60,7 @@ async def told(
         finally:
             closed.append(True)
 
-    await read_deletions(reading(), part, "t-0")
+    await read_deletions(reading, part, "t-0")
     return bool(closed)
 
 
@@ -96,21 +96,34 @@ async def test_at_the_end_nothing_is_kept_of_it() -> None:
 
 @pytest.mark.parametrize(("leader", "is_another"), [(Leader(1, 5), False), (Leader(1, 6), True), (Leader(2, 5), True)])
 async def test_they_are_of_one_leader(leader: Leader, is_another: bool) -> None:
-    """What it has compacted away another one may have yet."""
-    part = ReadPart("t", 0)
+    """What it has compacted away another one may have yet. With another one it is begun again, some times."""
+    begun = []
     answers = [batch(0, (b"a", b"1"))], [batch(1, (b"a", None))]
+
+    async def reading() -> AsyncGenerator[Fetched[bytes], None]:
+        begun.append(True)
+        yield Fetched(Position(0, 0), answers[0], 2, leader=Leader(1, 4))
+        yield Fetched(Position(0, 1), answers[1], 2, leader=leader)
+
+    part = ReadPart("t", 0)
     if is_another:
-        with pytest.raises(NotWhole, match="another broker has come to lead t-0"):
-            await told(part, *answers, leaders=[Leader(1, 4), leader])
+        with pytest.raises(NotWhole, match="5 times another broker had come to lead t-0"):
+            await read_deletions(reading, part, "t-0")
     else:
-        assert await told(part, *answers, leaders=[Leader(1, 4), leader])
+        await read_deletions(reading, part, "t-0")
+        assert part.leader_epoch == leader.epoch
+    assert len(begun) == (5 if is_another else 1)
 
 
 @pytest.mark.parametrize("is_compacted", [True, False])
-async def test_at_another_leader_nothing_counts_but_a_log_of_which_nothing_is_gone(is_compacted: bool) -> None:
+@pytest.mark.parametrize("leader", [Leader(2, 5), Leader(1, 5)])
+async def test_at_another_leader_nothing_counts_but_a_log_of_which_nothing_is_gone(
+    leader: Leader, is_compacted: bool
+) -> None:
+    """Nor does what was deleted at the one before: that may be lost, and the key be there anew."""
     part = ReadPart("t", 0)
-    assert await told(part, [batch(0, (b"a", b"1"))])
-    part.told_by(Leader(2, 5))
+    assert await told(part, [batch(0, (b"a", b"1")), batch(1, (b"a", None))])
+    part.told_by(leader)
     if is_compacted:
         with pytest.raises(NotWhole):
             logged(part, 1, (b"a", b"1"))
@@ -118,19 +131,60 @@ async def test_at_another_leader_nothing_counts_but_a_log_of_which_nothing_is_go
         assert logged(part, 0, (b"a", b"1")) == [(0, b"1")]
 
 
-async def test_a_log_that_is_another_one_meanwhile() -> None:
-    async def reading() -> AsyncGenerator[Fetched[bytes], None]:
-        yield Fetched(Position(0, 0), [batch(0, (b"a", b"1"))], 2)
-        yield Fetched(Position(0, 0), [], 2, is_reset=True)
+async def test_in_the_middle_the_same_leader_goes_on_under_the_next_epoch() -> None:
+    part = ReadPart("t", 0)
+    assert await told(part, [batch(0, (b"a", b"1"), (b"b", b"1"), (b"a", None))])
+    part.told_by(Leader(1, 4))
+    assert logged(part, 0, (b"a", b"1")) == []
+    part.told_by(Leader(1, 5))
+    assert logged(part, 2, (b"a", None)) == [(2, None)]
 
-    with pytest.raises(NotWhole, match="not the log any more"):
-        await read_deletions(reading(), ReadPart("t", 0), "t-0")
+
+async def test_a_log_that_is_another_one_meanwhile() -> None:
+    """It is begun again with that one. What is read then is to be of it."""
+    topics = iter((b"1" * 16, b"2" * 16))
+
+    async def reading() -> AsyncGenerator[Fetched[bytes], None]:
+        position = Position(0, 0, topic_id=next(topics))
+        if position.topic_id == b"1" * 16:
+            yield Fetched(position, [batch(0, (b"a", None))], 2)
+            yield Fetched(position._replace(topic_id=b"2" * 16), [], 2, is_reset=True)
+        else:
+            yield Fetched(position, [batch(0, (b"b", None))], 1)
+
+    part = ReadPart("t", 0)
+    await read_deletions(reading, part, "t-0")
+    assert part.position == Position(0, 0, topic_id=b"2" * 16)
+    assert logged(part, 0, (b"a", b"1"), (b"b", b"1")) == [(0, b"1"), (1, b"1")]
+
+
+@pytest.mark.parametrize(("high_watermark", "is_over"), [(1, False), (3, True)])
+async def test_where_nothing_comes_it_is_over_at_the_end_alone(high_watermark: int, is_over: bool) -> None:
+    """A leader that has just come may not know yet how far all have got."""
+    went_on = []
+
+    async def reading() -> AsyncGenerator[Fetched[bytes], None]:
+        yield Fetched(Position(0, 0), [batch(0, (b"a", b"1"))], 1, high_watermark=1)
+        yield Fetched(Position(0, 1), [], 1, high_watermark=high_watermark)
+        went_on.append(True)
+        yield Fetched(Position(0, 1), [batch(1, (b"a", None), (b"b", b"1"))], 1, high_watermark=3)
+
+    part = ReadPart("t", 0)
+    await read_deletions(reading, part, "t-0", least_end=3)
+    assert went_on == ([] if is_over else [True])
+    assert logged(part, 0, (b"a", b"1")) == ([(0, b"1")] if is_over else [])
 
 
 async def test_what_no_shim_has_written() -> None:
     header, raw = batch(0, (b"a", b"1"))
     with pytest.raises(LogError, match=r"^t-0: "):
         await told(ReadPart("t", 0), [(header._replace(record_count=2), raw)])
+
+
+def test_what_cannot_be_decoded_is_told_of_in_one_way() -> None:
+    header, raw = batch(0, (b"a", b"1"))
+    with pytest.raises(LogError, match=r"^t-0 offset 0: "):
+        ReadPart("t", 0).take_all([(header._replace(record_count=2), raw)], len)
 
 
 async def has(broker: Broker, topic: str, key: bytes) -> bool:
@@ -158,16 +212,18 @@ async def test_what_compaction_takes_while_all_is_read_does_not_rise_again(
             await second.take_over(0)
             found: dict[bytes, bytes | None] = {}
             is_compacted = False
-            async for records in second.read(0):
-                found |= {each.key: each.value for each in records if each.key.startswith(b"k")}
+
+            def replay(records: list[LoggedRecord]) -> None:
+                found.update((each.key, each.value) for each in records if each.key.startswith(b"k"))
+
+            async for _ in second.read(0, replay):
                 if not is_compacted and found:
                     assert found.keys() <= {b"k1", b"k2"}, "it has come too far"
                     await alter(broker, topic, **AT_ONCE)
                     async with asyncio.timeout(WAIT_S):
                         while await has(broker, topic, b"k1"):
                             await asyncio.sleep(0.1)  # for as long as compaction takes
-                            # It comes by again where something was written.
-                            await second._send(0, second._owned[0].sequence, second._claim())
+                            await second._claim_again(0, second._owned[0])  # it comes by where something was written
                     is_compacted = True
     assert is_compacted
     assert {key for key, value in found.items() if value is not None} == {b"k2", b"k3", b"k4"}

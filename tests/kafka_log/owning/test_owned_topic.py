@@ -25,7 +25,7 @@ from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
 from shim.kafka_log.owning.read_part import ReadPart
-from shim.log import LogError
+from shim.log import LogError, LoggedRecord
 from shim.log.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -69,9 +69,15 @@ async def served(its: OwnedTopic, *numbers: int) -> dict[int, list[tuple[bytes, 
     found = {}
     for number in numbers:
         await its.take_over(number)
-        found[number] = [
-            (each.key, each.value) async for some in its.read(number) for each in some if each.key.startswith(b"k")
-        ]
+        found[number] = [(each.key, each.value) for each in await read(its, number) if each.key.startswith(b"k")]
+    return found
+
+
+async def read(its: OwnedTopic, number: int, part: ReadPart | None = None) -> list[LoggedRecord]:
+    """To its end."""
+    found: list[LoggedRecord] = []
+    async for _ in its.read(number, found.extend, part):
+        pass
     return found
 
 
@@ -161,9 +167,9 @@ async def test_who_has_followed_it_reads_what_is_behind_that(broker: Broker, mak
         await second.take_over(0)
         fenced_at = boottime()
         assert await second.goes_on(0, part)
-        read = [each async for records in second.read(0, part) for each in records]
-        assert [(each.key, each.value) for each in read[:-1]] == some(4)
-        assert len(read) == 2, "and its fence"
+        tail = await read(second, 0, part)
+        assert [(each.key, each.value) for each in tail[:-1]] == some(4)
+        assert len(tail) == 2, "and its fence"
         assert boottime() >= fenced_at + 0.3
         assert await write(second, {0: [some(5)]}) == {}
         assert await served(second, 0) == {0: [*some(1, 3), *some(4), *some(5)]}
@@ -211,7 +217,7 @@ async def test_who_has_another_producer_id_is_fenced(broker: Broker, make_topic:
         await former.write(commits(1))
         await its.take_over(0)
         assert (await former.write(commits(2)))[0] == 0, "it is another id"
-        keys = [each.key async for records in its.read(0) for each in records]
+        keys = [each.key for each in await read(its, 0)]
         assert len(keys) == len(commits(1)) + 1 + len(commits(2)) + 2, "a fence each, and the claim behind them"
         assert (await former.write(commits(3)))[0] == 47
         assert await write(its, {0: [some(1)]}) == {}
@@ -234,7 +240,7 @@ async def test_nothing_is_written_before_all_is_read(broker: Broker, make_topic:
     async with owned(broker.bootstrap_servers, topic) as its:
         await its.take_over(0)
         assert "has not been read yet" in str((await write(its, {0: [some(1)]}))[0])
-        reading = its.read(0)
+        reading = its.read(0, len)
         await anext(reading)
         assert "has not been read yet" in str((await write(its, {0: []}))[0])
         await reading.aclose()
@@ -279,7 +285,7 @@ async def test_who_may_tell(broker: Broker, make_topic: TopicFactory) -> None:
     ):
         await first.take_over(0)
         assert not first.may_tell(0)
-        async for _ in first.read(0):
+        async for _ in first.read(0, len):
             assert not first.may_tell(0)
         assert first.may_tell(0)
         assert await write(first, {0: []}) == {}
@@ -588,12 +594,39 @@ async def test_what_was_read_before_it_was_taken_over_again(broker: Broker, make
     topic = make_topic(config=CONFIG)
     async with owned(broker.bootstrap_servers, topic, NEVER_MS) as its:
         await its.take_over(0)
-        reading = its.read(0)
+        reading = its.read(0, len)
         await anext(reading)
         await its.take_over(0)
         with pytest.raises(UpstreamError, match="taken over again"):
             await anext(reading)
         assert not its.may_tell(0)
+
+
+async def test_while_it_is_read_for_long_it_stays_its_own(
+    broker: Broker, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than an owner may be silent. Claims are written meanwhile, and read, too."""
+    topic = make_topic(config={**CONFIG, "segment.ms": "1"})  # a fetch is of one segment
+    async with owned(broker.bootstrap_servers, topic) as first, owned(broker.bootstrap_servers, topic) as second:
+        await served(first, 0)
+        for number in range(4):
+            assert await write(first, {0: [some(number)]}) == {}
+        later = [0.0]
+        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + later[0])
+        found: list[LoggedRecord] = []
+        await second.take_over(0)
+        fence = second.fence(0)
+        async for _ in second.read(0, found.extend):
+            later[0] = min(later[0] + 0.6 * SILENT_S, 2.4 * SILENT_S)
+        assert later[0] > 2 * SILENT_S
+        assert [each.key for each in found if each.key.startswith(b"k")] == [b"k%d" % number for number in range(4)]
+        assert found[-1].offset == second.end(0) - 1 > fence.base_offset
+        assert second.may_tell(0) is False, "without a lease"
+        last = second.last_written(0)
+        assert last is not None
+        assert last.base_offset == found[-1].offset
+        assert await write(second, {0: [some(4)]}) == {}
+        assert second.last_written(0) is not last, "nothing stands between that is not known"
 
 
 async def test_nothing_more_comes(broker: Broker, make_topic: TopicFactory) -> None:
@@ -602,7 +635,7 @@ async def test_nothing_more_comes(broker: Broker, make_topic: TopicFactory) -> N
         await its.take_over(0)
         await asyncio.to_thread(broker.stop)
         with pytest.raises(UpstreamError, match="nothing more comes"):
-            async for _ in its.read(0):
+            async for _ in its.read(0, len):
                 pass
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings, parse_servers
-from shim.demo.parts import Broker
+from shim.demo.parts import Broker, free_port
 from shim.kafka_log.owning import producing
 from shim.kafka_log.owning.producing import Produced, TopicProducer
 from shim.kafka_log.owning.sequence import Verdict
@@ -27,25 +27,31 @@ BATCH = encode_batch(0, [(b"k", b"v")], 0)
 
 
 class LateLeaders(TopicLeaders):
-    """The first answer names this address as everybody's leader."""
+    """The first answer names this address as everybody's leader, ``epochs`` later than it is."""
 
     late: HostPort | None = None
+    epochs = 0
 
     async def look_up(self, patience: float) -> LedTopic:
         led = await super().look_up(patience)
         if self.late is not None:
             leader, self.late = self.late, None
-            places = {number: place._replace(leader=leader) for number, place in led.places.items()}
+            places = {
+                number: place._replace(leader=leader, leader_epoch=place.leader_epoch + self.epochs)
+                for number, place in led.places.items()
+            }
             led = led._replace(places=places)
         return led
 
 
 @asynccontextmanager
-async def producer(broker: Broker, topic: str, late: HostPort | None = None) -> AsyncIterator[TopicProducer]:
+async def producer(
+    broker: Broker, topic: str, late: HostPort | None = None, epochs: int = 0
+) -> AsyncIterator[TopicProducer]:
     cluster = Cluster(parse_servers(broker.bootstrap_servers), SETTINGS)
     following = asyncio.create_task(cluster.run())
     leaders = LateLeaders(cluster, SETTINGS, topic)
-    leaders.late = late
+    leaders.late, leaders.epochs = late, epochs
     made = TopicProducer(leaders, SETTINGS, topic)
     try:
         yield made
@@ -104,6 +110,16 @@ async def test_what_one_leader_holds_up_is_told_of_in_a_line(
     async with silent() as (late, _), producer(broker, topic, late) as its:
         await its.send({3: BATCH}, PATIENCE_S)
         assert [each.getMessage().partition(" not")[0] for each in caplog.records] == [f"{topic}-3 is"]
+
+
+async def test_most_brokers_are_believed_of_an_older_leader(broker: Broker, make_topic: TopicFactory) -> None:
+    """The topic was put back to an earlier time: nobody names the newer one any more, and it leads no more."""
+    topic, nobody = make_topic(), HostPort("127.0.0.1", free_port())
+    async with producer(broker, topic, nobody, epochs=9) as its:
+        sent = await its.send({0: encode_batch(0, [(b"k", b"v")], 0)}, 60.0)
+        assert (sent[0].verdict, sent[0].base_offset, sent[0].leader_epoch) == (Verdict.WRITTEN, 0, 0)
+        sent = await its.send({0: encode_batch(0, [(b"k", b"v")], 0)}, 60.0)
+        assert sent[0].base_offset == 1
 
 
 async def test_after_its_time_a_batch_is_told_to_be_unknown(broker: Broker, make_topic: TopicFactory) -> None:
