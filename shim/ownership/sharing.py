@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _CLUSTERS_OFFSETS: Final = "__consumer_offsets"
 _WHO_LEADS: Final = "who leads partitions of the cluster's offsets is not known"
+_IDLE: Final = "this shim has no groups"
 _PATIENCE_SECONDS: Final = 3.0
 _LATELY_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
@@ -71,10 +72,12 @@ class Sharing:
         """Of the next look at who leads."""
         self._settings = settings
 
-    async def run(self, instance_id: Callable[[], str], claimed: asyncio.Event) -> None:
-        """Until cancelled. ``instance_id`` is asked for once ``claimed``. Raises InstanceFenced, OSError, and
-        UpstreamError where the group cannot be had."""
-        await claimed.wait()
+    async def run(self, instance_id: Callable[[], str]) -> None:
+        """Until cancelled. ``instance_id`` is asked for once the log is open, and so known to be the cluster's. Raises
+        InstanceFenced, OSError, and UpstreamError where the group cannot be had."""
+        # In a new cluster FindCoordinator makes `__consumer_offsets`, for good, of the brokers that are there by then;
+        # those that the log's topics need were waited for.
+        await self._runtime.log_open.wait()
         own_id = instance_id()
         self._member = member = GroupMember(
             self._cluster,
@@ -149,9 +152,19 @@ class Sharing:
             *(", ".join(map(str, shares.node_ids)) or "none", len(shares.followed)),
             ", ".join(each.name for each in shares.assignment.shims),
         )
+        self._tell_of_idling(shares)
         self._own(shares)
         if self._member is not None and shares.own is not None and shares.own.addresses != self._addresses:
             self._member.rejoin()  # what the others tell clients is where it was before it was started anew
+
+    def _tell_of_idling(self, shares: Shares) -> None:
+        """Who stands at no broker stands by; who does, and has nothing, may have nothing for good."""
+        if shares.node_ids and not shares.owned:
+            nodes = ", ".join(map(str, shares.node_ids))
+            why = UpstreamError(f"of the brokers at it ({nodes}) none leads a partition of __consumer_offsets")
+            self._trouble.failed(_IDLE, why)
+        else:
+            self._trouble.went_well(_IDLE)
 
     def _own(self, shares: Shares) -> None:
         self._runtime.own(shares.owned, shares.followed if self._settings.standby_replicas else ())

@@ -50,6 +50,8 @@ class Keeper:
         self._seen_to: dict[Partition, asyncio.Task[None]] = {}
         self._pausing: dict[Partition, asyncio.Event] = {}
         self._new = NewShare()
+        self.log_open = asyncio.Event()
+        """Set when partitions can be loaded: where the log is on topics, these are ready."""
         self.shared_out = asyncio.Event()
         """Set when it is known for the first time which partitions are to be served here, and when it ends."""
         self._begun = False
@@ -87,6 +89,7 @@ class Keeper:
         read back.
         """
         await self._log.open()
+        self.log_open.set()
         self._settings = self._log.coordinator_settings(self._given)
         sizes = await self._log.sizes()
         await self.shared_out.wait()

@@ -91,6 +91,11 @@ class Runtime:
         self._keeper.take_settings(settings)
         self._log.take_settings(settings)
 
+    @property
+    def log_open(self) -> asyncio.Event:
+        """See :class:`shim.runtime.keeping.Keeper`."""
+        return self._keeper.log_open
+
     # -- for whoever measures
 
     @property

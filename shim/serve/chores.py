@@ -41,7 +41,7 @@ def _vital(parts: Parts, start: Start) -> dict[str, _Chore]:
     """Without these the shim is none."""
     chores: dict[str, _Chore] = {LOG: parts.runtime.run, "cluster": partial(_follow, parts.cluster)}
     if parts.sharing is not None:
-        chores["sharing"] = partial(share, parts.sharing, parts.data_dir, parts.claimed)
+        chores["sharing"] = partial(share, parts.sharing, parts.data_dir)
     if parts.zookeeper is not None:
         chores["ZooKeeper"] = start.hold_session
     return chores

@@ -91,10 +91,10 @@ async def load(runtime: Runtime, data_dir: Path) -> None:
         raise CannotStart(f"data directory {data_dir}: {reason_of(error)}") from error
 
 
-async def share(sharing: Sharing, data_dir: DataDir, claimed: asyncio.Event) -> None:
+async def share(sharing: Sharing, data_dir: DataDir) -> None:
     """The partitions of a log on topics, for as long as the shim runs."""
     try:
-        await sharing.run(data_dir.instance_id, claimed)
+        await sharing.run(data_dir.instance_id)
     except InstanceFenced as error:
         raise CannotStart(f"another shim runs with a copy of data directory {data_dir.path}: {error}") from error
     except UpstreamError as error:

@@ -9,7 +9,9 @@ from typing import cast
 
 import pytest
 
+import shim.kafka_log.backend as backend_module
 import shim.ownership.sharing as sharing_module
+from protocol.errors import ErrorCode
 from protocol.own.shim_group import (
     ListenerAddress,
     ShimMember,
@@ -19,11 +21,14 @@ from protocol.own.shim_group import (
     encode_member,
 )
 from shim.config import HostPort, Settings
+from shim.kafka_log.backend import KafkaBackend
+from shim.kafka_log.topics.ready import LogTopics
 from shim.ownership.assignment import Shares, assign
 from shim.ownership.shared_ports import SharedPorts
 from shim.ownership.sharing import Sharing
-from shim.runtime import Runtime
+from shim.runtime import Clock, Runtime
 from shim.upstream import Cluster, PortMap, UpstreamError
+from shim.upstream.coordinators import Coordinators, KeyType
 from shim.upstream.topic_leaders import LedTopic, Place, TopicLeaders
 
 BROKERS = {1: HostPort("kafka-1", 9092), 2: HostPort("kafka-2", 9092)}
@@ -142,6 +147,68 @@ async def test_it_is_wrong_where_a_leader_has_moved_or_a_broker_is_new() -> None
     assert its._wrong(shares, {0: 2, 1: 2}) == {(0, 2)}
     await its._cluster.take({**BROKERS, 3: HostPort("kafka-3", 9092)})
     assert its._wrong(shares, {0: 1}) == {(None, 3)}
+
+
+async def test_the_group_is_looked_for_when_the_topics_of_the_log_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or in a new cluster that makes `__consumer_offsets` of fewer brokers than are waited for."""
+    happened: list[str] = []
+    looked_for = asyncio.Event()
+
+    async def make_ready(*_: object) -> LogTopics:
+        for _turn in range(100):  # whoever does not wait for it comes first
+            await asyncio.sleep(0)
+        happened.append("topics ready")
+        return LogTopics("offsets", "history", bytes(16), PARTITIONS, 1 << 20, 1 << 20, 3_600_000, 60.0)
+
+    async def of(_: Coordinators, key: str, key_type: KeyType) -> tuple[ErrorCode, HostPort | None]:
+        happened.append(f"{key_type.name} {key}")
+        looked_for.set()
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
+
+    monkeypatch.setattr(backend_module, "make_ready", make_ready)
+    monkeypatch.setattr(Coordinators, "of", of)
+    settings, cluster, claimed = (
+        Settings(offsets_topic_num_partitions=PARTITIONS),
+        Cluster((), Settings()),
+        asyncio.Event(),
+    )
+    claimed.set()
+    runtime = Runtime(KafkaBackend(cluster, settings, Clock(), claimed), settings, Clock())
+    its = Sharing(cluster, settings, runtime, "a", address("a"))
+    tasks = [asyncio.create_task(its.run(lambda: "i")), asyncio.create_task(runtime.load())]
+    try:
+        async with asyncio.timeout(10):
+            await looked_for.wait()
+    finally:
+        runtime.stop()
+        tasks[0].cancel()
+        await asyncio.wait(tasks)
+        await runtime.close(10.0, its.leave)
+    assert happened[:2] == ["topics ready", "GROUP __offset_shim"]
+
+
+async def test_one_whose_brokers_lead_nothing_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    its, _ = await sharing()
+    both = {"i": member("a"), "j": member("b")}
+    for generation in (1, 2):
+        its._assigned("j", generation, told(both, dict.fromkeys(range(PARTITIONS), 1)))
+    assert its.shares is not None
+    assert (its.shares.node_ids, its.shares.owned) == ((2,), frozenset())
+    warned = "this shim has no groups for now: of the brokers at it (2) none leads a partition of __consumer_offsets"
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [warned]
+    its._assigned("j", 3, told(both, {0: 1, 1: 1, 2: 1, 3: 2}))
+    its._assigned("j", 4, told(both, dict.fromkeys(range(PARTITIONS), 1)))
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [warned] * 2
+
+
+async def test_one_that_stands_by_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """There are more shims than brokers."""
+    its, _ = await sharing()
+    three = {"i": member("a", 1, 1), "j": member("b", 1, 2), "k": member("c")}
+    its._assigned("k", 2, told(three, {0: 1, 1: 2, 2: 1, 3: 2}))
+    assert its.shares is not None
+    assert (its.shares.node_ids, its.shares.owned) == ((), frozenset())
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
 
 
 # --- what clients are told
