@@ -29,7 +29,8 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 class Grouped:
     """A :class:`shim.admin.live.asked.groups.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows
     what becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and
-    ``breaks``: a reset does. ``planned_changes``: what a reset is planned as. ``without_brokers``: none says where logs end."""
+    ``breaks``: a reset does. ``planned_changes``: what a reset is planned as. ``without_brokers``: none says where logs
+    end."""
 
     moved: MovedGroups
     hindrance: str = ""

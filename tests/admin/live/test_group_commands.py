@@ -98,7 +98,7 @@ def test_what_is_deleted_is_not_called_set(grouped: Grouped, admin: str) -> None
     grouped.planned_changes = (Change("orders", 0, 10, 3), Change("orders", 1, 10, -1), Change("orders", 2, 10, -1))
     told = in_a_process(*undo, answers="y\n")
     assert "Set 1 offset and delete 2 offsets of group g?" in told.stderr
-    assert told.stderr.endswith("1 offset set, 2 offsets deleted\n")
+    assert told.stderr.splitlines()[-1].endswith("]: 1 offset set, 2 offsets deleted")
 
 
 def test_it_asks_on_a_terminal_alone(grouped: Grouped, admin: str) -> None:
