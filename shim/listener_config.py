@@ -13,6 +13,9 @@ WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address 
 SHIMS: Final = "shims"
 """The name that the listener for other shims has in settings, and among a shim's addresses."""
 
+TOO_NEAR: Final = "the listeners' ports are too near to each other"
+"""What :func:`overlap` has found."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _ADDRESS: Final = re.compile(rf"({_NAME.pattern})://(.*)")
 
@@ -27,6 +30,8 @@ class Listener(NamedTuple):
     advertised: HostPort
     security_protocol: str
     settings: Settings
+    setting: str = "--listen"
+    """What says where it listens."""
 
     @property
     def speaks_tls(self) -> bool:
@@ -125,6 +130,8 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
         if name not in protocols:
             raise SettingError(f"listener.security.protocol.map: it does not say what is spoken at {name}")
         listener = Listener(name, address, told, protocols[name], configuration.of_listener(name))
+        if name != default:
+            listener = listener._replace(setting="listeners")
         if listener.speaks_sasl != settings.brokers_authenticate:
             raise SettingError(
                 f"{protocols[name]} at listener {name} and upstream.security.protocol="
@@ -132,22 +139,35 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
             )
         listeners.append(listener)
     if found := overlap(listeners):
-        raise SettingError(f"listeners: {found}")
+        raise SettingError(f"{TOO_NEAR}: {found}")
     return tuple(listeners)
 
 
 def overlap(listeners: Sequence[Listener], node_ids: Iterable[int] = ()) -> str | None:
-    """Whether two listeners want the same port for what they have, with brokers of these node ids: which, in a line."""
+    """Whether two listeners, one of them and the port for other shims, or the admin port, want the same port for what
+    they have, with brokers of these node ids: which, in a line."""
     node_ids = sorted(node_ids)
-    taken: dict[int, list[tuple[Listener, str]]] = {}
-    for listener in listeners:
-        first = listener.listen.port
-        for port, what in ((first, "bootstrap"), *((first + 1 + i, f"broker {i}") for i in node_ids)):
-            for other, others in taken.setdefault(port, []):
-                if _same_interface(listener.listen.host, other.listen.host):
-                    return f"port {port} would be {others} of {other.name} and {what} of {listener.name}"
-            taken[port].append((listener, what))
+    taken: dict[int, list[tuple[str, str]]] = {}
+    for host, port, what in _wanted(listeners, node_ids):
+        for other_host, other in taken.setdefault(port, []):
+            if _same_interface(host, other_host):
+                return f"port {port} would be {other} and {what}"
+        taken[port].append((host, what))
     return None
+
+
+def _wanted(listeners: Sequence[Listener], node_ids: Sequence[int]) -> Iterator[tuple[str, int, str]]:
+    """Host, port and what it is for."""
+    for listener in listeners:
+        host, first = listener.listen
+        yield host, first, f"bootstrap of {listener.name}"
+        for node_id in node_ids:
+            yield host, first + 1 + node_id, f"broker {node_id} of {listener.name}"
+    settings = listeners[0].settings
+    for text, what in ((settings.shims_listener, "shims.listener"), (settings.admin_listen, "--admin")):
+        if text:
+            host, port = parse_host_port(text)
+            yield host, port, what
 
 
 def _same_interface(one: str, other: str) -> bool:

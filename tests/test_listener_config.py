@@ -108,6 +108,8 @@ def test_what_a_listener_has_for_itself(tmp_path: Path) -> None:
         (["upstream.security.protocol=SASL_SSL"], "say what clients speak at --listen: security.protocol=SASL_SSL"),
         (["upstream.security.protocol=SASL_SSL", "security.protocol=SSL"], "SSL at listener SSL and upstream.security"),
         (["listeners=A://127.0.0.1:19092", "listener.security.protocol.map=A:SSL"], "port 19092 would be bootstrap of"),
+        (["offsets.log=kafka", "shims.listener=127.0.0.1:19092"], "would be bootstrap of PLAINTEXT and shims.listener"),
+        (["admin.listen=127.0.0.1:19092"], "port 19092 would be bootstrap of PLAINTEXT and --admin"),
         (["ssl.keystore.type=JKS"], "ssl.keystore.type: 'JKS' is not one of PEM"),
     ],
 )
@@ -149,3 +151,26 @@ def test_ports_that_two_would_want(
         for name, host, port in zip("AB", hosts, (1000, 1000 + distance), strict=True)
     ]
     assert overlap(pair, node_ids) == line
+
+
+@pytest.mark.parametrize(
+    ("setting", "node_ids", "line"),
+    [
+        ("shims.listener=127.0.0.1:19094", [1, 2], "port 19094 would be broker 1 of PLAINTEXT and shims.listener"),
+        ("shims.listener=127.0.0.1:19094", [2, 3], None),
+        ("shims.listener=10.0.0.5:19094", [1], None),
+        ("admin.listen=127.0.0.1:19096", [3], "port 19096 would be broker 3 of PLAINTEXT and --admin"),
+    ],
+)
+def test_a_port_that_a_broker_and_something_else_would_want(
+    setting: str, node_ids: list[int], line: str | None
+) -> None:
+    assert overlap(found(setting), node_ids) == line
+
+
+def test_each_has_what_says_where_it_listens() -> None:
+    assert [(each.name, each.setting) for each in found(TWO, MAP, TOLD)] == [
+        ("PLAINTEXT", "--listen"),
+        ("INTERNAL", "listeners"),
+        ("EXTERNAL", "listeners"),
+    ]

@@ -147,6 +147,9 @@ def show(findings: Findings, console: Console) -> bool:
     """Print the report; whether every check holds. Without a terminal the tables are lines with aligned columns."""
     console.print()
     console.print(_offsets_table(findings, box.SIMPLE_HEAD if console.is_terminal else None))
+    if any(not group.acknowledged.keys() >= set(range(findings.partitions)) for group in findings.groups):
+        note = "-: no commit for that partition was acknowledged before the kill, so none had to be found after it"
+        console.print(note, highlight=False, soft_wrap=True)
     console.print()
     console.print("The shim's log, as Kafka's own DumpLogSegments prints it (the last commit of each group):")
     for line in _log_excerpt(findings):

@@ -29,8 +29,9 @@ class Port(Protocol):
 
 class Way(NamedTuple):
     """``log``: which log this process has a part of: it has to be the same at both ends. ``name``: what it is called
-    there. ``where``: its port's address, or path; ``port`` makes it, and ``admits`` says who may come.
-    ``others``: all of them, where these are one shim for who asks a broker. ``called``: what one is to people."""
+    there. ``where``: its port's address, with the setting that says so, or path; ``port`` makes it, and ``admits`` says
+    who may come. ``others``: all of them, where these are one shim for who asks a broker. ``called``: what one is to
+    people."""
 
     owner_of: OwnerOf
     dial: Dial

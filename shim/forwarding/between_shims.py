@@ -40,7 +40,7 @@ def between_shims(
         dial_over_tcp(tls_to_others),
         log,
         str(address),
-        str(address),
+        f"{address} (shims.listener)",
         lambda server: TcpPort(server, address, tls),
         admits,
     )

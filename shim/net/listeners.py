@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shim.api import Services
 from shim.config import HostPort, Settings, parse_counts
 from shim.faults import Faults, FaultySession, load_faults
-from shim.listener_config import Listener, overlap
+from shim.listener_config import TOO_NEAR, Listener, overlap
 from shim.metrics import Traffic
 from shim.net.accepting import OWN_SOCKETS, Acceptor, addresses_of, listen
 from shim.net.budget import RequestBudget
@@ -72,6 +72,7 @@ class OneListener:
     ) -> None:
         self._limits = limits
         self._listen = listener.listen
+        self._setting = listener.setting
         self._services = services
         self._settings = listener.settings
         self._tls = tls
@@ -139,7 +140,7 @@ class OneListener:
         try:
             acceptor = await listen(address, connection, quotas, self._complaints, self._limits.listening)
         except OSError as error:
-            raise CannotListen(f"cannot listen on {address}: {reason_of(error)}") from error
+            raise CannotListen(f"cannot listen on {address} ({self._setting}): {reason_of(error)}") from error
         if self._closed:
             acceptor.close()
         elif self._looking is None:
@@ -223,7 +224,7 @@ class Listeners:
         """Have exactly the ports of ``brokers`` open. A port that cannot be opened is logged, once, and tried again."""
         found = overlap(self._listeners, brokers)
         if found is not None and found != self._overlap:
-            log.error("the listeners' ports are too near to each other: %s", found)
+            log.error("%s: %s", TOO_NEAR, found)
         self._overlap = found
         for ports in self._ports:
             await ports.follow(brokers)
@@ -231,7 +232,7 @@ class Listeners:
     @property
     def refused(self) -> Sequence[str]:
         """Why brokers have no port, a line for each of them."""
-        lines = () if self._overlap is None else (f"the listeners' ports are too near to each other: {self._overlap}",)
+        lines = () if self._overlap is None else (f"{TOO_NEAR}: {self._overlap}",)
         return (*lines, *(line for ports in self._ports for line in ports.refused))
 
     def lead_away(self, node_ids: Collection[int]) -> None:

@@ -147,10 +147,10 @@ class Sharing:
         self._note_moves(shares)
         self.shares = shares
         log.info(
-            "generation %d: %s of %d, with brokers %s; standby of %d; shims: %s",
+            "generation %d: %s of %d, with broker ids %s; standby of %d; shims: %s",
             *(generation, counted(len(shares.owned), "partition"), self._runtime.num_partitions),
             *(", ".join(map(str, shares.node_ids)) or "none", len(shares.followed)),
-            ", ".join(each.name for each in shares.assignment.shims),
+            ", ".join(sorted(each.name for each in shares.assignment.shims)),
         )
         self._tell_of_idling(shares)
         self._own(shares)

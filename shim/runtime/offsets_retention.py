@@ -10,6 +10,7 @@ from typing import Final
 from protocol.errors import ErrorCode
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator, Outcome, RetentionStep
+from shim.counted import counted
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Ticket
 from shim.runtime.runtime import Runtime
@@ -66,8 +67,9 @@ class OffsetsRetention:
             offsets, groups, more = offsets + answer.offsets, groups + answer.groups, answer.more
         if offsets or groups:
             log.info(
-                "%s: deleted %d offsets that have expired (offsets.retention.minutes is %d), and %d empty groups",
-                *(self._runtime.name_of(number), offsets, self._minutes, groups),
+                "%s: deleted %s (offsets.retention.minutes is %d), and %s",
+                *(self._runtime.name_of(number), counted(offsets, "expired offset"), self._minutes),
+                counted(groups, "empty group"),
             )
 
     def _operation(self, coordinator: GroupCoordinator, now: int, ticket: Ticket) -> Outcome:

@@ -7,11 +7,11 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.messages import api_versions, sasl_authenticate, sasl_handshake
+from protocol.messages import api_versions, metadata, sasl_authenticate, sasl_handshake
 from shim.config import HostPort, Settings
 from shim.tls import context_for_brokers, dial
 from shim.upstream.credentials import present
@@ -26,6 +26,8 @@ _NOT_AT_ALL = struct.pack("ii", 1, 0)
 """Of SO_LINGER: how long the system goes on with what was written, once the socket is closed."""
 _TLS_ALERT = 0x1503
 """How a record with an alert begins, which is what a server that expects TLS answers to anything else."""
+_HTTP: Final = int.from_bytes(b"HTTP")
+"""How the answer of an HTTP server to anything else begins."""
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
@@ -151,6 +153,8 @@ class BrokerConnection:
                     (size,) = struct.unpack(">i", await reader.readexactly(4))
                 if size >> 16 == _TLS_ALERT:
                     raise UpstreamError(f"{self.address}: it speaks TLS there, see upstream.security.protocol")
+                if size == _HTTP:
+                    raise UpstreamError(f"{self.address}: it speaks HTTP there, so it is no broker's port")
                 if not 4 <= size <= MAX_RESPONSE_BYTES:
                     raise UpstreamError(f"{self.address}: a response of {size} bytes to {api.name}")
                 body = await reader.readexactly(size)
@@ -194,7 +198,9 @@ class BrokerConnection:
         low, high = self._ranges.get(api.key, (0, -1))
         version = min(high, api.versions[1], at_most)
         if version < max(low, api.versions[0], at_least):
-            raise UpstreamError(f"{self.address}: no common version of {api.name}")
+            controller = api.key == metadata.API.key and api.key not in self._ranges  # which every broker has
+            guess = ": it may be a KRaft controller's port, and not a broker's" if controller else ""
+            raise UpstreamError(f"{self.address}: no common version of {api.name}{guess}")
         return version
 
     def break_off(self) -> None:

@@ -106,6 +106,8 @@ def _a_shim_takes_its_groups_over(desk: Desk, address: str) -> None:
     with desk.running(SERVE_BY_HAND.command, "offset-shim ready"):
         for step in BY_HAND:
             assert step.says in desk.run(step.command).stdout, step
+        (numbers,) = desk.run(f"{BY_HAND[-1].command} --json").json["offsets"]
+        assert (numbers["offset"], numbers["lag"]) == (60, 40), "as the README says"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

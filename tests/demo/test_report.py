@@ -84,6 +84,10 @@ def test_all_is_well() -> None:
     assert " ok     g: consumed 3 of 3 records (2 + 2), 1 duplicates, 2 after the kill, 0 failed commits" in lines
     rows = [line.split() for line in lines if line.startswith("g ")]
     assert rows == [["g", "0", "1", "1", "2", "2", "2"], ["g", "1", "-", "1", "1", "1", "1"]]
+    note = "-: no commit for that partition was acknowledged before the kill, so none had to be found after it"
+    assert note in lines
+    _, lines = _shown(replace(FINDINGS, groups=[replace(GROUP, acknowledged={0: 1, 1: 1})]))
+    assert note not in lines
 
 
 @pytest.mark.parametrize(("findings", "line"), BROKEN.values(), ids=BROKEN)

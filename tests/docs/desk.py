@@ -27,6 +27,8 @@ _HEAP_MB: Final = 128
 _SHOWN: Final = 4_000  # characters of a log in an exception
 
 KAFKAS_TOOLS: Final = {
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",

@@ -171,7 +171,18 @@ THREE_BROKERS: Final[Story] = (
     ),
     Step('java -cp "$KAFKA" kafka.Kafka three/$i/server.properties &'),
 )
-"""In a loop of the shell; `test_three_brokers.py` has it as it stands, and in front of them:"""
+"""In a loop of the shell; `test_three_brokers.py` has it as it stands, and then:"""
+BROKERS_ARE_THERE: Final = Step(
+    'java -cp "$KAFKA" org.apache.kafka.tools.ClusterTool list-endpoints --bootstrap-server 127.0.0.1:29091'
+)
+THREE_SHIMS: Final[Story] = tuple(
+    Step(
+        "offset-shim serve --bootstrap-servers 127.0.0.1:29091,127.0.0.1:29092,127.0.0.1:29093 "
+        f"--listen 127.0.0.1:{19082 + 10 * number} --data-dir three/shim-{number} --admin 127.0.0.1:{9643 + number} "
+        f"--set offsets.log=kafka --set shims.listener=127.0.0.1:{19089 + 10 * number}"
+    )
+    for number in (1, 2, 3)
+)
 SERVE_ON_TOPICS: Final = Step(
     "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092,kafka-3:9092 --listen 10.0.0.5:19092 "
     "--data-dir /var/lib/offset-shim-topics --admin 127.0.0.1:9644 --set offsets.log=kafka "
@@ -206,6 +217,16 @@ BY_HAND: Final[Story] = (
     Step("offset-shim migrate plan", says="demo-kafka-python"),
     Step("offset-shim migrate start --all", says="demo-kafka-python"),
     Step("offset-shim groups list --lag", says="demo-kafka-python"),
+    Step(
+        'seq 100 | java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" org.apache.kafka.tools.ConsoleProducer '
+        "--bootstrap-server 127.0.0.1:19092 --topic numbers"
+    ),
+    Step(
+        'java -cp "$HOME/.cache/offset-shim/jars/kafka-4.3.1/*" org.apache.kafka.tools.consumer.ConsoleConsumer '
+        "--bootstrap-server 127.0.0.1:19092 --topic numbers --group mynums --from-beginning --max-messages 60",
+        says="\n60\n",
+    ),
+    Step("offset-shim groups describe mynums", says="numbers"),
 )
 
 OF_AN_ADMINISTRATOR: Final[Story] = (
@@ -244,6 +265,8 @@ RUN_HERE: Final[tuple[Step, ...]] = (
     *BY_TOKEN,
     *SERVES,
     *THREE_BROKERS,
+    BROKERS_ARE_THERE,
+    *THREE_SHIMS,
     *REHEARSAL,
     SERVE_ON_TOPICS,
 )

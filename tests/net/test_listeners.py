@@ -94,7 +94,7 @@ async def test_a_port_in_use_is_named_once_and_tried_again(caplog: pytest.LogCap
         for _ in range(2):
             await listeners.follow(BROKERS)
         assert listeners.refused == (
-            f"no port for broker 1: cannot listen on {HOST}:{port + 2}: Address already in use",
+            f"no port for broker 1: cannot listen on {HOST}:{port + 2} (--listen): Address already in use",
         )
         assert caplog.messages == list(listeners.refused)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection
 from typing import cast
@@ -129,6 +130,18 @@ async def test_with_another_number_of_partitions_one_has_all() -> None:
     its._assigned("k", 8, encode_assignment(assignment))
     assert [its.named_owner(number) for number in range(PARTITIONS)] == ["b"] * PARTITIONS
     assert its.other_owners() == ["b"]
+
+
+async def test_what_was_shared_out_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Brokers by their ids, and shims in the order of their names, so that two lines can be compared."""
+    caplog.set_level(logging.INFO, "shim.ownership.sharing")
+    its, _ = await sharing()
+    its._assigned("i", 3, told({"i": member("b"), "j": member("a")}, {0: 1, 1: 2, 2: 1, 3: 2}))
+    its._assigned("i", 4, told({"i": member("b")}, {0: 1, 1: 2, 2: 1, 3: 2}))
+    assert [each.getMessage() for each in caplog.records] == [
+        "generation 3: 2 partitions of 4, with broker ids 1; standby of 2; shims: a, b",
+        "generation 4: 4 partitions of 4, with broker ids 1, 2; standby of 0; shims: b",
+    ]
 
 
 async def test_what_cannot_be_read_changes_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,7 +79,8 @@ async def gone(shim: Running, group: str) -> None:
         await asyncio.sleep(0.005)
 
 
-async def test_expired_offsets_are_gone_after_a_restart_too(tmp_path: Path) -> None:
+async def test_expired_offsets_are_gone_after_a_restart_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "shim.runtime.offsets_retention")
     clock = Clock()
     async with running(tmp_path) as shim:
         shim.log.release(1_000)
@@ -87,6 +89,9 @@ async def test_expired_offsets_are_gone_after_a_restart_too(tmp_path: Path) -> N
         await commit_at(shim, new, clock.now() - WEEK_MS + 3_600_000)
         async with asyncio.timeout(WAIT_SECONDS):
             await OffsetsRetention(shim.runtime, SETTINGS, clock).check(1)
+        (told,) = (each.getMessage() for each in caplog.records)
+        assert "deleted 3,000 expired offsets (" in told
+        assert told.endswith(", and 1 empty group")
         assert offset_in(await shim.fetch(old).result()) is None
         assert offset_in(await shim.fetch(new).result()) == 5
         tombstones = [

@@ -53,7 +53,7 @@ def test_an_admin_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
         with pytest.raises(StartFailed):
             shim.start()
     assert shim.returncode == 1
-    assert f"Error: cannot listen on {address}: Address already in use" in shim.log()
+    assert f"Error: cannot listen on {address} (--admin): Address already in use" in shim.log()
     assert "Traceback" not in shim.log()
 
 

@@ -35,6 +35,6 @@ def test_a_group_that_has_lost_its_offsets_is_gone_after_the_next_look(
             time.sleep(0.02)
         request = delete_groups.DeleteGroupsRequest((group,))
         assert client.ask(delete_groups.API, 2, request).results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        while "and 1 empty groups" not in shim.log():  # what a look has done is told at its end
+        while "and 1 empty group" not in shim.log():  # what a look has done is told at its end
             assert time.monotonic() < deadline, shim.log()
             time.sleep(0.02)

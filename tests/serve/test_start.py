@@ -81,7 +81,7 @@ def test_a_bootstrap_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
     port = free_port_range(4)
     with socket.create_server(("127.0.0.1", port)):
         error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port))
-    assert error == f"Error: cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert error == f"Error: cannot listen on 127.0.0.1:{port} (--listen): Address already in use"
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,34 @@ def test_brokers_that_are_the_shim_itself(tmp_path: Path, bootstrap: str, listen
     )
 
 
+def test_a_port_for_other_shims_that_is_a_brokers(broker: Broker, tmp_path: Path) -> None:
+    """By count from that of --listen: which brokers there are is known once they are asked."""
+    port = free_port_range(4)
+    near = port + 1 + broker.node_id
+    others = ("--set", "offsets.log=kafka", "--set", f"shims.listener=127.0.0.1:{near}")
+    error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port, *others))
+    assert error == (
+        f"Error: the listeners' ports are too near to each other: port {near} would be broker {broker.node_id} of "
+        "PLAINTEXT and shims.listener"
+    )
+
+
+def test_a_port_for_other_shims_that_is_taken(broker: Broker, tmp_path: Path) -> None:
+    port = free_port_range(4)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        others = ("--set", "offsets.log=kafka", "--set", f"shims.listener={address}")
+        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port, *others))
+    assert error == f"Error: cannot listen on {address} (shims.listener): Address already in use"
+
+
 def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
     port = free_port_range(4)
     with socket.create_server(("127.0.0.1", port + 1 + broker.node_id)):
         error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port))
     assert error == (
         f"Error: no port for broker {broker.node_id}: "
-        f"cannot listen on 127.0.0.1:{port + 1 + broker.node_id}: Address already in use"
+        f"cannot listen on 127.0.0.1:{port + 1 + broker.node_id} (--listen): Address already in use"
     )
 
 

@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from protocol.messages import metadata
-from shim.config import HostPort, Settings
+from shim.config import HostPort, Settings, parse_host_port
+from shim.demo.parts import Broker
 from shim.upstream.connection import MAX_RESPONSE_BYTES, BrokerConnection
 from shim.upstream.errors import UpstreamError, reason_of
 from tests.upstream.scripted_broker import scripted_broker
@@ -93,6 +94,29 @@ async def test_an_answer_that_cannot_be_right_is_an_error(spoil: Callable[[bytes
                 await connection.ask(metadata.API, ASKED)
         finally:
             connection.close()
+
+
+async def test_an_http_server_is_named() -> None:
+    async def refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuses, "127.0.0.1", 0) as server:
+        address = HostPort(*server.sockets[0].getsockname())
+        with pytest.raises(UpstreamError) as refused:
+            await BrokerConnection(address, SETTINGS).open()
+    assert str(refused.value) == f"{address}: it speaks HTTP there, so it is no broker's port"
+
+
+async def test_a_controllers_port_is_guessed(broker: Broker) -> None:
+    connection = BrokerConnection(parse_host_port(broker.quorum.controller), SETTINGS)
+    await connection.open()
+    try:
+        with pytest.raises(UpstreamError, match="no common version of Metadata: it may be a KRaft controller's port"):
+            await connection.ask(metadata.API, ASKED)
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize(

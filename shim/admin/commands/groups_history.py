@@ -13,11 +13,24 @@ from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 
 
+def _partition(text: str) -> str:
+    """As it is. Raises BadParameter where it is none."""
+    topic, _, number = text.rpartition(":")
+    if not topic or not (number.isascii() and number.isdigit()):
+        raise click.BadParameter(f"{text!r}: a topic and a number, as in orders:3")
+    return text
+
+
 @click.command("history", short_help="Who moved or deleted which offset of a group, and when.")
 @group_argument
 @click.option("--topic", "topics", multiple=True, metavar="T", help="This topic alone; may be given many times.")
 @click.option(
-    "--partition", "partitions", multiple=True, metavar="T:N", help="This partition alone; may be given many times."
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=_partition,
+    metavar="T:N",
+    help="This partition alone; may be given many times.",
 )
 @time_option("--since", "since_ms", text="From then on: ISO 8601, in UTC where it names no zone, or milliseconds.")
 @click.option("--last", type=click.IntRange(1, 10**9), metavar="N", help="The newest N alone.")

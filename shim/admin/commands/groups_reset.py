@@ -83,8 +83,7 @@ def reset_command(
     if not json_wanted:
         _show(plan["offsets"], changing)
         if plan["state"] == _DEAD and changing:
-            made = "would be made" if dry_run or plan["hindrance"] else "is made"
-            click.echo(f"there is no group {shown(group)}: it {made}", err=True)
+            click.echo(f"there is no group {shown(group)}: it would be made", err=True)
     if dry_run:
         if json_wanted:
             print_json({**plan, "dry_run": True})
@@ -96,13 +95,30 @@ def reset_command(
         raise Refused(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
-        agree(f"Set {counted(len(changing), 'offset')} of group {shown(group)}?", yes=yes)
+        agree(f"{_asked(changing)} of group {shown(group)}?", yes=yes)
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
         shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
     if json_wanted:
         print_json({**plan, "dry_run": False, "cause": said})
     else:
-        click.echo(f"{counted(len(changing), 'offset')} set", err=True)
+        click.echo(_done(changing), err=True)
+
+
+def _set_and_deleted(changing: Sequence[Row]) -> tuple[int, int]:
+    """How many offsets are set, and how many deleted, as by an undo of what there was nothing before."""
+    deleted = sum(row["new_offset"] is None for row in changing)
+    return len(changing) - deleted, deleted
+
+
+def _asked(changing: Sequence[Row]) -> str:
+    counts = zip(("set", "delete"), _set_and_deleted(changing), strict=True)
+    return " and ".join(f"{verb} {counted(count, 'offset')}" for verb, count in counts if count).capitalize()
+
+
+def _done(changing: Sequence[Row]) -> str:
+    placed, deleted = _set_and_deleted(changing)
+    told = [f"{counted(placed, 'offset')} set"] if placed or not deleted else []
+    return ", ".join([*told, f"{counted(deleted, 'offset')} deleted"] if deleted else told)
 
 
 def _show(rows: Sequence[Row], changing: Sequence[Row]) -> None:

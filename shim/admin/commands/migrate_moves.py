@@ -15,6 +15,7 @@ from shim.admin.commands.console import (
     dry_run_option,
     in_one_line,
     json_option,
+    shown,
     yes_option,
 )
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
@@ -162,7 +163,7 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
         raise click.UsageError("Groups that are named are tried wherever they are: --at goes with --pattern or --all.")
     groups = _to_move(shim, move, choice, at)
     if given["dry_run"]:
-        _look(shim, move, groups, json_wanted=given["json_wanted"])
+        _look(shim, move, groups, choice, json_wanted=given["json_wanted"])
         return
     done = Done([], [], None)
     if groups:
@@ -170,17 +171,22 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
         agree(question, groups, yes=given["yes"] or len(groups) == 1)
         cause = given["cause"] or f"migrate {move}"
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})
-    tell(done, show_statuses, json_wanted=given["json_wanted"])
+    tell(done, show_statuses, json_wanted=given["json_wanted"], none_of_them=_none_can(choice))
 
 
-def _look(shim: RunningShim, move: str, groups: tuple[str, ...], *, json_wanted: bool) -> None:
+def _look(shim: RunningShim, move: str, groups: tuple[str, ...], choice: Chosen, *, json_wanted: bool) -> None:
     """What the move would find and do. Exits with 1 where something stands in its way."""
     starts = move == "start"
     path, more = ("/v1/migrate/plan", {}) if starts else ("/v1/migrate/look", {"move": move})
     done = done_of(shim, move, path, Chosen(groups, None), more) if groups else Done([], [], None)
-    tell(done, show_planned if starts else show_looked, json_wanted=json_wanted)
+    tell(done, show_planned if starts else show_looked, json_wanted=json_wanted, none_of_them=_none_can(choice))
     if any(row["hindrance"] or row.get("differing") for row in done.rows):
         sys.exit(SOMETHING_WRONG)
+
+
+def _none_can(choice: Chosen) -> str:
+    fitting = "" if choice.pattern is None else f" that fits {shown(choice.pattern)}"
+    return f"no group{fitting} can take that step: `migrate plan` and `migrate status` say where each is"
 
 
 def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -108,8 +108,8 @@ def target_of(given: Mapping[str, Any], group: str, topics: tuple[Row, ...], *, 
     """What the shim is asked to plan, and the options as they were given, in a line. Raises UsageError."""
     chosen = [name for name in _TARGETS if given[name.replace("-", "_")] not in (None, False)]
     if len(chosen) != 1:
-        names = ", ".join(f"--{name}" for name in _TARGETS)
-        raise click.UsageError(f"To where? Give one of {names}.")
+        given_are = f", not {_listed(chosen)} at once" if chosen else ""
+        raise click.UsageError(f"To where? Give one of {_listed(_TARGETS)}{given_are}.")
     (name,) = chosen
     if topics and all_topics:
         raise click.UsageError("Give --topic, or --all-topics: one of them.")
@@ -122,6 +122,10 @@ def target_of(given: Mapping[str, Any], group: str, topics: tuple[Row, ...], *, 
     if all_topics:
         question["all_topics"] = True
     return question, f"--{name}" if value is True else f"--{name} {_shown(name, value)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name}" for name in names)
 
 
 def _shown(name: str, value: object) -> str:

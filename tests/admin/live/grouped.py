@@ -29,7 +29,8 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 class Grouped:
     """A :class:`shim.admin.live.asked.groups.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows
     what becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and
-    ``breaks``: a reset does. ``without_brokers``: none says where logs end."""
+    ``breaks``: a reset does. ``planned_changes``: what a reset is planned as. ``without_brokers``: none says where logs
+    end."""
 
     moved: MovedGroups
     hindrance: str = ""
@@ -42,6 +43,11 @@ class Grouped:
     last_commit: Moved | None = None
     without_history: bool = False
     without_brokers: bool = False
+    planned_changes: Sequence[Change] = (
+        Change("orders", 0, 5, 0),
+        Change("orders", 1, -1, 3, "9 is beyond the log's end"),
+        Change("orders", 2, 4, 4),
+    )
     hangs: bool = False
     breaks: bool = False
 
@@ -63,8 +69,7 @@ class Grouped:
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
         self.planned.append((group, target, scope))
-        changes = [Change("orders", 0, 5, 0), Change("orders", 1, -1, 3, "9 is beyond the log's end"), _STAYS]
-        return Plan(group, "Empty", changes, self.hindrance)
+        return Plan(group, "Empty", self.planned_changes, self.hindrance)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         self.resets.append((group, changes, cause, host))
@@ -87,6 +92,3 @@ class Grouped:
         if group in self.uncertain:
             raise NotCertain("it is in the log, and not in ZooKeeper")
         return found
-
-
-_STAYS = Change("orders", 2, 4, 4)

@@ -312,11 +312,15 @@ def test_patterns_and_all(moved: Moved, admin: str) -> None:
     moved.add("etl-1", "etl-2", "web")
     assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin).status == 0
     assert sorted(moved.begun) == ["etl-1", "etl-2"]
-    assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin) == (0, "", "no group\n")
+    none_can = "can take that step: `migrate plan` and `migrate status` say where each is\n"
+    again = ("migrate", "start", "--pattern", "etl-?", "--admin", admin)
+    assert offset_shim(*again) == (0, "", f"no group that fits etl-? {none_can}")
+    assert offset_shim(*again, "--dry-run") == (0, "", f"no group that fits etl-? {none_can}")
     unfit = offset_shim("migrate", "start", "--pattern", "elt-?", "--admin", admin)
     assert unfit == (2, "", "Error: no group fits elt-?\n")
     assert offset_shim("migrate", "rollback", "--all", "--admin", admin).status == 0
     assert {each.storage for each in moved.groups.values()} == {"upstream"}
+    assert offset_shim("migrate", "rollback", "--all", "--admin", admin) == (0, "", f"no group {none_can}")
     assert offset_shim("migrate", "rollback", "--all", "--json", "--admin", admin).json == {
         "groups": [],
         "not_done": [],
@@ -327,7 +331,7 @@ def test_none_is_moved_out_of_kafka_unless_it_is_named(moved: Moved, admin: str)
     moved.add("stays", storage="kafka")
     moved.add("goes", storage="upstream", dual=True)
     advance = ("migrate", "advance", "--admin", admin)
-    assert offset_shim(*advance, "--pattern", "stay*") == (0, "", "no group\n")
+    assert offset_shim(*advance, "--pattern", "stay*").stderr.startswith("no group that fits stay* can take that step")
     assert offset_shim(*advance, "--all").status == 0
     assert (moved.begun, moved.place("stays"), moved.place("goes")) == (["goes"], KAFKA, UPSTREAM)
     assert offset_shim(*advance, "stays").status == 0

@@ -17,7 +17,7 @@ import pytest
 from shim.admin.commands import admin_client
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
-from shim.admin.live.asked.groups import Kind, Member
+from shim.admin.live.asked.groups import Change, Kind, Member
 from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import Moved
@@ -90,6 +90,17 @@ def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
     assert grouped.resets == []
 
 
+def test_what_is_deleted_is_not_called_set(grouped: Grouped, admin: str) -> None:
+    """As by an undo of what there was nothing before."""
+    undo = ("groups", "reset", "g", "--undo", "--admin", admin)
+    grouped.planned_changes = (Change("orders", 0, 10, -1),)
+    assert offset_shim(*undo).stderr == "1 offset deleted\n"
+    grouped.planned_changes = (Change("orders", 0, 10, 3), Change("orders", 1, 10, -1), Change("orders", 2, 10, -1))
+    told = in_a_process(*undo, answers="y\n")
+    assert "Set 1 offset and delete 2 offsets of group g?" in told.stderr
+    assert told.stderr.splitlines()[-1].endswith("]: 1 offset set, 2 offsets deleted")
+
+
 def test_it_asks_on_a_terminal_alone(grouped: Grouped, admin: str) -> None:
     reset = ("groups", "reset", "g", *OF_ALL, "--admin", admin)
     no = in_a_process(*reset, answers="n\n")
@@ -158,7 +169,7 @@ def test_a_file_with_groups(grouped: Grouped, admin: str, tmp_path: Path) -> Non
     ("options", "said"),
     [
         ((), "To where?"),
-        (("--to-earliest", "--to-latest", "--all-topics"), "To where?"),
+        (("--to-earliest", "--to-latest", "--all-topics"), "not --to-earliest, --to-latest at once."),
         (("--to-earliest",), "Which offsets?"),
         (("--to-earliest", "--topic", "t", "--all-topics"), "one of them"),
         (("--to-earliest", "--topic", "t:a"), "partitions are numbers"),
@@ -302,7 +313,10 @@ def test_history_of_some_partitions_with_all_commits(grouped: Grouped, admin: st
     assert offset_shim("groups", "history", "g", *options, "--admin", admin).status == 0
     assert grouped.windows == [(None, [], None, {("orders", 2), ("a:b", 0)}, True)]
     told = offset_shim("groups", "history", "g", "--partition", "orders", "--admin", admin)
-    assert (told.status, told.stdout, told.stderr) == (2, "", "Error: partition is not topic:number\n")
+    assert (told.status, told.stdout) == (2, "")
+    assert "Invalid value for '--partition': 'orders': a topic and a number, as in orders:3\n" in told.stderr
+    told = offset_shim("groups", "history", "g", "--partition", f"orders:{2**31}", "--admin", admin)
+    assert (told.status, told.stderr) == (2, "Error: partition is 'orders:2147483648', and not topic:number\n")
 
 
 def test_a_history_that_there_is_not(grouped: Grouped, admin: str) -> None:

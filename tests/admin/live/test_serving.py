@@ -685,6 +685,6 @@ async def test_who_keeps_the_shim_waiting_keeps_nobody_out(
 
 
 async def test_a_port_that_is_taken(port: int) -> None:
-    with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
+    with pytest.raises(CannotListen, match=rf"^cannot listen on 127.0.0.1:{port} \(--admin\): Address already in use$"):
         async with serve_admin(HostPort("127.0.0.1", port), Watching(Moved())):
             raise AssertionError("two at one port")

@@ -70,7 +70,7 @@ async def serve_admin(
         try:
             listening = await loop.create_server(Connections(runner.server), address.host, address.port)
         except OSError as error:
-            raise CannotListen(f"cannot listen on {address}: {reason_of(error)}") from error
+            raise CannotListen(f"cannot listen on {address} (--admin): {reason_of(error)}") from error
         try:
             port: int = listening.sockets[0].getsockname()[1]
             hosts = [each.getsockname()[0] for each in listening.sockets]

@@ -98,7 +98,7 @@ def _partition(text: str) -> Partition:
     topic, _, digits = text.rpartition(":")
     number = digits_in(digits)
     if not topic or number is None or number > INT32_MAX:
-        raise BadRequest("partition is not topic:number")
+        raise BadRequest(f"partition is {text!r}, and not topic:number")
     return topic, number
 
 
