@@ -48,8 +48,9 @@ def forwarding(
 
 
 def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
-    """For a test of answers that a hand-over changes: clients are told to ask again. Once more where one of the shims
-    has said anything in its log meanwhile, as it does of a hand-over: the machine was too busy for their heartbeats."""
+    """For a test of answers that a hand-over changes: clients are told to ask again, or led away to where their broker
+    stands now. Once more where one of the shims has said anything in its log meanwhile, as it does of a hand-over: the
+    machine was too busy for their heartbeats."""
 
     @wraps(test)
     def until_undisturbed(*, shims: Sequence[Shim], **fixtures: Any) -> None:
@@ -58,7 +59,7 @@ def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
             before = [shim.log() for shim in shims]
             try:
                 return test(shims=shims, **fixtures)
-            except (AssertionError, LookupError):
+            except (AssertionError, ConnectionError, LookupError):
                 if [shim.log() for shim in shims] == before or time.monotonic() > until:
                     raise
 
