@@ -53,6 +53,10 @@ class LedTopic(NamedTuple):
         place = self.places.get(partition)
         return Leader() if place is None else Leader(place.node_id, place.leader_epoch)
 
+    def is_older(self, partition: int, epoch: int) -> bool:
+        """Whether it names a leader from before that epoch. Of one without any (brokers before 2.1) nobody knows."""
+        return UNKNOWN_EPOCH < self.leader_epoch(partition) < epoch
+
     def newer(self, before: LedTopic | None) -> LedTopic:
         """This, but for leaders of which newer ones were known before."""
         if before is None or before.topic_id != self.topic_id:

@@ -221,21 +221,18 @@ class TopicReader:
         put back to an earlier time, of most brokers alone. Raises UpstreamError."""
         partition, least = position.partition, max(least_epoch, position.leader_epoch)
 
-        def is_old(topic: LedTopic) -> bool:
-            return partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least
-
         def is_newer(topic: LedTopic) -> bool:
             return topic.leader_epoch(partition) >= least and not position.is_of_another_topic(topic.topic_id)
 
         topic = await self._leaders.look_up(patience)
         if not position.is_of_another_topic(topic.topic_id):
-            if not is_old(topic):
+            if not topic.is_older(partition, least):
                 return topic
             newer = await self._leaders.look_up_as(is_newer, patience)
             if newer is not None:
                 return newer
         topic = await self._leaders.look_up_at_most_brokers(partition, patience)
-        if partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least_epoch:
+        if topic.is_older(partition, least_epoch):
             raise UpstreamError(
                 f"{self._topic}-{partition}: nobody names a leader of epoch {least_epoch} yet, and there was one"
             )
