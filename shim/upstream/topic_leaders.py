@@ -53,6 +53,10 @@ class LedTopic(NamedTuple):
         place = self.places.get(partition)
         return Leader() if place is None else Leader(place.node_id, place.leader_epoch)
 
+    def is_older(self, partition: int, epoch: int) -> bool:
+        """Whether it names a leader from before that epoch. Of one without any (brokers before 2.1) nobody knows."""
+        return UNKNOWN_EPOCH < self.leader_epoch(partition) < epoch
+
     def newer(self, before: LedTopic | None) -> LedTopic:
         """This, but for leaders of which newer ones were known before."""
         if before is None or before.topic_id != self.topic_id:
@@ -71,10 +75,13 @@ class TopicLeaders:
         self._settings = settings
         self._topic = topic
 
-    async def look_up(self, patience: float) -> LedTopic:
-        """As the first broker says that answers. Raises TopicUnknown, UpstreamError."""
+    async def look_up(self, patience: float, *, in_vain: int = 0) -> LedTopic:
+        """As the first broker says that answers. ``in_vain``: how often that led to nothing; each time another one is
+        asked first, as one that is cut off from the controllers tells who led. Raises TopicUnknown, UpstreamError."""
         failures = []
-        addresses = list(self._cluster.any_address())
+        known = self._cluster.any_address()
+        first = in_vain % max(1, len(known))
+        addresses = [*known[first:], *known[:first]]
         asked: set[asyncio.Task[LedTopic]] = set()
         done: set[asyncio.Task[LedTopic]] = set()
         try:
@@ -151,7 +158,7 @@ class TopicLeaders:
         if topic is None:
             raise UpstreamError(f"{address}: Metadata of {self._topic} was answered with nothing")
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise TopicUnknown(f"{address}: there is no topic {self._topic}")
+            raise TopicUnknown(f"there is no topic {self._topic}")  # the same line, whoever says so
         raise_for(topic.error_code, self._topic)
         brokers = {broker.node_id: HostPort(broker.host, broker.port) for broker in answer.brokers}
         return LedTopic(

@@ -41,7 +41,8 @@ _EARLIEST, _LATEST = -2, -1
 
 _PATIENCE_S: Final = 3.0
 """A broker that hangs holds up for so long; a slow one is waited for longer once it was too slow a few times."""
-_IMPATIENT_TIMES: Final = 4
+_IN_VAIN_TIMES: Final = 4
+"""After so many, that is, and then another broker is asked who leads."""
 
 
 class _OutOfRange(Exception):
@@ -168,12 +169,15 @@ class TopicReader:
     ) -> AsyncGenerator[Fetched[Content], None]:
         reading: Reading = object()
         failures = 0
+        named_epoch = UNKNOWN_EPOCH
         try:
             while True:
                 connection, retry_s = None, _RETRY_S
-                patience = _PATIENCE_S * 2.0 ** (failures // _IMPATIENT_TIMES)
+                in_vain = failures // _IN_VAIN_TIMES
+                patience = _PATIENCE_S * 2.0**in_vain
                 try:
-                    topic = await self._led(position, least_epoch, patience)
+                    topic = await self._led(position, least_epoch, patience, in_vain, named_epoch)
+                    named_epoch = topic.leader_epoch(position.partition)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                         start = Position(position.partition, 0, topic_id=topic.topic_id)
                         self._tell_of(start, position)
@@ -216,26 +220,31 @@ class TopicReader:
         finally:
             self._trouble.ended(reading)
 
-    async def _led(self, position: Position, least_epoch: int, patience: float) -> LedTopic:
+    async def _led(
+        self,
+        position: Position,
+        least_epoch: int,
+        patience: float,
+        in_vain: int = 0,
+        named_epoch: int = UNKNOWN_EPOCH,
+    ) -> LedTopic:
         """Who leads. A newer leader is believed of any broker, as epochs have an order; another topic, and one that was
-        put back to an earlier time, of most brokers alone. Raises UpstreamError."""
-        partition, least = position.partition, max(least_epoch, position.leader_epoch)
-
-        def is_old(topic: LedTopic) -> bool:
-            return partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least
+        put back to an earlier time, of most brokers alone. ``named_epoch``: of who was named last, by which
+        whoever is asked next tells no older one. Raises UpstreamError."""
+        partition, least = position.partition, max(least_epoch, position.leader_epoch, named_epoch)
 
         def is_newer(topic: LedTopic) -> bool:
             return topic.leader_epoch(partition) >= least and not position.is_of_another_topic(topic.topic_id)
 
-        topic = await self._leaders.look_up(patience)
+        topic = await self._leaders.look_up(patience, in_vain=in_vain)
         if not position.is_of_another_topic(topic.topic_id):
-            if not is_old(topic):
+            if not topic.is_older(partition, least):
                 return topic
             newer = await self._leaders.look_up_as(is_newer, patience)
             if newer is not None:
                 return newer
         topic = await self._leaders.look_up_at_most_brokers(partition, patience)
-        if partition in topic.places and UNKNOWN_EPOCH < topic.leader_epoch(partition) < least_epoch:
+        if topic.is_older(partition, least_epoch):
             raise UpstreamError(
                 f"{self._topic}-{partition}: nobody names a leader of epoch {least_epoch} yet, and there was one"
             )

@@ -43,6 +43,7 @@ class Partition:
         self.number = 0
         self.epochs: list[int] = []
         self.first = 0
+        self.error: ErrorCode = ErrorCode.NONE
         self.refusing: ErrorCode = ErrorCode.NONE
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
@@ -89,7 +90,7 @@ class Broker:
             brokers = tuple(metadata.MetadataResponseBroker(node_id, *at) for node_id, at in self.addresses.items())
             epoch = here.epochs[-1] if here.epochs else 0
             partitions = (metadata.MetadataResponsePartition(0, here.number, here.leader, epoch),)
-            topic = metadata.MetadataResponseTopic(0, TOPIC, here.topic_id, partitions=partitions)
+            topic = metadata.MetadataResponseTopic(here.error, TOPIC, here.topic_id, partitions=partitions)
             return metadata.MetadataResponse(brokers=brokers, topics=(topic,))
         (asked,) = request.topics[0].partitions
         if key == list_offsets.API.key:
@@ -334,6 +335,44 @@ async def test_who_leads_no_more_and_does_not_know_it_is_not_read_from_where_tha
         assert list_offsets.API.key not in two.brokers[1].asked
         assert await (await two.reader()).stands(at(1, 3, 0), 4)
         assert list_offsets.API.key not in two.brokers[1].asked
+
+
+async def test_a_broker_that_names_a_leader_that_is_gone_is_not_asked_first_for_ever() -> None:
+    """It is cut off from the controllers."""
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader = 2
+        alone = two.brokers[1].believes = Partition()
+        alone.leader, alone.epochs = 3, [3]
+        read = await two.next(at(0, -1, 0))
+        assert (read.leader, read.position.next_offset) == (Leader(2, 4), 2)
+
+
+async def test_once_a_newer_leader_was_named_the_former_one_is_not_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Though the newer one cannot be read from: else each would be a line of its own, again and again."""
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader, two.partition.refusing = 2, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        alone = two.brokers[1].believes = Partition()
+        alone.leader, alone.epochs = 3, [3]
+        waiting = asyncio.create_task(two.next(at(0, -1, 0)))
+        await until(lambda: two.brokers[2].asked.count(fetch.API.key) > 8)  # as often as both were asked first
+        two.partition.refusing = ErrorCode.NONE
+        assert (await waiting).leader == Leader(2, 4)
+        why = [each.getMessage().rpartition(": ")[2] for each in caplog.records if each.levelname == "WARNING"]
+        assert why == [f"{TOPIC}-0 has no leader", "NOT_LEADER_OR_FOLLOWER"]
+
+
+async def test_that_there_is_no_topic_is_the_same_line_whoever_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with two_brokers([3]) as two:
+        two.partition.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        waiting = asyncio.create_task(two.next(at(0, -1, 0)))
+        await until(lambda: two.brokers[2].asked.count(metadata.API.key) > 2)
+        two.partition.error = ErrorCode.NONE
+        await waiting
+        assert [each.getMessage().rpartition(": ")[2] for each in caplog.records if each.levelname == "WARNING"] == [
+            f"there is no topic {TOPIC}"
+        ]
 
 
 async def test_under_which_epoch_its_leader_has_told_it() -> None:
