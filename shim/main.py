@@ -67,6 +67,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
     from shim.serve import CannotStart, DiskHangs, serve
+    from shim.serve.service_manager import ServiceManager
     from shim.workers.at_parent import Worker
     from shim.workers.parent import CannotGoOn, Parent, of_worker
 
@@ -85,9 +86,14 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
         raise Refused(str(error)) from error
     logs = LogOutput(given.settings, given.secrets)
     logs.begin()
+    manager = ServiceManager(os.environ)
+
+    def ready(line: str) -> None:
+        click.echo(line)
+        manager.ready(line)
 
     async def serve_and_end() -> None:
-        await serve(given, click.echo, reread=read, logs=logs, hung_up=lambda: bool(hung_up))
+        await serve(given, ready, reread=read, logs=logs, hung_up=lambda: bool(hung_up), manager=manager)
         _end_quietly()
 
     def be_worker(worker: Worker, hung_up_before: bool) -> int:
@@ -114,7 +120,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
 
     try:
         if given.settings.workers > 1:
-            Parent(given, click.echo, be_worker).serve(hung_up=bool(hung_up))
+            Parent(given, ready, be_worker, manager).serve(hung_up=bool(hung_up))
         else:
             _prefer_throughput()
             _run(serve_and_end())

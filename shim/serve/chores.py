@@ -14,6 +14,7 @@ from shim.serve.health import Health
 from shim.serve.log_on_disk import share
 from shim.serve.parts import Parts
 from shim.serve.pushing import push_to
+from shim.serve.service_manager import ServiceManager
 from shim.serve.starting import Start
 from shim.serve.tasks import keep_up
 from shim.serve.tls_files import CertificateFiles
@@ -26,11 +27,18 @@ LOG = "log"
 
 
 def begin(
-    parts: Parts, start: Start, given: Given, certificates: CertificateFiles | None, health: Health
+    parts: Parts,
+    start: Start,
+    given: Given,
+    certificates: CertificateFiles | None,
+    health: Health,
+    manager: ServiceManager | None = None,
 ) -> dict[str, asyncio.Task[None]]:
     """All of them, by name. One that ends is the end of the shim."""
     loop = asyncio.get_running_loop()
     kept_up = _kept_up(parts, start, given, certificates, health)
+    if manager is not None and manager.every_seconds is not None:
+        kept_up["the word that the loop comes round"] = manager.run
     return {
         **{name: loop.create_task(chore(), name=name) for name, chore in _vital(parts, start).items()},
         **{name: loop.create_task(keep_up(name, chore), name=name) for name, chore in kept_up.items()},

@@ -23,6 +23,7 @@ from shim.serve.health import Health
 from shim.serve.log_on_disk import LAST_WRITE_SECONDS, hangs, open_or_stop
 from shim.serve.parts import Parts
 from shim.serve.reloading import Reloading
+from shim.serve.service_manager import ServiceManager
 from shim.serve.starting import Start
 from shim.serve.tasks import first_of
 from shim.serve.tls_files import CertificateFiles, tls_contexts
@@ -47,11 +48,13 @@ async def serve(
     logs: LogOutput | None = None,
     hung_up: Callable[[], bool] = lambda: False,
     worker: Worker | None = None,
+    manager: ServiceManager | None = None,
 ) -> None:
     """Run the shim until SIGTERM or SIGINT; ``ready`` is told in a line when it serves: the first listener, and what it
     found. On SIGHUP ``reread`` is asked what would be given now, and the parts take what they can of it, ``logs``
     among them; certificates are looked at. ``hung_up``: whether there was one before this is called. ``worker``: where
-    this is one of several processes, which ends with its parent, too.
+    this is one of several processes, which ends with its parent, too. ``manager`` is told that it is alive, and when it
+    stops.
 
     Raises :class:`CannotStart`.
     """
@@ -83,12 +86,14 @@ async def serve(
         health.opened(parts.runtime, parts.cluster, parts.whole, parts.measuring)
         reloading.tell([*parts.reloadable, *(() if worker is None else (worker.parent,))], parts.listeners)
         start = Start(parts, given)
-        begin = partial(chores.begin, parts, start, given, certificates, health)
+        begin = partial(chores.begin, parts, start, given, certificates, health, manager)
         async with _going_on(parts, start, begin, admin_opened.aclose) as tasks:
             if await first_of(asyncio.ensure_future(start.complete()), stop, tasks.values()):
                 health.started(parts.migration, parts.groups, parts.relocation)
                 ready(_ready_line(given, parts))
                 await first_of(loop.create_future(), stop, tasks.values())
+            if manager is not None:
+                manager.stopping()
             await admin_opened.aclose()
             await _drain(parts, tasks[chores.LOG], reloading.settings.shutdown_drain_timeout_ms / 1000)
         if worker is not None and opened.offsets_log is not None:

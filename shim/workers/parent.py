@@ -27,7 +27,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from shim.config import HostPort
 from shim.counted import counted
@@ -49,6 +49,18 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 Run = Callable[[Worker, bool], int]
 """Be a worker, to its end; gives the exit status. The second one: whether the settings are to be read again first."""
+
+
+class Manager(Protocol):
+    """Whoever has started the parent. ``every_seconds``: how often it wants to hear that it is :meth:`alive`, if at
+    all."""
+
+    @property
+    def every_seconds(self) -> float | None: ...
+
+    def alive(self) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 class CannotGoOn(Exception):
@@ -81,12 +93,14 @@ class _Port:
 class Parent:
     """For the main thread of a process that has no other."""
 
-    def __init__(self, given: Given, ready: Callable[[str], None], run: Run) -> None:
-        """``ready`` is told in a line when all workers serve."""
+    def __init__(self, given: Given, ready: Callable[[str], None], run: Run, manager: Manager) -> None:
+        """``ready`` is told in a line when all workers serve; ``manager`` that the parent is alive, and when it stops:
+        of a worker that hangs it does not know."""
         self._given = given
         self._count = given.settings.workers
         self._ready = ready
         self._run = run
+        self._manager = manager
         self._children: dict[int, _Child] = {}
         self._ports: dict[HostPort, _Port] = {}
         self._selector = selectors.DefaultSelector()
@@ -97,6 +111,7 @@ class Parent:
         self._told_ready = False
         self._why: str | None = None
         self._give_up_at: float | None = None
+        self._alive_at: float | None = None
         self._left_clean: dict[int, bool] = {}
 
     def serve(self, *, hung_up: bool = False) -> None:
@@ -108,6 +123,7 @@ class Parent:
         opened, clean = self._deal_out()
         try:
             self._listen_to_signals()
+            self._say_alive()
             for number in range(self._count):
                 if not self._is_stopping:
                     self._begin(number, clean=clean)
@@ -224,8 +240,8 @@ class Parent:
     # -- what comes
 
     def _turn(self) -> None:
-        timeout = None if self._give_up_at is None else max(0.0, self._give_up_at - time.monotonic())
-        for key, _ in self._selector.select(timeout):
+        due = [at for at in (self._give_up_at, self._alive_at) if at is not None]
+        for key, _ in self._selector.select(max(0.0, min(due) - time.monotonic()) if due else None):
             if key.data is not None:
                 self._hear(key.data)
             else:
@@ -238,10 +254,17 @@ class Parent:
         if signal.SIGTERM in came or signal.SIGINT in came:
             self._stop(None)
         self._reap()
+        if self._alive_at is not None and time.monotonic() >= self._alive_at:
+            self._say_alive()
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             self._give_up_at = time.monotonic() + _PATIENCE_SECONDS
             log.error("%s did not end in time, and is killed", counted(len(self._children), "worker"))
             self._signal(signal.SIGKILL)
+
+    def _say_alive(self) -> None:
+        if self._manager.every_seconds is not None:
+            self._manager.alive()
+            self._alive_at = time.monotonic() + self._manager.every_seconds
 
     def _listen_to_signals(self) -> None:
         self._woken.setblocking(False)
@@ -259,6 +282,7 @@ class Parent:
         if self._is_stopping:
             return
         self._is_stopping = True
+        self._manager.stopping()
         self._why = why
         if why is not None:
             log.error("%s; all workers end", why)

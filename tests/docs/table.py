@@ -108,6 +108,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "docker compose --profile spark run --rm offset-pipeline audit --shim shim:29092 --upstream kafka:9092 "
     "--to /lake/audit-1": _DOCKER,
     "systemctl reload offset-shim": _ROOT,
+    "systemctl restart offset-shim": _ROOT,
+    "systemctl status offset-shim": _ROOT,
     "systemctl daemon-reload && systemctl enable --now offset-shim": _ROOT,
     "journalctl -u offset-shim": _ROOT,
     "useradd --system --home-dir /var/lib/offset-shim --shell /usr/sbin/nologin offset-shim": _ROOT,

@@ -48,6 +48,10 @@ def test_the_unit_runs_what_is_installed_on_what_it_may_write() -> None:
     assert unit("ProtectSystem") == ["strict"]
     assert unit("NoNewPrivileges") == ["yes"]
     assert unit("User") != ["root"]
+    # It says that it is ready (tests/serve/test_service_manager.py), and need not be soon.
+    assert unit("Type") == ["notify"]
+    assert unit("TimeoutStartSec") == ["infinity"]
+    assert "AF_UNIX" in unit("RestrictAddressFamilies")[0].split()
     # Longer than the shim takes to drain and write what is last.
     assert int(unit("TimeoutStopSec")[0]) * 1000 > 2 * settings.shutdown_drain_timeout_ms
 

@@ -1,0 +1,74 @@
+"""Whoever has started the process and wants to hear how it is: systemd, with `Type=notify` and `WatchdogSec=`.
+
+A datagram a state, as sd_notify(3) has it: two names and a socket, so there is no library for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+from shim.logged_once import LoggedOnce
+
+_OFTENER: Final = 3
+"""Times within its patience: one that is late is no reason to be killed."""
+
+_NOT_TOLD: Final = "the service manager cannot be told how the shim is"
+
+_log = logging.getLogger("shim")
+
+
+class ServiceManager:
+    """Never blocks, and raises nothing: whether anybody listens changes nothing for clients.
+
+    ``every_seconds``: how often it wants to hear that the process is :meth:`alive`; None: it does not wait for that.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._trouble = LoggedOnce(_log)
+        patience = _patience_seconds(environment)
+        self.every_seconds = patience / _OFTENER if self._address and patience is not None else None
+
+    def ready(self, line: str) -> None:
+        """It serves; ``line`` is what is shown of it."""
+        self._tell(f"READY=1\nSTATUS={line}")
+
+    def stopping(self) -> None:
+        self._tell("STOPPING=1\nSTATUS=answering what has begun")
+
+    def alive(self) -> None:
+        self._tell("WATCHDOG=1")
+
+    async def run(self) -> None:
+        """As long as the event loop comes round, it is. ``every_seconds`` is not None."""
+        assert self.every_seconds is not None
+        while True:
+            self.alive()
+            await asyncio.sleep(self.every_seconds)
+
+    def _tell(self, state: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+                to.setblocking(False)
+                to.sendto(state.encode(), self._address)
+        except OSError as error:
+            self._trouble.failed(_NOT_TOLD, error)
+        else:
+            self._trouble.went_well(_NOT_TOLD)
+
+
+def _patience_seconds(environment: Mapping[str, str]) -> float | None:
+    """None where it waits for nobody, or not for this process."""
+    microseconds = environment.get("WATCHDOG_USEC", "")
+    waits_for = environment.get("WATCHDOG_PID", str(os.getpid()))
+    if not microseconds.isdecimal() or waits_for != str(os.getpid()):
+        return None
+    return int(microseconds) / 1e6 or None

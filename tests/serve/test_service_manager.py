@@ -1,0 +1,153 @@
+"""What systemd is told, by a socket in its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from shim.demo.parts import Broker
+from shim.serve.service_manager import ServiceManager
+from tests.shim_process import Shim
+
+PATIENCE_US = 600_000
+PINGS = 4
+WATCHDOG, STOPPING = "WATCHDOG=1", "STOPPING=1\nSTATUS=answering what has begun"
+
+
+class Listening:
+    """What systemd would hear."""
+
+    def __init__(self, address: str | bytes) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.socket.settimeout(60)
+
+    def hears(self) -> str:
+        return self.socket.recv(4096).decode()
+
+    def hears_until(self, wanted: str) -> list[str]:
+        """All up to what begins so."""
+        heard: list[str] = []
+        while not heard or not heard[-1].startswith(wanted):
+            heard.append(self.hears())
+        return heard
+
+    def forgets(self) -> None:
+        """All that has come by now."""
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                self.hears()
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="notify-") as folder:
+        yield Path(folder) / "socket"
+
+
+@pytest.fixture
+def systemd(path: Path) -> Iterator[Listening]:
+    listening = Listening(str(path))
+    with listening.socket:
+        yield listening
+
+
+def started_by(path: Path) -> str:
+    """As it sets the environment of what it starts."""
+    told = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": str(PATIENCE_US)}
+    return f"import os\nos.environ |= {told!r}\nos.environ['WATCHDOG_PID'] = str(os.getpid())\n"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_hears_that_the_shim_is_ready_alive_and_stopping(
+    broker: Broker, path: Path, systemd: Listening, tmp_path: Path, workers: int
+) -> None:
+    shim = Shim(
+        broker.bootstrap_servers,
+        tmp_path / "data",
+        args=["--workers", str(workers)],
+        patch=started_by(path),
+        offsets_log="local",
+        start_timeout=60,
+    )
+    with shim:
+        *before, ready = systemd.hears_until("READY=1")
+        assert set(before) <= {WATCHDOG}
+        assert ready.startswith(f"READY=1\nSTATUS=offset-shim ready on {shim.bootstrap}, ")
+        assert [systemd.hears() for _ in range(PINGS)] == [WATCHDOG] * PINGS
+        os.kill(shim.pid, signal.SIGTERM)
+        *_, stopping = systemd.hears_until("STOPPING")
+        assert stopping == STOPPING
+        assert shim.stop() == 0
+
+
+def test_it_hears_nothing_of_a_shim_that_hangs(broker: Broker, path: Path, systemd: Listening, tmp_path: Path) -> None:
+    with Shim(broker.bootstrap_servers, tmp_path / "data", patch=started_by(path)) as shim:
+        systemd.hears_until("READY=1")
+        os.kill(shim.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, shim.pid, os.WSTOPPED | os.WNOWAIT)
+        systemd.forgets()
+        systemd.socket.settimeout(3 * PATIENCE_US / 1e6)
+        with pytest.raises(TimeoutError):
+            systemd.hears()
+        os.kill(shim.pid, signal.SIGCONT)
+        assert systemd.hears() == WATCHDOG
+
+
+def test_where_nobody_listens_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    manager = ServiceManager({"WATCHDOG_USEC": "30000000"})
+    manager.ready("ready")
+    assert manager.every_seconds is None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("environment", "every_seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 10.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 10.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getppid())}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_how_often_it_wants_to_hear(path: Path, environment: dict[str, str], every_seconds: float | None) -> None:
+    assert ServiceManager({"NOTIFY_SOCKET": str(path), **environment}).every_seconds == every_seconds
+
+
+def test_a_socket_that_is_gone_is_one_line(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
+    manager.alive()
+    manager.alive()
+    (line,) = caplog.messages
+    assert line.startswith("the service manager cannot be told how the shim is for now: ")
+    listening = Listening(str(path))
+    with listening.socket:
+        manager.alive()
+        assert listening.hears() == WATCHDOG
+
+
+def test_one_that_does_not_read_holds_nobody_up(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    listening = Listening(str(path))
+    with listening.socket:
+        manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
+        while not caplog.messages:
+            manager.alive()
+        assert listening.hears() == WATCHDOG
+
+
+def test_an_address_without_a_file() -> None:
+    name = f"offset-shim-test-{os.getpid()}"
+    listening = Listening(b"\0" + name.encode())
+    with listening.socket:
+        ServiceManager({"NOTIFY_SOCKET": f"@{name}"}).ready("it serves")
+        assert listening.hears() == "READY=1\nSTATUS=it serves"
