@@ -17,7 +17,7 @@ from typing import Final
 
 from shim.boottime import boottime
 from shim.config import Settings
-from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
+from shim.kafka_log.reading.read_part import LEFT_ALONE_SECONDS
 from shim.kafka_log.topics.ready import look_up_retention
 from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.upstream import Cluster, UpstreamError

@@ -17,13 +17,13 @@ from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader
 from shim.boottime import boottime
 from shim.config import Settings
-from shim.kafka_log.owning.deletions import read_deletions
-from shim.kafka_log.owning.lease import LONGEST_SECONDS, Lease, waiting_seconds
-from shim.kafka_log.owning.patient_reading import read_patiently
+from shim.kafka_log.lease import LONGEST_SECONDS, Lease, waiting_seconds
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
-from shim.kafka_log.owning.read_part import ReadPart
 from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
+from shim.kafka_log.reading.deletions import read_deletions
+from shim.kafka_log.reading.patient_reading import read_patiently
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LogError, LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches
 from shim.runtime.backend import OwnedElsewhere
@@ -198,13 +198,10 @@ class OwnedTopic:
         others_are_fenced = False
         async with aclosing(self._batches(number, owned, part)) as batches:
             async for read in batches:
-                reached, before = part.position.next_offset, part.records
-                if read.start.next_offset > reached:
-                    raise LogError(f"{where}: offsets {reached} to {read.start.next_offset} are gone")
-                if reached <= owned.claim.base_offset < read.position.next_offset:
+                part.fetched(read.start, read.leader)
+                before = part.records
+                if read.start.next_offset <= owned.claim.base_offset < read.position.next_offset:
                     self._check_claim(number, read.batches, owned)
-                part.told_by(read.leader)
-                part.position = read.start
                 await asyncio.get_running_loop().run_in_executor(replayer, part.take_all, read.batches, replay, fence)
                 yield part.records - before
                 if part.position.next_offset <= owned.claim.base_offset:

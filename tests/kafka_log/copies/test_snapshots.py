@@ -22,7 +22,7 @@ from protocol.records.batches import BatchHeader, Record, encode_records
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME, TopicSnapshots, _Folder
-from shim.kafka_log.owning.lease import Lease
+from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.owned_topic import OwnedTopic, _Owned
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
 from shim.kafka_log.owning.producing import Produced

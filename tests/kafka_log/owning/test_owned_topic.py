@@ -24,7 +24,7 @@ from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
 from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LogError, LoggedRecord
 from shim.log.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster

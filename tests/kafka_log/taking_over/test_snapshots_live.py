@@ -24,7 +24,7 @@ from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
 from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.kafka_log.taking_over import restoring, taking_over
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch

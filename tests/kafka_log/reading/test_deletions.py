@@ -14,8 +14,8 @@ from protocol.own.position import Position
 from protocol.records.batches import BatchHeader, Record, encode_records, read_header
 from shim.config import parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log.owning.deletions import read_deletions
-from shim.kafka_log.owning.read_part import NotWhole, ReadPart
+from shim.kafka_log.reading.deletions import read_deletions
+from shim.kafka_log.reading.read_part import NotWhole, ReadPart
 from shim.log import LogError, LoggedRecord
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import Leader
