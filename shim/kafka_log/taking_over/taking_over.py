@@ -20,7 +20,8 @@ from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.kafka_log.copies.standbys import Standbys, tell_not_used
 from shim.kafka_log.copies.tombstones import TOO_OLD, RetentionNotTold, Tombstones
-from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.outcomes import Fenced
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.metrics import Before, StandbyCounts
