@@ -148,20 +148,21 @@ class TopicReader:
         finally:
             connection.close()
 
-    def read(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Read, None]:
+    def read(self, position: Position) -> AsyncGenerator[Read, None]:
         """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
         again. The first one comes at once, also where there is nothing to be read.
 
         Where the log is not the one that was read up to there, and where the offset is not there any more, it goes on
         where it still is, or is again, and says so in the log.
+        """
+        return self._read(position, UNKNOWN_EPOCH, decode_fetched)
+
+    def read_raw(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Fetched[bytes], None]:
+        """Likewise, of a topic that nobody writes to in formats before magic 2: each batch as it is, CRCs checked.
 
         ``least_epoch``: of a leader that is known to have been the last one by now. A broker that is cut off from the
         controllers leads on under an older one, and does not know what another has been told since.
         """
-        return self._read(position, least_epoch, decode_fetched)
-
-    def read_raw(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Fetched[bytes], None]:
-        """Likewise, of a topic that nobody writes to in formats before magic 2: each batch as it is, CRCs checked."""
         return self._read(position, least_epoch, _undecoded)
 
     async def _read(

@@ -78,8 +78,8 @@ def test_each_module_is_named(room: str) -> None:
 
 def test_what_is_not_named_is_found() -> None:
     """The names of one room are none of another's."""
-    text = "| `shim/runtime/` | (`replaying.py`) |\n| `shim/kafka_log/` | (`lease.py`, `flights.py`) |"
+    text = "| `shim/runtime/` | (`replaying.py`) |\n| `shim/kafka_log/` | (`sequence.py`, `flights.py`) |"
     missing = not_named("shim/kafka_log", text)
     assert "shim/kafka_log/copies/replaying.py" in missing
-    there = {"owning/lease.py", "writing/flights.py", "owning/__init__.py"}
+    there = {"owning/sequence.py", "writing/flights.py", "owning/__init__.py"}
     assert not {f"shim/kafka_log/{each}" for each in there} & {*missing}

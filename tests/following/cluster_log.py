@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
-from protocol.own.position import UNKNOWN_EPOCH, Position
+from protocol.own.position import Position
 from protocol.partition import partition_for
 from protocol.records.batches import (
     ControlRecordType,
@@ -121,7 +121,7 @@ class Cluster(TopicReader):
         known = [epoch for epoch in epochs if epoch <= position.leader_epoch]
         return position.agreed(max(known, default=-1), len(known))
 
-    async def read(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> AsyncGenerator[Read, None]:
+    async def read(self, position: Position) -> AsyncGenerator[Read, None]:
         self.read_from.append(position[:2])
         first = True
         generation = -1

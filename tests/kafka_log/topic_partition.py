@@ -10,7 +10,7 @@ from protocol.records.batches import BatchHeader, Record, decode_records
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LoggedRecord
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.recovery import logged_records

@@ -10,7 +10,8 @@ import pytest
 
 from protocol.errors import ErrorCode
 from shim.demo.parts import Broker
-from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.outcomes import Fenced
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.log.places import Place
 from shim.relocation.backend import TwoLogs
 from shim.relocation.mover import Step
@@ -104,8 +105,8 @@ async def test_one_that_was_fenced_is_taken_again_when_nobody_has_it(
         before = shim.state(1)
         # As after `transactional.id.expiration.ms`: the brokers give out another producer id.
         offsets = owned(shim)
-        for number, (producer, asked) in list(offsets._epochs.items()):
-            offsets._epochs[number] = producer._replace(producer_id=producer.producer_id - 1), asked
+        for number, (producer, asked) in list(offsets._claiming._epochs.items()):
+            offsets._claiming._epochs[number] = producer._replace(producer_id=producer.producer_id - 1), asked
         shim.runtime._failed({1: UpstreamError("nobody knows what is written")}, None)
         await until_served(shim, was_lost=True)
         assert shim.state(1) == before

@@ -14,13 +14,13 @@ import pytest
 from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import api_versions, fetch, list_offsets, metadata, offset_for_leader_epoch
-from protocol.own.position import UNKNOWN_EPOCH, Position
+from protocol.own.position import Position
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.topic_leaders import Leader
-from shim.upstream.topic_reader import Read
+from shim.upstream.topic_reader import Fetched, Read
 from tests.waiting import until
 
 TOPIC: Final = "__consumer_offsets"
@@ -132,13 +132,19 @@ class Two:
         await cluster.take(self.addresses)
         return TopicReader(cluster, settings, TOPIC)
 
-    async def next(self, position: Position | None = None, least_epoch: int = UNKNOWN_EPOCH) -> Read:
+    async def next(self, position: Position | None = None) -> Read:
         """What the next fetch brings; the first one begins at ``position``."""
         if self.reading is None:
             assert position is not None
-            self.reading = (await self.reader()).read(position, least_epoch)
+            self.reading = (await self.reader()).read(position)
         async with asyncio.timeout(WAIT_SECONDS):
             return await anext(self.reading)
+
+    async def first_raw(self, position: Position, least_epoch: int) -> Fetched[bytes]:
+        """What the first fetch of a reading of its own brings."""
+        reading = (await self.reader()).read_raw(position, least_epoch)
+        async with asyncio.timeout(WAIT_SECONDS), aclosing(reading):
+            return await anext(reading)
 
     async def next_with_records(self) -> Read:
         while not (read := await self.next()).batches:
@@ -330,7 +336,7 @@ async def test_who_leads_no_more_and_does_not_know_it_is_not_read_from_where_tha
         two.partition.leader = 2
         alone = two.brokers[1].believes = Partition()
         alone.epochs = [3]
-        read = await two.next(at(0, -1, 0), 4)
+        read = await two.first_raw(at(0, -1, 0), 4)
         assert (read.leader, read.position.next_offset) == (Leader(2, 4), 2)
         assert list_offsets.API.key not in two.brokers[1].asked
         assert await (await two.reader()).stands(at(1, 3, 0), 4)
@@ -390,7 +396,7 @@ async def test_an_epoch_that_no_broker_has_heard_of_yet_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with two_brokers([3, 4]) as two:
-        waiting = asyncio.create_task(two.next(at(0, -1, 0), 5))
+        waiting = asyncio.create_task(two.first_raw(at(0, -1, 0), 5))
         await until(lambda: "nobody names a leader of epoch 5 yet, and there was one" in caplog.text)
         two.partition.epochs.append(5)
         assert (await waiting).leader == Leader(1, 5)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from protocol.own.position import Position
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
 from protocol.records.batches import BatchHeader
 from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LoggedRecord
 from shim.runtime.replaying import Home
 
@@ -47,11 +46,10 @@ class PartitionCopy:
         """Records that ``part`` has taken. Raises LogError."""
         self._replay.apply(records)
 
-    def take(self, start: Position, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
+    def take(self, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
         """Batches as they were fetched, of which the first is the next. Raises LogError, NotWhole; it is not whole any
         more then."""
         self.is_whole = False
-        self.part.position = start
         self.part.take_all(batches, self.apply)
         self.coordinator.take_touched()  # nobody else does, and they would become more and more
         self.is_whole = True

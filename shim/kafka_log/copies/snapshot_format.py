@@ -25,7 +25,7 @@ from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_o
 from protocol.records.batches import BatchHeader
 from shim.coordinator import GroupCoordinator
 from shim.coordinator.state.dump_reader import DumpReader
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log.snapshot import Snapshot
 from shim.runtime.replaying import Home
 

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from typing import Final
 
 from protocol.own.position import Position
+from protocol.records.batches import BatchHeader
 from shim.boottime import boottime
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
-from shim.kafka_log.owning.deletions import read_deletions
-from shim.kafka_log.owning.read_part import NotWhole
+from shim.kafka_log.reading.deletions import read_deletions
+from shim.kafka_log.reading.read_part import NotWhole
 from shim.log import LogError
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError
@@ -197,13 +198,11 @@ class Standbys:
         asked_at = boottime()
         async with aclosing(self._when_nothing_loads(copy.part.position)) as reading:
             async for read in reading:
-                reached = copy.part.position.next_offset
                 if read.is_reset:
                     return  # the reader has said why
-                if read.start.next_offset > reached:
-                    raise LogError(f"{self._topic}-{number}: offsets {reached} to {read.start.next_offset} are gone")
-                copy.part.told_by(read.leader)
-                await self._replay(its, read)
+                copy.part.fetched(read.start, read.leader)
+                if read.batches:
+                    await self._replay(its, read.batches)
                 copy.part.forget_claims()
                 if copy.part.position.next_offset >= read.high_watermark:
                     copy.part.at_end()
@@ -234,12 +233,8 @@ class Standbys:
                 copy.up_to_date_at = reached_at
             return not gone
 
-    async def _replay(self, its: _Standby, read: Fetched[bytes]) -> None:
-        if not read.batches:
-            its.copy.part.position = read.start
-            return
-        loop = asyncio.get_running_loop()
-        its.replaying = loop.run_in_executor(self._replayer, its.copy.take, read.start, read.batches)
+    async def _replay(self, its: _Standby, batches: Sequence[tuple[BatchHeader, bytes]]) -> None:
+        its.replaying = asyncio.get_running_loop().run_in_executor(self._replayer, its.copy.take, batches)
         # The thread goes on where this is cancelled: whoever takes the copy waits for it.
         await asyncio.shield(its.replaying)
         its.replaying = None

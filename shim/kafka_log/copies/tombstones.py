@@ -17,7 +17,7 @@ from typing import Final
 
 from shim.boottime import boottime
 from shim.config import Settings
-from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS
+from shim.kafka_log.reading.read_part import LEFT_ALONE_SECONDS
 from shim.kafka_log.topics.ready import look_up_retention
 from shim.kafka_log.topics.wanted import TopicsUnfit, TopicsWanted
 from shim.upstream import Cluster, UpstreamError
@@ -34,8 +34,12 @@ _ANSWERS_WITHIN_MS: Final = 3_000
 """A broker; whoever takes a partition over asks another one then."""
 
 
-class RetentionNotTold(UpstreamError):
-    """How long tombstones stay the cluster does not tell, and it would be no use to ask again at once."""
+class AgeNotKnown(UpstreamError):
+    """Whether what was read is too old: how long tombstones stay nobody has told."""
+
+
+class RetentionNotTold(AgeNotKnown):
+    """The cluster does not tell it, and it would be no use to ask again at once."""
 
 
 class Tombstones:
@@ -50,7 +54,7 @@ class Tombstones:
         """Each value of `delete.retention.ms` in seconds, and when it was told first, the oldest first."""
         self._one_asks = asyncio.Lock()
         self._asked_at = self._answered_at = float("-inf")
-        self._failed: UpstreamError | None = None
+        self._failed: AgeNotKnown | None = None
 
     def told(self, retention_seconds: float) -> None:
         """What it is now; looks at the topic say so, too."""
@@ -59,7 +63,7 @@ class Tombstones:
 
     async def may_be_gone(self, since: float, at: float) -> bool:
         """Whether some that were written after ``since`` may have been removed by ``at``, which is no later than now.
-        Raises UpstreamError, RetentionNotTold among them, where that is not known."""
+        Raises AgeNotKnown, RetentionNotTold among them."""
         age = at - since
         if age <= UNASKED_SECONDS:
             return False
@@ -89,13 +93,13 @@ class Tombstones:
             if self._failed is not None:
                 raise self._failed
 
-    async def _look(self) -> UpstreamError | None:
+    async def _look(self) -> AgeNotKnown | None:
         try:
             self.told(await look_up_retention(self._cluster, self._settings, self._wanted) / 1000)
         except TopicsUnfit as error:
             return RetentionNotTold(f"delete.retention.ms is not known: {error}")
         except UpstreamError as error:
-            return error
+            return AgeNotKnown(str(error))
         return None
 
 

@@ -12,7 +12,7 @@ from protocol.own.position import Position
 from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
 from shim.kafka_log.history.writing import HistoryTopic
-from shim.kafka_log.owning.patient_reading import read_patiently
+from shim.kafka_log.reading.patient_reading import read_patiently
 from shim.log import LogError
 from shim.runtime.history_log import NoHistory, Part, Take
 from shim.upstream.cluster import Cluster

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shim.config import Settings
-from shim.kafka_log.owning.owned_topic import outcome
+from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.sequence import ProducerSequence

@@ -8,12 +8,12 @@ from concurrent.futures import Executor
 from functools import partial
 
 from protocol.errors import DecodeError
-from shim.boottime import boottime
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshot_format import Kept
 from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
-from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
+from shim.kafka_log.copies.tombstones import AgeNotKnown
 from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.taking_over.doubts import NOT_THERE, Doubts
 from shim.log import LogError
 from shim.upstream import UpstreamError
 
@@ -29,14 +29,14 @@ class Restoring:
         topic: str,
         offsets: OwnedTopic,
         copies: NewCopies,
-        tombstones: Tombstones,
+        doubts: Doubts,
         replayer: Executor,
     ) -> None:
         self._snapshots = snapshots
         self._topic = topic
         self._offsets = offsets
         self._copies = copies
-        self._tombstones = tombstones
+        self._doubts = doubts
         self._replayer = replayer
         self._stopping = False
 
@@ -49,14 +49,10 @@ class Restoring:
         fence = self._offsets.fence(number)
         copy.up_to_date_at = fence.moment_of(kept.anchor.append_time_ms)
         try:
-            is_too_old = await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
-        except UpstreamError as error:  # to read it from its beginning nobody need know that
+            doubt = await self._doubt(number, kept, copy)
+        except AgeNotKnown as error:  # to read it from its beginning nobody need know that
             log.warning("%s: its snapshot is not used: %s", self._where(number), error)
             return None
-        if is_too_old:
-            doubt: object = TOO_OLD
-        else:
-            doubt = await self._doubt(number, kept, copy)
         if doubt is not None:
             await on_disk(self._snapshots.refuse, kept, doubt)
             return None
@@ -64,13 +60,15 @@ class Restoring:
         return copy
 
     async def _doubt(self, number: int, kept: Kept, copy: PartitionCopy) -> object:
-        """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError."""
+        """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError,
+        AgeNotKnown among them."""
         fence = self._offsets.fence(number)
         if kept.anchor.append_time_ms > fence.append_time_ms:
             return "it is younger than the end of the log: the brokers' clocks tell nothing"
-        goes_on = await self._offsets.goes_on(number, copy.part)
-        if not goes_on or not await self._snapshots.has(kept.anchor, fence.leader_epoch):
-            return "it is not what stands there any more"
+        if (doubt := await self._doubts.of(number, copy)) is not None:
+            return doubt
+        if not await self._snapshots.has(kept.anchor, fence.leader_epoch):
+            return NOT_THERE
         restored = partial(kept.restore, copy.coordinator, self._copies.home(number), self._check_goes_on)
         try:
             await asyncio.get_running_loop().run_in_executor(self._replayer, restored)

@@ -12,15 +12,16 @@ from typing import Final, NamedTuple
 
 from protocol.own.state_log import GroupChangeKey, GroupHandsValue
 from protocol.own.topic_log import Place
-from shim.boottime import boottime
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.counted import counted
 from shim.kafka_log.copies.partition_copy import NewCopies, PartitionCopy
 from shim.kafka_log.copies.snapshots import TopicSnapshots
 from shim.kafka_log.copies.standbys import Standbys, tell_not_used
-from shim.kafka_log.copies.tombstones import TOO_OLD, RetentionNotTold, Tombstones
-from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.copies.tombstones import RetentionNotTold, Tombstones
+from shim.kafka_log.owning.outcomes import Fenced
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.taking_over.doubts import Doubts
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted
 from shim.metrics import Before, StandbyCounts
@@ -31,8 +32,6 @@ from shim.upstream.topic_reader import TopicReader
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 64
-_QUESTIONS: Final = 5
-_ASKED_AGAIN_SECONDS: Final = 1.0
 
 
 class Found(NamedTuple):
@@ -75,9 +74,10 @@ class TakingOver:
         self._copies = copies = NewCopies(topic, wanted.partitions, coordinator_settings)
         self._tombstones = tombstones = Tombstones(cluster, settings, wanted)
         self._standbys = Standbys(reader, topic, copies.of, self._replayer, tombstones, self._nothing_loads)
+        self._doubts = Doubts(offsets, tombstones)
         self._restoring: Restoring | None = None
         if snapshots is not None:
-            self._restoring = Restoring(snapshots, topic, offsets, copies, tombstones, self._replayer)
+            self._restoring = Restoring(snapshots, topic, offsets, copies, self._doubts, self._replayer)
 
     # -- what others have
 
@@ -136,7 +136,7 @@ class TakingOver:
             async with aclosing(self._offsets.read(number, copy.apply, copy.part, self._replayer)) as reading:
                 async for records in reading:
                     self._progress.replayed(records)
-            if gone_on_with is not None and await self._got_too_old(copy):
+            if gone_on_with is not None and await self._doubts.got_too_old(copy):
                 raise UpstreamError(f"{self._where(number)}: what it had got too old while it was gone on with")
         had = before if followed is not None else None
         self._took_over(number, copy.part.records - before, had, snapshot, level)
@@ -168,15 +168,6 @@ class TakingOver:
         self._counts.took_over(records, before)
         log.log(level, "%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
 
-    async def _got_too_old(self, copy: PartitionCopy) -> bool:
-        """As it is the last question, and nobody is served meanwhile, it is asked some times. Raises UpstreamError."""
-        for _ in range(_QUESTIONS - 1):
-            try:
-                return await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
-            except UpstreamError:
-                await asyncio.sleep(_ASKED_AGAIN_SECONDS)  # brokers do not tell when they can tell it
-        return await self._tombstones.may_be_gone(copy.up_to_date_at, boottime())
-
     def _where(self, number: int) -> str:
         return f"{self._topic}-{number}"
 
@@ -198,11 +189,9 @@ class TakingOver:
     async def _doubt(self, number: int, copy: PartitionCopy) -> object:
         """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
         try:
-            if await self._tombstones.may_be_gone(copy.up_to_date_at, boottime()):
-                return TOO_OLD
+            return await self._doubts.of(number, copy)
         except RetentionNotTold as error:
             return error
-        return None if await self._offsets.goes_on(number, copy.part) else "it is not what stands there any more"
 
     # -- the end
 

@@ -18,15 +18,14 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from protocol.errors import DecodeError
 from protocol.own.topic_log import Owner
-from protocol.records.batches import BatchHeader, Record, encode_records
+from protocol.records.batches import BatchHeader
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME, TopicSnapshots, _Folder
-from shim.kafka_log.owning.lease import Lease
-from shim.kafka_log.owning.owned_topic import OwnedTopic, _Owned
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
 from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
+from shim.kafka_log.owning.sequence import Verdict
 from shim.log import LogError
 from shim.log.active import LastBatch
 from shim.log.files import Files
@@ -337,26 +336,6 @@ def test_a_disk_that_is_full_leaves_the_older_one_or_none(tmp_path: Path) -> Non
 
 
 # -- what it is anchored to
-
-
-def test_behind_what_somebody_else_has_written_there_is_none() -> None:
-    """An owner under another producer id, whom the fence does not keep off at once: what it wrote was not replayed."""
-    batch = encode_records([Record(b"k", b"v", (), 0, 0)])
-    its = _Owned(ProducerSequence(7, 0), Lease(0.0), Produced(Verdict.WRITTEN, 0.0, 4), resumes=False)
-    its.end = 5
-
-    def writes(base_offset: int) -> Produced | None:
-        its.stamp(batch)
-        assert its.sequence.written(base_offset)
-        its.wrote(Produced(Verdict.WRITTEN, 0.0, base_offset))
-        return its.last
-
-    first = writes(5)
-    assert first is not None
-    assert first.base_offset == 5
-    assert writes(6) is not None
-    assert writes(8) is None
-    assert writes(9) is None, "until it is read again"
 
 
 class Wrote:

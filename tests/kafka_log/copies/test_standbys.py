@@ -20,7 +20,7 @@ from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import Tombstones
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_leaders import Leader

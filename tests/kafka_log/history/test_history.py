@@ -22,7 +22,7 @@ from shim.groups.history import History
 from shim.groups.words import Refused, Window
 from shim.kafka_log.history import reading
 from shim.kafka_log.history.writing import fitting_batches
-from shim.kafka_log.owning.owned_topic import Fenced
+from shim.kafka_log.owning.outcomes import Fenced
 from shim.log import Runs
 from shim.log.batching import MAX_RECORD_SET_BYTES, RecordSet
 from shim.runtime.history_log import HistoryBatch, HistoryLog, Part

@@ -23,8 +23,9 @@ from shim.config import Settings, parse_servers
 from shim.demo.parts import Broker
 from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
-from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic, RecordSetTooLarge
-from shim.kafka_log.owning.read_part import ReadPart
+from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
+from shim.kafka_log.owning.owned_topic import OwnedTopic
+from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LogError, LoggedRecord
 from shim.log.batching import MAX_BATCH_BYTES, RecordSet
 from shim.upstream.cluster import Cluster
@@ -491,7 +492,7 @@ async def test_which_are_idle(broker: Broker, make_topic: TopicFactory, monkeypa
         await its.take_over(2)
         await served(its, 0, 1)
         assert its.idle(600.0) == []
-        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + 600.0)
+        monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: boottime() + 600.0)
         assert its.idle(600.0) == [0, 1]
         writing = asyncio.create_task(write(its, {0: []}))
         await asyncio.sleep(0)
@@ -542,7 +543,7 @@ async def test_who_was_silent_for_too_long_may_have_been_forgotten(
     topic = make_topic(config=CONFIG)
     async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, 0)
-        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + SILENT_S)
+        monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: boottime() + SILENT_S)
         (failed,) = (await write(its, {0: [some(1)]})).values()
         assert "owned no more" in str(failed)
         assert await served(its, 0) == {0: []}
@@ -612,7 +613,7 @@ async def test_while_it_is_read_for_long_it_stays_its_own(
         for number in range(4):
             assert await write(first, {0: [some(number)]}) == {}
         later = [0.0]
-        monkeypatch.setattr("shim.kafka_log.owning.owned_topic.boottime", lambda: boottime() + later[0])
+        monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: boottime() + later[0])
         found: list[LoggedRecord] = []
         await second.take_over(0)
         fence = second.fence(0)

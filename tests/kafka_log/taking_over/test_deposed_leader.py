@@ -25,7 +25,7 @@ from shim.demo.parts import Broker, free_port
 from shim.demo.parts import Cluster as Parts
 from shim.demo.parts.metadata import TopicPartition, cluster_view
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.owning.read_part import NotWhole
+from shim.kafka_log.reading.read_part import NotWhole
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsWanted
 from shim.runtime.progress import Progress

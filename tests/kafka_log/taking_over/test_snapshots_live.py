@@ -24,8 +24,8 @@ from shim.kafka_log.copies import snapshot_format, tombstones
 from shim.kafka_log.copies import snapshots as snapshots_of_topics
 from shim.kafka_log.copies.snapshot_format import _ANCHOR, _HEAD, Anchor
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME
-from shim.kafka_log.owning.read_part import ReadPart
-from shim.kafka_log.taking_over import restoring, taking_over
+from shim.kafka_log.reading.read_part import ReadPart
+from shim.kafka_log.taking_over import doubts
 from shim.kafka_log.taking_over.taking_over import TakingOver
 from shim.kafka_log.topics import watch
 from shim.kafka_log.topics.wanted import TopicsUnfit
@@ -344,10 +344,7 @@ async def test_one_that_gets_too_old_while_it_is_gone_on_with_is_given_up(
     before = await filled(broker, tmp_path, settings)
     monkeypatch.setattr(KafkaBackend, "loads_at_once", 1)
     suspended = [False, True]
-    for module in (restoring, taking_over):
-        monkeypatch.setattr(
-            module, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
-        )
+    monkeypatch.setattr(doubts, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0))
     async with running(broker.bootstrap_servers, tmp_path, settings) as rig:
         assert [rig.state(number) for number in range(PARTITIONS)] == before
     assert caplog.text.count("what it had got too old while it was gone on with") == 1
@@ -569,7 +566,7 @@ async def test_what_was_followed_and_got_too_old_while_the_rest_was_read_is_give
         its = await _followed(rig)
         suspended = [False, True]
         monkeypatch.setattr(
-            taking_over, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
+            doubts, "boottime", lambda: boottime() + (10 * 86_400 if suspended and suspended.pop(0) else 0)
         )
         with pytest.raises(UpstreamError, match="got too old while it was gone on with"):
             await its.read_back(0)

@@ -14,7 +14,8 @@ from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from shim.boottime import boottime
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.history.writing import HistoryTopic
-from shim.kafka_log.owning.owned_topic import Fenced, OwnedTopic
+from shim.kafka_log.owning.outcomes import Fenced
+from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.owning.producing import Settled
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.batching import RecordSet

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim, Lease, waiting_seconds
+from shim.kafka_log.lease import LONGEST_SECONDS, Claim, Lease, waiting_seconds
 
 EVENTS = 800
 

@@ -17,7 +17,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from protocol.records.batches import BatchError, BatchHeader, tombstones
-from shim.kafka_log.owning.read_part import NotWhole, ReadPart
+from shim.kafka_log.reading.read_part import NotWhole, ReadPart
 from shim.log import LogError
 from shim.upstream.topic_reader import Fetched
 

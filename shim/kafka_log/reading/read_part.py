@@ -20,7 +20,7 @@ from protocol.own.position import UNKNOWN_EPOCH, Position
 from protocol.own.topic_log import Owner, decode_own, is_own
 from protocol.records.batches import MAX_DECOMPRESSED_SIZE, BatchError, BatchHeader, Record, records_of
 from shim.boottime import boottime
-from shim.kafka_log.owning.lease import LONGEST_SECONDS, Claim
+from shim.kafka_log.lease import LONGEST_SECONDS, Claim
 from shim.log import LogError, LoggedRecord
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
@@ -83,6 +83,14 @@ class ReadPart:
         # same leader before anything is taken: another log may have lost that, and have the key anew.
         if is_begun or self._deleted is not None:
             self._has_to_be_whole, self._deleted = True, None
+
+    def fetched(self, start: Position, leader: Leader) -> None:
+        """What is taken next stands there, as that leader tells. Raises LogError where what is before it is gone."""
+        reached = self.position.next_offset
+        if start.next_offset > reached:
+            raise LogError(f"{self._name}: offsets {reached} to {start.next_offset} are gone")
+        self.told_by(leader)
+        self.position = start
 
     @property
     def leader_epoch(self) -> int:

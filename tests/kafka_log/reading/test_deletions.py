@@ -14,8 +14,8 @@ from protocol.own.position import Position
 from protocol.records.batches import BatchHeader, Record, encode_records, read_header
 from shim.config import parse_servers
 from shim.demo.parts import Broker
-from shim.kafka_log.owning.deletions import read_deletions
-from shim.kafka_log.owning.read_part import NotWhole, ReadPart
+from shim.kafka_log.reading.deletions import read_deletions
+from shim.kafka_log.reading.read_part import NotWhole, ReadPart
 from shim.log import LogError, LoggedRecord
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import Leader
@@ -223,7 +223,7 @@ async def test_what_compaction_takes_while_all_is_read_does_not_rise_again(
                     async with asyncio.timeout(WAIT_S):
                         while await has(broker, topic, b"k1"):
                             await asyncio.sleep(0.1)  # for as long as compaction takes
-                            await second._claim_again(0, second._owned[0])  # it comes by where something was written
+                            await second._claiming.again(second._tenures[0])  # it comes by where something was written
                     is_compacted = True
     assert is_compacted
     assert {key for key, value in found.items() if value is not None} == {b"k2", b"k3", b"k4"}

@@ -10,9 +10,9 @@ import pytest
 from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from protocol.records.batches import BatchHeader, Record, encode_records, read_header
-from shim.kafka_log.owning import read_part
-from shim.kafka_log.owning.lease import Claim, waiting_seconds
-from shim.kafka_log.owning.read_part import LEFT_ALONE_SECONDS, NotWhole, ReadPart
+from shim.kafka_log.lease import Claim, waiting_seconds
+from shim.kafka_log.reading import read_part
+from shim.kafka_log.reading.read_part import LEFT_ALONE_SECONDS, NotWhole, ReadPart
 from shim.log import LogError
 from shim.upstream.topic_leaders import Leader
 
