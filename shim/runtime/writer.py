@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar, TypeVarTuple
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
@@ -21,6 +21,16 @@ from shim.runtime.writing_thread import WritingThread
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
+
+
+_USUAL_SECONDS: Final = 0.0001
+"""What a write takes that has to wait for nobody but a quick disk."""
+
+_MOMENT_SECONDS: Final = 0.00002
+"""It comes to some 70 µs, with the slack that Linux gives timers."""
+
+_MOMENTS: Final = 8
+"""For one write: the thread waits for a core when it begins, and twice in a flush. A slow disk gets no more."""
 
 
 class Written(NamedTuple):
@@ -67,6 +77,7 @@ class Writer:
         self._stopping = False
         self.flushes = FlushCounts()
         self._took_off_at = 0.0
+        self._moments = 0
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
@@ -154,6 +165,7 @@ class Writer:
         flight = self._flying = self._next
         self._next = Flight()
         self._took_off_at = time.monotonic()
+        self._moments = 0
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
@@ -165,6 +177,17 @@ class Writer:
                 writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
         self._taking = self._snapshots.begin()
         self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
+
+    def give_way(self) -> None:
+        """For a loop that is busy with other things: let the thread have the core, for a moment, where a write takes
+        longer than it should. Linux has a thread that wakes up before the loop has run for as long as it did last wait
+        until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for.
+        """
+        if self._flying is None or self._moments == _MOMENTS:
+            return
+        if time.monotonic() - self._took_off_at >= _USUAL_SECONDS * (1 + self._moments):
+            self._moments += 1
+            time.sleep(_MOMENT_SECONDS)
 
     def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
         """In the thread."""

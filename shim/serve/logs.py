@@ -19,7 +19,7 @@ from shim.relocation.relocation import Relocation
 from shim.runtime import Backend, Clock, LocalBackend, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.serve.log_on_disk import Opened
-from shim.upstream import Cluster
+from shim.upstream import Cluster, turns_of_loop
 from shim.upstream.topic_leaders import TopicLeaders
 
 
@@ -45,12 +45,13 @@ class Logs(NamedTuple):
 
 
 def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> Logs:
-    """``claimed`` is set when the offsets are known to be the cluster's."""
+    """For the event loop. ``claimed`` is set when the offsets are known to be the cluster's."""
     if opened.offsets_log is None:
         snapshots = TopicSnapshots(Files(), opened.data_dir.path, settings.offsets_topic_num_partitions)
         kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
     local = LocalBackend(opened.offsets_log, settings, clock)
+    turns_of_loop().before_each = lambda: local.writes.give_way()
     local_history = LocalHistoryLog(opened.offsets_log)
     if opened.places is None:
         return Logs(local, local_history)

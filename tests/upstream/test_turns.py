@@ -93,6 +93,16 @@ def test_when_all_wait_a_turn_is_a_share_and_no_read_is_short() -> None:
     assert [loop.turn(busy) for _ in range(500)] == [SHARE] * 500
 
 
+def test_whoever_wants_a_core_is_asked_before_each_turn() -> None:
+    loop = Loop()
+    begun: list[int] = []
+    loop.turns.before_each = lambda: begun.append(len(loop.turns))
+    busy = loop.connections(50)
+    for _ in range(4):
+        loop.turn(busy)
+    assert begun == [50] * 3, "before anybody goes on"
+
+
 def test_they_go_on_in_the_order_in_which_they_came() -> None:
     loop = Loop()
     busy = loop.connections(5)
