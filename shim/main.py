@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import os
 import signal
@@ -86,6 +87,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
         raise Refused(str(error)) from error
     logs = LogOutput(given.settings, given.secrets)
     logs.begin()
+    faulthandler.enable()  # systemd ends what hangs by SIGABRT: the log then says where it was
     manager = ServiceManager(os.environ)
 
     def ready(line: str) -> None:

@@ -102,6 +102,15 @@ def test_it_hears_nothing_of_a_shim_that_hangs(broker: Broker, path: Path, syste
         assert systemd.hears() == WATCHDOG
 
 
+def test_the_log_says_where_one_was_that_it_ends(broker: Broker, tmp_path: Path) -> None:
+    shim = Shim(broker.bootstrap_servers, tmp_path / "data", args=["--set", "log.format=json"])
+    with shim:
+        os.kill(shim.pid, signal.SIGABRT)
+        assert shim.stop() == -signal.SIGABRT
+        assert "Fatal Python error: Aborted" in shim.log()
+        assert "in serve_command" in shim.log()
+
+
 def test_where_nobody_listens_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     manager = ServiceManager({"WATCHDOG_USEC": "30000000"})
     manager.ready("ready")
