@@ -23,14 +23,17 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 
-_USUAL_SECONDS: Final = 0.0001
-"""What a write takes that has to wait for nobody but a quick disk."""
+_QUICK_SECONDS: Final = 0.0001
+"""What a write takes on a quick disk. It is not hurried before that."""
+
+_ADAPTED: Final = 1.02
+"""By so much a write changes what is usual."""
 
 _MOMENT_SECONDS: Final = 0.00002
 """It comes to some 70 µs, with the slack that Linux gives timers."""
 
-_MOMENTS: Final = 8
-"""For one write: the thread waits for a core when it begins, and twice in a flush. A slow disk gets no more."""
+_LATER: Final = 1.5
+"""So many times as long as it has taken by then is a write waited for, before it gets the next moment."""
 
 
 class Written(NamedTuple):
@@ -77,7 +80,9 @@ class Writer:
         self._stopping = False
         self.flushes = FlushCounts()
         self._took_off_at = 0.0
-        self._moments = 0
+        self._gives_way_at = 0.0
+        self._usual = _QUICK_SECONDS
+        """Seconds; half of the writes take longer."""
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
@@ -165,7 +170,7 @@ class Writer:
         flight = self._flying = self._next
         self._next = Flight()
         self._took_off_at = time.monotonic()
-        self._moments = 0
+        self._gives_way_at = self._took_off_at + self._usual
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
@@ -180,14 +185,13 @@ class Writer:
 
     def give_way(self) -> None:
         """For a loop that is busy with other things: let the thread have the core, for a moment, where a write takes
-        longer than it should. Linux has a thread that wakes up before the loop has run for as long as it did last wait
-        until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for.
+        longer than usual. Linux has a thread that wakes up before the loop has run for as long as it did last wait
+        until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for; less and
+        less often, as it may be the disk that is slow.
         """
-        if self._flying is None or self._moments == _MOMENTS:
-            return
-        if time.monotonic() - self._took_off_at >= _USUAL_SECONDS * (1 + self._moments):
-            self._moments += 1
+        if self._flying is not None and time.monotonic() >= self._gives_way_at:
             time.sleep(_MOMENT_SECONDS)
+            self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
 
     def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
         """In the thread."""
@@ -200,13 +204,15 @@ class Writer:
         if self._broke_off(error):
             return
         failed, ends = written
+        took = time.monotonic() - self._took_off_at
+        self._usual = max(_QUICK_SECONDS, self._usual / _ADAPTED if took < self._usual else self._usual * _ADAPTED)
         flight, taking = self._flying, self._taking
         self._flying = self._taking = None
         if taking is not None and not taking.landed.done():
             taking.landed.set_result(ends)
         assert flight is not None
         if flight.records:
-            self._count(flight, len(failed))
+            self._count(flight, took, len(failed))
         # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
         asyncio.get_running_loop().call_soon(self._go_on)
         flight.close()
@@ -219,8 +225,8 @@ class Writer:
                 self._snapshots.written(number, records.count)
         self._answered()
 
-    def _count(self, flight: Flight, failed: int) -> None:
-        self.flushes.seconds.observe(time.monotonic() - self._took_off_at)
+    def _count(self, flight: Flight, took: float, failed: int) -> None:
+        self.flushes.seconds.observe(took)
         self.flushes.records.observe(sum([records.count for records in flight.records.values()]))
         self.flushes.failed += failed
 

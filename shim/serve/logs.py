@@ -19,7 +19,7 @@ from shim.relocation.relocation import Relocation
 from shim.runtime import Backend, Clock, LocalBackend, Runtime
 from shim.runtime.history_log import HistoryLog, LocalHistoryLog
 from shim.serve.log_on_disk import Opened
-from shim.upstream import Cluster, turns_of_loop
+from shim.upstream import Cluster
 from shim.upstream.topic_leaders import TopicLeaders
 
 
@@ -31,10 +31,12 @@ class _Both(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """``both``: what moves partitions between them, where the settings ask for both."""
+    """``local``: that on the disk, where there is one. ``both``: what moves partitions between them, where the settings
+    ask for both."""
 
     backend: Backend
     history: HistoryLog
+    local: LocalBackend | None = None
     both: _Both | None = None
 
     def relocation(self, runtime: Runtime) -> Relocation | None:
@@ -45,19 +47,18 @@ class Logs(NamedTuple):
 
 
 def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, claimed: asyncio.Event) -> Logs:
-    """For the event loop. ``claimed`` is set when the offsets are known to be the cluster's."""
+    """``claimed`` is set when the offsets are known to be the cluster's."""
     if opened.offsets_log is None:
         snapshots = TopicSnapshots(Files(), opened.data_dir.path, settings.offsets_topic_num_partitions)
         kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
     local = LocalBackend(opened.offsets_log, settings, clock)
-    turns_of_loop().before_each = lambda: local.writes.give_way()
     local_history = LocalHistoryLog(opened.offsets_log)
     if opened.places is None:
-        return Logs(local, local_history)
+        return Logs(local, local_history, local)
     kafka = KafkaBackend(cluster, settings, clock, claimed)
     others, own_id, places = OtherShims(cluster, settings), opened.data_dir.instance_id, opened.places
     mover = Mover(local, kafka, places, own_id)
     logs = TwoLogs(local, kafka, places, mover, lambda: others.members(own_id()), claimed)
     history = TwoHistories(local_history, kafka.history_log, places)
-    return Logs(logs, history, _Both(logs, places, others, TopicLeaders(cluster, settings, OFFSETS_TOPIC)))
+    return Logs(logs, history, local, _Both(logs, places, others, TopicLeaders(cluster, settings, OFFSETS_TOPIC)))

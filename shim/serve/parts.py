@@ -46,7 +46,7 @@ from shim.serve.reloading import TakesSettings
 from shim.serve.tls_files import TO_SHIMS
 from shim.serve.zookeeper import ensemble_at, own_name, registered_listener
 from shim.tls import TlsContext
-from shim.upstream import ClientPorts, Cluster, ClusterTopics, LogEnds, PortMap, TopicReader
+from shim.upstream import ClientPorts, Cluster, ClusterTopics, LogEnds, PortMap, TopicReader, before_each_turn
 from shim.workers.at_parent import Worker
 from shim.workers.between_workers import between_workers
 
@@ -94,6 +94,8 @@ class Parts:
         self.claimed = asyncio.Event()
         logs = logs_of(opened, cluster, settings, clock, self.claimed)
         self.runtime = runtime = Runtime(logs.backend, settings, clock, answered=departures.send)
+        if logs.local is not None:
+            before_each_turn(logs.local.writes.give_way)
         self.relocation = logs.relocation(runtime)
         self.retention = OffsetsRetention(runtime, settings, clock)
         self.sharing = None
@@ -234,6 +236,7 @@ class Parts:
 
     async def close(self) -> None:
         """What goes on in them has ended. Raises TimeoutError where the disk does not let go."""
+        before_each_turn(None)
         if self.between is not None:
             self.between.close()
         self.feeding.close()

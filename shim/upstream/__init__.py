@@ -10,7 +10,7 @@ from shim.upstream.ports import ClientPorts, PortMap, readdressed, stable_choice
 from shim.upstream.read_buffer import READ_BUFFER, worth_keeping
 from shim.upstream.topic_leaders import TopicUnknown
 from shim.upstream.topic_reader import Read, TopicReader
-from shim.upstream.turns_of_loop import turns_of_loop
+from shim.upstream.turns_of_loop import before_each_turn, turns_of_loop
 
 __all__ = [
     "NO_ACLS",
@@ -27,6 +27,7 @@ __all__ = [
     "TopicReader",
     "TopicUnknown",
     "UpstreamError",
+    "before_each_turn",
     "readdressed",
     "reason_of",
     "stable_choice",

@@ -41,10 +41,6 @@ class Reader(Protocol):
         """Read on. False: it is not read from all the same, for another reason."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class Turns:
     """No I/O and no clock: whoever runs the loop calls :meth:`turn` at the beginning of the next turn when
     ``wants_turn`` says so.
@@ -52,8 +48,6 @@ class Turns:
 
     def __init__(self, wants_turn: Callable[[], object], share_bytes: int = SHARE_BYTES) -> None:
         """``wants_turn`` is called when the share is spent, and again after the next :meth:`turn`."""
-        self.before_each: Callable[[], object] = _nothing
-        """Called when a turn begins: the loop has much to pass on, and others may want the core that it has."""
         self._wants_turn = wants_turn
         self._wanted = False
         self._share = self._left = share_bytes
@@ -113,7 +107,6 @@ class Turns:
 
     def turn(self) -> None:
         """A turn begins."""
-        self.before_each()
         self._wanted = False
         self._hurried -= self._hurried > 0
         self._whole, self._left = (

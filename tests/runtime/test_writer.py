@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,23 @@ from tests.runtime.held_log import HeldLog, Teller
 
 
 class Moments:
-    """In the place of ``time``: a clock that the test moves, and how often the loop has slept."""
+    """In the place of ``time``: a clock that the test moves, and when the loop has slept."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.slept = 0
+        self.slept: list[float] = []
 
     def monotonic(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        self.slept += 1
+        assert seconds < 0.0001, "the loop is held up for as long"
+        self.slept.append(self.now)
 
 
-async def test_the_loop_gives_way_to_a_write_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_loop_gives_way_to_a_write_that_takes_longer_than_usual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moments = Moments()
     monkeypatch.setattr("shim.runtime.writer.time", moments)
     log = HeldLog.at(tmp_path, 1)
@@ -40,24 +44,38 @@ async def test_the_loop_gives_way_to_a_write_that_takes_long(tmp_path: Path, mon
     snapshots = Snapshots(LocalEnds(log), lambda _: None, lambda: None)
     writer = Writer(log, snapshots, Clock(), 60.0, lambda failed, _: None)
     running = asyncio.create_task(writer.run())
-    ticket = Teller("committed", log.history)
-    for _ in range(2):
+
+    async def moments_of_a_write(seconds: float) -> list[float]:
+        """How long it had taken by then each time."""
+        moments.slept.clear()
         writer.give_way()
         assert not moments.slept, "nothing is being written"
+        ticket = Teller("committed", log.history)
         writer.append(0, [(b"key", b"value")], [])
         flight = writer.flight_of(0)
         assert flight is not None
         flight.hold(0, ticket, "written")
         await log.write_begun()
-        writer.give_way()
-        assert not moments.slept, "it takes no longer than it should"
-        for turns in range(1, 50):
-            moments.now += 0.0002
+        begun = moments.now
+        while moments.now < begun + seconds:
             writer.give_way()
-            assert moments.slept == min(turns, 8), "not for ever: the disk is slow"
+            moments.now += 0.00001
         log.release()
         await ticket.result()
-        moments.slept, ticket = 0, Teller("committed again", log.history)
+        return [at - begun for at in moments.slept]
+
+    first = await moments_of_a_write(0.1)
+    assert 0.0001 <= first[0] < 0.00012
+    assert all(1.5 <= after / before < 1.7 for before, after in itertools.pairwise(first)), "less and less often"
+    assert len(first) < 20
+    for _ in range(200):  # a slow disk
+        await moments_of_a_write(0.001)
+    (once,) = await moments_of_a_write(0.001)
+    assert 0.0009 < once < 0.001, "by then most writes are over"
+    for _ in range(200):  # a quick one
+        await moments_of_a_write(0.0)
+    assert await moments_of_a_write(0.00012) == [pytest.approx(0.0001, abs=0.00002)]
+
     writer.stop()
     await running
     await writer.in_thread(log.close)

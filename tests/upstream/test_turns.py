@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shim.upstream.read_buffer import READ_BYTES
 from shim.upstream.turns import HURRIED_BYTES, HURRIED_TURNS, SHORT_BYTES, Turns
-from shim.upstream.turns_of_loop import turns_of_loop
+from shim.upstream.turns_of_loop import before_each_turn, turns_of_loop
 
 SHARE = 1 << 20
 
@@ -91,16 +91,6 @@ def test_when_all_wait_a_turn_is_a_share_and_no_read_is_short() -> None:
     loop.turn(busy)
     assert len(loop.turns) == len(busy)
     assert [loop.turn(busy) for _ in range(500)] == [SHARE] * 500
-
-
-def test_whoever_wants_a_core_is_asked_before_each_turn() -> None:
-    loop = Loop()
-    begun: list[int] = []
-    loop.turns.before_each = lambda: begun.append(len(loop.turns))
-    busy = loop.connections(50)
-    for _ in range(4):
-        loop.turn(busy)
-    assert begun == [50] * 3, "before anybody goes on"
 
 
 def test_they_go_on_in_the_order_in_which_they_came() -> None:
@@ -285,6 +275,31 @@ async def test_each_loop_has_its_own_and_a_turn_comes_by_itself() -> None:
     await asyncio.sleep(0)
     assert len(turns) == 0
     assert connection.reads
+
+
+async def test_whoever_wants_the_core_is_asked_first_and_may_fail() -> None:
+    begun: list[bool] = []
+    connection = Connection(turns_of_loop())
+
+    def fails() -> None:
+        begun.append(connection.reads)
+        raise RuntimeError("a mistake")
+
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    before_each_turn(fails)
+    for turns in range(1, 4):
+        connection.read()
+        await asyncio.sleep(0)
+        assert begun == [False] * turns, "before anybody goes on"
+        assert connection.reads
+        assert told == ["a mistake"] * turns
+    before_each_turn(None)
+    await asyncio.sleep(0)
+    begun.clear()
+    connection.read()
+    await asyncio.sleep(0)
+    assert not begun
 
 
 def test_a_loop_that_has_ended_leaves_nothing() -> None:

@@ -81,21 +81,17 @@ class Claiming:
         (batch,) = prepare_batches(0, [[record]], 0)
         return batch.data
 
-    def settle(self, number: int, sequence: ProducerSequence, sent: Produced) -> UpstreamError | None:
-        """What came of the batch under way; None where it is written."""
-        trouble = outcome(self._where(number), sequence, sent)
-        if isinstance(trouble, Fenced):
-            self.expect_others(number)  # who takes it over now knows what he does
-        return trouble
-
     def expect_others(self, number: int) -> None:
-        """Who has the partition next may have got any number of epochs meanwhile."""
+        """Who has the partition next may have got any number of epochs meanwhile: who takes it over then knows what he
+        does."""
         self._epochs.pop(number, None)
 
     async def _send(self, number: int, sequence: ProducerSequence) -> Produced:
         """Raises Fenced, UpstreamError."""
         sent = (await self._producer.send({number: sequence.stamp(self.batch())}, self._patience))[number]
-        trouble = self.settle(number, sequence, sent)
+        trouble = outcome(self._where(number), sequence, sent)
+        if isinstance(trouble, Fenced):
+            self.expect_others(number)
         if trouble is not None:
             raise trouble
         return sent

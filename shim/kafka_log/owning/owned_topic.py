@@ -11,7 +11,7 @@ from protocol.own.topic_log import Owner
 from shim.config import Settings
 from shim.kafka_log.lease import LONGEST_SECONDS
 from shim.kafka_log.owning.claiming import Claiming
-from shim.kafka_log.owning.outcomes import RecordSetTooLarge
+from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
 from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.reading_back import ReadingBack
@@ -171,12 +171,9 @@ class OwnedTopic:
         """Of each partition one batch after the other."""
 
         def judged(number: int, produced: Produced) -> UpstreamError | None:
-            its, _ = batches[number]
-            trouble = self._claiming.settle(number, its.sequence, produced)
-            if trouble is None:
-                its.wrote(produced)
-            else:
-                its.give_up()
+            trouble = batches[number][0].settle(produced)
+            if isinstance(trouble, Fenced):
+                self._claiming.expect_others(number)
             return trouble
 
         await self._producer.send_in_turn(
@@ -233,7 +230,7 @@ class OwnedTopic:
         for number in numbers:
             self._claiming.expect_others(number)
             if number in self._tenures:
-                self._tenures[number].is_served = False  # before anybody can read that it is
+                self._tenures[number].release()  # before anybody can read that it is
         failed = {number: UpstreamError(f"{self._topic}-{number} is being written") for number in under_way}
 
         def settled(told: Mapping[int, UpstreamError | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shim.boottime import boottime
 from shim.kafka_log.lease import Lease
+from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producing import Produced
 from shim.kafka_log.owning.sequence import ProducerSequence
 from shim.upstream.errors import UpstreamError
@@ -45,6 +46,10 @@ class Tenure:
             self.give_up()
             raise UpstreamError(f"{self.where} was not written for {silent_seconds:g} s, and is owned no more")
 
+    def release(self) -> None:
+        """Nothing is told of it any more; it may still be written that others need not wait."""
+        self.is_served = False
+
     def give_up(self) -> None:
         self.is_served = False
         self.is_over = True
@@ -84,8 +89,16 @@ class Tenure:
         self.sent_at = boottime()
         return self.sequence.stamp(batch)
 
-    def wrote(self, produced: Produced) -> None:
-        """The batch that was stamped last is in the log."""
+    def settle(self, produced: Produced) -> UpstreamError | None:
+        """What came of the batch that was stamped last; None where it is in the log. It is over otherwise."""
+        trouble = outcome(self.where, self.sequence, produced)
+        if trouble is None:
+            self._wrote(produced)
+        else:
+            self.give_up()
+        return trouble
+
+    def _wrote(self, produced: Produced) -> None:
         self.lease.acknowledged(produced.sent_at)
         self.heard_at = boottime()
         self.is_all_known = self.is_all_known and produced.base_offset == self.end
