@@ -38,7 +38,7 @@ def begin(
     loop = asyncio.get_running_loop()
     kept_up = _kept_up(parts, start, given, certificates, health)
     if manager is not None and manager.every_seconds is not None:
-        kept_up["the word that the loop comes round"] = manager.run
+        kept_up["the word that the loop comes round"] = partial(manager.run, health.missing)
     return {
         **{name: loop.create_task(chore(), name=name) for name, chore in _vital(parts, start).items()},
         **{name: loop.create_task(keep_up(name, chore), name=name) for name, chore in kept_up.items()},

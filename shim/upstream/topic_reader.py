@@ -43,6 +43,8 @@ _PATIENCE_S: Final = 3.0
 """A broker that hangs holds up for so long; a slow one is waited for longer once it was too slow a few times."""
 _IN_VAIN_TIMES: Final = 4
 """After so many, that is, and then another broker is asked who leads."""
+_LONGER_TIMES: Final = 6
+"""By then it is longer than any time-out of a request."""
 
 
 class _OutOfRange(Exception):
@@ -170,15 +172,14 @@ class TopicReader:
     ) -> AsyncGenerator[Fetched[Content], None]:
         reading: Reading = object()
         failures = 0
-        named_epoch = UNKNOWN_EPOCH
+        named: LedTopic | None = None
         try:
             while True:
                 connection, retry_s = None, _RETRY_S
                 in_vain = failures // _IN_VAIN_TIMES
-                patience = _PATIENCE_S * 2.0**in_vain
+                patience = _PATIENCE_S * 2.0 ** min(in_vain, _LONGER_TIMES)
                 try:
-                    topic = await self._led(position, least_epoch, patience, in_vain, named_epoch)
-                    named_epoch = topic.leader_epoch(position.partition)
+                    topic = named = await self._led(position, least_epoch, patience, in_vain, named)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                         start = Position(position.partition, 0, topic_id=topic.topic_id)
                         self._tell_of(start, position)
@@ -227,17 +228,19 @@ class TopicReader:
         least_epoch: int,
         patience: float,
         in_vain: int = 0,
-        named_epoch: int = UNKNOWN_EPOCH,
+        named: LedTopic | None = None,
     ) -> LedTopic:
         """Who leads. A newer leader is believed of any broker, as epochs have an order; another topic, and one that was
-        put back to an earlier time, of most brokers alone. ``named_epoch``: of who was named last, by which
-        whoever is asked next tells no older one. Raises UpstreamError."""
-        partition, least = position.partition, max(least_epoch, position.leader_epoch, named_epoch)
+        put back to an earlier time, of most brokers alone. ``named``: what was told last, than which
+        whoever is asked next tells nothing older. Raises UpstreamError."""
+        partition, least = position.partition, max(least_epoch, position.leader_epoch)
 
         def is_newer(topic: LedTopic) -> bool:
             return topic.leader_epoch(partition) >= least and not position.is_of_another_topic(topic.topic_id)
 
         topic = await self._leaders.look_up(patience, in_vain=in_vain)
+        if named is not None and named.topic_id == topic.topic_id:
+            least = max(least, named.leader_epoch(partition))
         if not position.is_of_another_topic(topic.topic_id):
             if not topic.is_older(partition, least):
                 return topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -80,7 +81,7 @@ def test_it_hears_that_the_shim_is_ready_alive_and_stopping(
     )
     with shim:
         *before, ready = systemd.hears_until("READY=1")
-        assert set(before) <= {WATCHDOG}
+        assert all(word == WATCHDOG or word.startswith("STATUS=not ready: ") for word in before)
         assert ready.startswith(f"READY=1\nSTATUS=offset-shim ready on {shim.bootstrap}, ")
         assert [systemd.hears() for _ in range(PINGS)] == [WATCHDOG] * PINGS
         os.kill(shim.pid, signal.SIGTERM)
@@ -121,12 +122,12 @@ def test_where_nobody_listens_nothing_is_said(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize(
     ("environment", "every_seconds"),
     [
-        ({}, None),
+        ({}, 10.0),
         ({"WATCHDOG_USEC": "30000000"}, 10.0),
         ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}, 10.0),
-        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getppid())}, None),
-        ({"WATCHDOG_USEC": "0"}, None),
-        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getppid())}, 10.0),
+        ({"WATCHDOG_USEC": "0"}, 10.0),
+        ({"WATCHDOG_USEC": "soon"}, 10.0),
     ],
 )
 def test_how_often_it_wants_to_hear(path: Path, environment: dict[str, str], every_seconds: float | None) -> None:
@@ -152,6 +153,48 @@ def test_one_that_does_not_read_holds_nobody_up(path: Path, caplog: pytest.LogCa
         while not caplog.messages:
             manager.alive()
         assert listening.hears() == WATCHDOG
+
+
+def test_what_it_had_no_room_for_it_hears_with_what_comes_next(
+    path: Path, systemd: Listening, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
+    while not caplog.messages:
+        manager.alive()
+    manager.ready("it serves")
+    systemd.forgets()
+    manager.alive()
+    assert systemd.hears() == f"READY=1\nSTATUS=it serves\n{WATCHDOG}"
+    manager.alive()
+    assert systemd.hears() == WATCHDOG
+
+
+async def test_it_is_shown_what_is_missing(path: Path, systemd: Listening) -> None:
+    """Before it serves, and when something goes."""
+    missing: list[str] = ["no broker of the cluster can be reached yet", "the start is not over yet"]
+    told = asyncio.Event()
+
+    def asked() -> list[str]:
+        told.set()
+        return missing
+
+    manager = ServiceManager({"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "30000"})
+    telling = asyncio.create_task(manager.run(asked))
+    await told.wait()
+    assert systemd.hears() == f"STATUS=not ready: {'; '.join(missing)}"
+    assert systemd.hears() == WATCHDOG
+    missing.clear()
+    manager.ready("it serves")
+    systemd.hears_until("READY=1")
+    missing.append("no broker of the cluster can be reached")
+    told.clear()
+    await told.wait()
+    assert set(systemd.hears_until("STATUS=")) == {WATCHDOG, f"STATUS=not ready: {missing[0]}"}
+    missing.clear()
+    told.clear()
+    await told.wait()
+    assert systemd.hears_until("STATUS=")[-1] == "STATUS=it serves"
+    telling.cancel()
 
 
 def test_an_address_without_a_file() -> None:

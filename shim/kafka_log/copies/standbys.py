@@ -151,12 +151,15 @@ class Standbys:
                     else:
                         log.info("%s-%d: its reading begins again: %s", self._topic, number, error)
                     await asyncio.sleep(RETRY_SECONDS)  # nobody tells when leaders come and go no more
+                except LogError:
+                    raise
+                except Exception:  # a mistake of ours: it is not to be without a standby for good
+                    log.exception("%s-%d: its reading begins again", self._topic, number)
+                    await asyncio.sleep(RETRY_SECONDS)
                 its.replaying = None
                 its.copy = self._new_copy(number)
         except LogError as error:  # whoever owns it has to see to that
             log.warning("%s; %s-%d is not followed", error, self._topic, number)
-        except Exception:
-            log.exception("%s-%d is not followed", self._topic, number)
         if self._standbys.get(number) is its:
             del self._standbys[number]
 

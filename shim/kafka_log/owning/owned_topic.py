@@ -105,7 +105,7 @@ class OwnedTopic:
             tenure,
             part or ReadPart(self._topic, number),
             patience_seconds=self._patience,
-            silent_seconds=self.silent_seconds,
+            silent_seconds=lambda: self.silent_seconds,
         )
         try:
             async with aclosing(reading.run(replay, replayer)) as counts:

@@ -37,7 +37,7 @@ class ReadingBack:
         part: ReadPart,
         *,
         patience_seconds: float,
-        silent_seconds: float,
+        silent_seconds: Callable[[], float],
     ) -> None:
         """``part``: what was read before; only what is behind it is read. ``patience_seconds``: how long is waited for
         more. ``silent_seconds``: see :class:`OwnedTopic`."""
@@ -94,8 +94,8 @@ class ReadingBack:
         async with aclosing(read_patiently(raw, position, self._patience, tenure.where)) as reading:
             async for read in reading:
                 yield read
-                tenure.check(self._silent)
-                if tenure.silent_for > self._silent * _CLAIMED_AGAIN_AT:
+                tenure.check(self._silent())
+                if tenure.silent_for > self._silent() * _CLAIMED_AGAIN_AT:
                     await self._claiming.again(tenure)
 
     def _check_claim(self, batches: Iterable[tuple[BatchHeader, bytes]]) -> None:
