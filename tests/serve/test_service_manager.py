@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_how_often_it_wants_to_hear(path: Path, environment: dict[str, str], eve
     assert ServiceManager({"NOTIFY_SOCKET": str(path), **environment}).every_seconds == every_seconds
 
 
-def test_a_socket_that_is_gone_is_one_line(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_socket_that_is_gone_is_one_line_each_time(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
     manager.alive()
     manager.alive()
@@ -144,14 +145,29 @@ def test_a_socket_that_is_gone_is_one_line(path: Path, caplog: pytest.LogCapture
     with listening.socket:
         manager.alive()
         assert listening.hears() == WATCHDOG
+    path.unlink()
+    manager.alive()
+    manager.alive()
+    assert caplog.messages == [line, line]
 
 
-def test_one_that_does_not_read_holds_nobody_up(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_does_not_read_holds_nobody_up(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience: list[float | None] = []
+
+    class Noted(socket.socket):
+        def sendto(self, *what: Any) -> int:
+            patience.append(self.gettimeout())
+            return super().sendto(*what)
+
     listening = Listening(str(path))
     with listening.socket:
+        monkeypatch.setattr(socket, "socket", Noted)
         manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
         while not caplog.messages:
             manager.alive()
+            assert patience.pop() == 0.0, "it would wait"
         assert listening.hears() == WATCHDOG
 
 

@@ -315,17 +315,38 @@ async def test_a_topic_made_anew_is_believed_once_its_leader_answers() -> None:
         assert read.position == at(1, 0, 0, topic=2)._replace(epoch_offset=0)
 
 
-@pytest.mark.parametrize("topic", [1, 2])
-async def test_a_broker_that_is_cut_off_from_the_others_is_not_believed_alone(topic: int) -> None:
+@pytest.mark.parametrize(
+    ("topic", "epoch"),
+    [
+        (1, 3),
+        (2, 3),
+        (2, 9),  # epochs of two topics have no order
+    ],
+)
+async def test_a_broker_that_is_cut_off_from_the_others_is_not_believed_alone(topic: int, epoch: int) -> None:
     """It takes itself for the leader, under an older epoch or of a former topic."""
     async with two_brokers([3, 4]) as two:
         two.partition.leader = 2
         alone = two.brokers[1].believes = Partition()
-        alone.topic_id, alone.epochs = bytes([topic]) * 16, [3]
+        alone.topic_id, alone.epochs = bytes([topic]) * 16, [epoch]
         two.brokers[1].asked.clear()
         waiting = asyncio.create_task(two.next(at(2, 4, 1)))
         await until(lambda: waiting.done() or two.brokers[1].asked.count(metadata.API.key) > 2)
         two.brokers[1].believes = None
+        read = await waiting
+        assert (read.start, read.is_reset) == (at(2, 4, 1), False)
+
+
+async def test_a_newer_leader_than_the_first_one_that_is_named_is_not_believed_of_another_topic() -> None:
+    """The brokers are cut off from each other, and neither of them is most."""
+    async with two_brokers([3, 4]) as two:
+        former = two.brokers[1].believes = Partition()
+        former.epochs = [3]
+        other = two.brokers[2].believes = Partition()
+        other.topic_id, other.leader, other.epochs = b"\2" * 16, 2, [9]
+        waiting = asyncio.create_task(two.next(at(2, 4, 1)))
+        await until(lambda: waiting.done() or two.brokers[2].asked.count(metadata.API.key) > 2)
+        two.brokers[1].believes = two.brokers[2].believes = None
         read = await waiting
         assert (read.start, read.is_reset) == (at(2, 4, 1), False)
 

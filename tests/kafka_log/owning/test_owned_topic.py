@@ -676,3 +676,20 @@ async def test_what_was_released_may_be_taken_back_from_whoever_has_it(
         await served(second, 0)
         assert await write(second, {0: [some(1)]}) == {}
         assert await served(first, 0) == {0: some(1)}
+
+
+async def test_whose_reading_was_broken_off_waits_for_the_leases_before_it(
+    broker: Broker, make_topic: TopicFactory
+) -> None:
+    """The last claim is its own by then, and it has told nothing under it."""
+    topic = make_topic(config=CONFIG)
+    async with (
+        owned(broker.bootstrap_servers, topic, lease_ms=1000) as first,
+        owned(broker.bootstrap_servers, topic) as second,
+    ):
+        await served(first, 0)
+        await second.take_over(0)
+        fenced_at = boottime()
+        await second.take_over(0)
+        await read(second, 0)
+        assert boottime() >= fenced_at + 1.0

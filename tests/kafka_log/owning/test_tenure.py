@@ -15,9 +15,22 @@ from shim.upstream.errors import UpstreamError
 BATCH = encode_records([Record(b"k", b"v", (), 0, 0)])
 
 
-def begun() -> Tenure:
-    """Its fence is the batch at offset 4."""
-    return Tenure(0, "t-0", ProducerSequence(7, 0), Lease(0.0), Produced(Verdict.WRITTEN, 0.0, 4), resumes=False)
+def begun(lease_seconds: float = 0.0, sent_at: float = 0.0) -> Tenure:
+    """Its fence is the batch at offset 4, and was sent then."""
+    fence = Produced(Verdict.WRITTEN, sent_at, 4)
+    return Tenure(0, "t-0", ProducerSequence(7, 0), Lease(lease_seconds), fence, resumes=False)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(tenure, "boottime", lambda: made.now)
+    return made
 
 
 def test_behind_what_somebody_else_has_written_nobody_knows_the_last_batch() -> None:
@@ -39,11 +52,10 @@ def test_behind_what_somebody_else_has_written_nobody_knows_the_last_batch() -> 
     assert writes(9) is None, "until it is read again"
 
 
-def test_one_that_is_over_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_over_stays_so(clock: Clock) -> None:
     its = begun()
     its.serve()
-    now = its.heard_at
-    monkeypatch.setattr(tenure, "boottime", lambda: now + 60.0)
+    clock.now += 60.0
     its.check(60.0)
     assert its.is_idle(60.0)
     with pytest.raises(UpstreamError, match=r"^t-0 was not written for 59 s, and is owned no more$"):
@@ -53,7 +65,7 @@ def test_one_that_is_over_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not its.is_idle(60.0)
 
 
-def test_whose_id_nobody_gets_any_more_is_fenced_later_than_others() -> None:
+def test_whose_id_nobody_gets_any_more_is_fenced_later_than_others(clock: Clock) -> None:
     """And may have written behind the fence: nobody knows what this process's last batch is."""
     its = begun()
     its.sequence.stamp(BATCH)
@@ -64,9 +76,56 @@ def test_whose_id_nobody_gets_any_more_is_fenced_later_than_others() -> None:
     other.resumes = True
     other.sequence.stamp(BATCH)
     assert other.sequence.written(4)
-    fenced_at = other.fenced_at
+    clock.now += 2.0
     other.fenced_others()
-    assert other.fenced_at >= fenced_at
+    clock.now += 1.0
+    assert other.since_fence == 1.0
     assert not other.resumes
     other.read_to(5)
     assert other.last is None
+
+
+def test_the_lease_begins_when_the_fence_was_sent_and_counts_once_it_is_served(clock: Clock) -> None:
+    its = begun(lease_seconds=10.0, sent_at=100.0)
+    clock.now = 109.0
+    its.lease.acknowledged(100.0)
+    assert not its.may_tell, "it has not been read"
+    its = begun(lease_seconds=10.0, sent_at=100.0)
+    its.serve()
+    assert its.may_tell
+    clock.now = 110.0
+    assert not its.may_tell
+
+
+def test_the_lease_goes_on_from_when_a_write_was_sent(clock: Clock) -> None:
+    its = begun(lease_seconds=10.0, sent_at=100.0)
+    its.serve()
+    clock.now = 111.0
+    its.stamp(BATCH)
+    clock.now = 120.0
+    assert its.sequence.written(5)
+    its.wrote(Produced(Verdict.WRITTEN, 111.0, 5))
+    assert its.may_tell
+    assert its.silent_for == 0.0
+    clock.now = 121.0
+    assert its.silent_for == 1.0
+    assert not its.may_tell
+
+
+def test_what_may_be_told_behind_the_write_under_way(clock: Clock) -> None:
+    its = begun(lease_seconds=10.0, sent_at=100.0)
+    its.serve()
+    assert not its.may_tell_behind(101.0), "none is"
+    clock.now = 111.0
+    its.stamp(BATCH)
+    assert its.may_tell_behind(120.9)
+    assert not its.may_tell_behind(121.0)
+    its.give_up()
+    assert not its.may_tell_behind(112.0)
+
+
+def test_who_says_again_that_it_is_its_own_is_heard_and_fences_nobody(clock: Clock) -> None:
+    its = begun()
+    clock.now += 30.0
+    its.claimed(its.fence)
+    assert (its.silent_for, its.since_fence) == (0.0, 30.0)
