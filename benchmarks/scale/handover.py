@@ -56,6 +56,10 @@ _STANDBYS: Final = re.compile(r'^offset_shim_standby_partitions\{state="current"
 _TAKEN_OVER: Final = re.compile(r"taken over, ([\d,]+) records? read")
 
 
+async def _nothing_moves() -> None:
+    """The broker is not killed."""
+
+
 class HandOver(NamedTuple):
     """``seconds``: from the SIGKILL to the first commit that is acknowledged. ``records``: that were read for it.
     MiB of resident memory: ``owner_mib`` before, ``other_mib`` of the one that takes over, before."""
@@ -98,6 +102,7 @@ class Pair:
             [(each, lambda each=each: {HostPort("127.0.0.1", each.broker_port(_NODE_ID))}) for each in self.shims],  # type: ignore[misc]
             lambda: [HostPort("127.0.0.1", each.port) for each in self.shims if each.running],
             ["measured"],
+            _nothing_moves,
             _READY_SECONDS,
         )
 

@@ -67,7 +67,7 @@ async def read_back(reader: Reader, claims: Claims) -> Tenure:
         tenure,
         ReadPart("t", 0),
         patience_seconds=60.0,
-        silent_seconds=60.0,
+        silent_seconds=lambda: 60.0,
     )
     async for _ in its.run(len, None):
         pass

@@ -7,6 +7,7 @@ import pytest
 from protocol.records.batches import Record, encode_records
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning import tenure
+from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.producing import Produced
 from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.kafka_log.owning.tenure import Tenure
@@ -40,8 +41,7 @@ def test_behind_what_somebody_else_has_written_nobody_knows_the_last_batch() -> 
 
     def writes(base_offset: int) -> Produced | None:
         its.stamp(BATCH)
-        assert its.sequence.written(base_offset)
-        its.wrote(Produced(Verdict.WRITTEN, 0.0, base_offset))
+        assert its.settle(Produced(Verdict.WRITTEN, 0.0, base_offset)) is None
         return its.last
 
     first = writes(5)
@@ -103,8 +103,7 @@ def test_the_lease_goes_on_from_when_a_write_was_sent(clock: Clock) -> None:
     clock.now = 111.0
     its.stamp(BATCH)
     clock.now = 120.0
-    assert its.sequence.written(5)
-    its.wrote(Produced(Verdict.WRITTEN, 111.0, 5))
+    assert its.settle(Produced(Verdict.WRITTEN, 111.0, 5)) is None
     assert its.may_tell
     assert its.silent_for == 0.0
     clock.now = 121.0
@@ -129,3 +128,15 @@ def test_who_says_again_that_it_is_its_own_is_heard_and_fences_nobody(clock: Clo
     clock.now += 30.0
     its.claimed(its.fence)
     assert (its.silent_for, its.since_fence) == (0.0, 30.0)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FENCED, Verdict.LOST, Verdict.REFUSED, Verdict.UNKNOWN])
+def test_what_is_not_known_to_be_written_ends_it(verdict: Verdict) -> None:
+    its = begun()
+    its.serve()
+    its.stamp(BATCH)
+    trouble = its.settle(Produced(verdict, 100.0))
+    assert isinstance(trouble, Fenced) == (verdict is Verdict.FENCED)
+    assert trouble is not None
+    assert its.is_over
+    assert not its.is_served
