@@ -24,10 +24,11 @@ _Result = TypeVar("_Result")
 
 
 _QUICK_SECONDS: Final = 0.0001
-"""What a write takes on a quick disk. It is not hurried before that."""
+"""What a write takes on a quick disk. There is nothing to be gained before that."""
 
-_ADAPTED: Final = 1.02
-"""By so much a write changes what is usual."""
+_QUICKER, _SLOWER = 0.9, 1.01
+"""By so much a write changes what is enough, so that one of twelve takes less: most wait for a core, too, where it
+matters."""
 
 _MOMENT_SECONDS: Final = 0.00002
 """It comes to some 70 µs, with the slack that Linux gives timers."""
@@ -81,8 +82,8 @@ class Writer:
         self.flushes = FlushCounts()
         self._took_off_at = 0.0
         self._gives_way_at = 0.0
-        self._usual = _QUICK_SECONDS
-        """Seconds; half of the writes take longer."""
+        self._enough = _QUICK_SECONDS
+        """Seconds that a write takes which waits for the disk alone."""
         self.all_written = False
         """Whether :meth:`run` has come to its end."""
 
@@ -170,7 +171,7 @@ class Writer:
         flight = self._flying = self._next
         self._next = Flight()
         self._took_off_at = time.monotonic()
-        self._gives_way_at = self._took_off_at + self._usual
+        self._gives_way_at = self._took_off_at + self._enough
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
@@ -185,9 +186,9 @@ class Writer:
 
     def give_way(self) -> None:
         """For a loop that is busy with other things: let the thread have the core, for a moment, where a write takes
-        longer than usual. Linux has a thread that wakes up before the loop has run for as long as it did last wait
-        until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for; less and
-        less often, as it may be the disk that is slow.
+        longer than the disk does. Linux has a thread that wakes up before the loop has run for as long as it did last
+        wait until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for; less
+        and less often, as it may be the disk all the same.
         """
         if self._flying is not None and time.monotonic() >= self._gives_way_at:
             time.sleep(_MOMENT_SECONDS)
@@ -205,7 +206,7 @@ class Writer:
             return
         failed, ends = written
         took = time.monotonic() - self._took_off_at
-        self._usual = max(_QUICK_SECONDS, self._usual / _ADAPTED if took < self._usual else self._usual * _ADAPTED)
+        self._enough = max(_QUICK_SECONDS, self._enough * (_QUICKER if took < self._enough else _SLOWER))
         flight, taking = self._flying, self._taking
         self._flying = self._taking = None
         if taking is not None and not taking.landed.done():
