@@ -47,6 +47,11 @@ _LONGER_TIMES: Final = 6
 """By then it is longer than any time-out of a request."""
 
 
+def patience_after(in_vain: int) -> float:
+    """Seconds, however long it has failed."""
+    return _PATIENCE_S * 2.0 ** min(in_vain, _LONGER_TIMES)
+
+
 class _OutOfRange(Exception):
     """The log does not have that offset."""
 
@@ -177,7 +182,7 @@ class TopicReader:
             while True:
                 connection, retry_s = None, _RETRY_S
                 in_vain = failures // _IN_VAIN_TIMES
-                patience = _PATIENCE_S * 2.0 ** min(in_vain, _LONGER_TIMES)
+                patience = patience_after(in_vain)
                 try:
                     topic = named = await self._led(position, least_epoch, patience, in_vain, named)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):

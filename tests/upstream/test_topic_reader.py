@@ -20,7 +20,7 @@ from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.topic_leaders import Leader
-from shim.upstream.topic_reader import Fetched, Read
+from shim.upstream.topic_reader import Fetched, Read, patience_after
 from tests.waiting import until
 
 TOPIC: Final = "__consumer_offsets"
@@ -437,3 +437,8 @@ async def test_an_offset_that_is_not_there(first: int, offset: int, start: int, 
         two.partition.first = first
         read = await two.next(at(offset, -1, 0))
         assert (read.start.next_offset, read.is_reset, read.position.next_offset) == (start, is_reset, 3)
+
+
+def test_it_is_patient_for_ever_and_not_without_end() -> None:
+    first, second, *_, last = [patience_after(in_vain) for in_vain in (0, 1, 10, 10**6)]
+    assert first < second < last < 600
