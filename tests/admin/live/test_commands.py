@@ -87,6 +87,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "dual.commit.enabled: false",
         "copies behind: -",
         "state: Stable, Classic, 2 members",
+        "last commit: not known here, as the cluster has the group",
         "TOPIC   PARTITION               OFFSET  LOG-END-OFFSET  LAG  COMMITTED",
         "bills           0                    0  -               -    -",
         "orders          2  9223372036854775807  -               -    -",
@@ -638,7 +639,7 @@ class WithoutMoves(Grouped):
 
 def test_a_history_that_stayed_where_the_log_was() -> None:
     moved = Moved()
-    moved.add("g")
+    moved.add("g", storage="kafka")
     none = "the history has no such move of it"
     for log_moves, more in ((False, "\n"), (True, f"; {HISTORY_ELSEWHERE}\n")):
         with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
@@ -681,7 +682,7 @@ def test_an_older_shim_has_all_groups(moved: Moved, admin: str, command: list[st
 
 @pytest.mark.usefixtures("older")
 def test_an_older_shim_knows_of_no_deletions_and_of_no_other_place(moved: Moved, admin: str) -> None:
-    moved.add("g")
+    moved.add("g", storage="kafka")
     shown = offset_shim("groups", "history", "g", "--admin", admin)
     assert (shown.status, len(shown.stdout.splitlines())) == (0, 4)
     with admin_of(moved, WithoutMoves(moved)) as address:
