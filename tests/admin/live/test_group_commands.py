@@ -91,6 +91,17 @@ def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
     assert grouped.resets == []
 
 
+def test_execute_is_taken_as_kafkas_tool_wants_it(grouped: Grouped, admin: str) -> None:
+    reset = ("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    both = offset_shim(*reset, "--execute", "--dry-run")
+    assert (both.status, both.stdout, grouped.planned) == (2, "", [])
+    assert "Give --dry-run, or --execute: one of them." in both.stderr
+    assert offset_shim(*reset, "--execute") == offset_shim(*reset)
+    once, again = grouped.resets
+    assert once == again
+    assert "--execute" not in offset_shim("groups", "reset", "--help").stdout.partition("Options:")[2]
+
+
 def test_what_is_deleted_is_not_called_set(grouped: Grouped, admin: str) -> None:
     """As by an undo of what there was nothing before."""
     undo = ("groups", "reset", "g", "--undo", "--admin", admin)
