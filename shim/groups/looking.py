@@ -36,7 +36,8 @@ class Looking:
         self._last_commits = LastCommits(history)
 
     async def details(self, group: str, *, with_last_commit: bool = True) -> Details:
-        """``with_last_commit``: that alone needs the history on the disk."""
+        """``with_last_commit``: that alone needs the history on the disk, which knows nothing of what others commit at
+        the cluster while a group is passed through."""
         described = await self.described(group)
         members = [_member(each, described) for each in described.members]
         assigned = {at for member in members for at in member.partitions or ()}
@@ -46,7 +47,7 @@ class Looking:
             described.protocol_type,
             members,
             await self._behind(offsets, times),
-            await self._last_commit(group) if with_last_commit else None,
+            await self._last_commit(group) if with_last_commit and self._is_served(group) else None,
         )
 
     async def described(self, group: str) -> DescribedGroup:

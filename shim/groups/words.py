@@ -131,7 +131,8 @@ class Window(NamedTuple):
 
 
 class Details(NamedTuple):
-    """``last_commit``: the newest that the history has; None where it has none, or was not asked."""
+    """``last_commit``: the newest that the history has; None where it has none, or was not asked, and of a group that
+    is passed through: others commit at the cluster."""
 
     protocol_type: str
     members: Sequence[Member]

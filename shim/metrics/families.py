@@ -61,7 +61,10 @@ COMPACTION_BYTES: Final = Metric(
     ("direction",),
 )
 PARTITIONS: Final = Metric(
-    "partitions", _GAUGE, "Partitions of the offsets log: `loaded`, `loading`, or `unavailable`.", ("state",)
+    "partitions",
+    _GAUGE,
+    "Partitions of the offsets log: `loaded` (and served once the start is over), `loading`, or `unavailable`.",
+    ("state",),
 )
 STANDBYS: Final = Metric(
     "standby_partitions",

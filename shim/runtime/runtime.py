@@ -128,12 +128,15 @@ class Runtime:
 
     @property
     def unavailable(self) -> Counter[ErrorCode]:
-        """Partitions that are to be served here and that no request reaches, by what it would be answered."""
-        return Counter(
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if each.coordinator is not None else each.unavailable
-            for each in self._partitions
-            if each.is_ours and (each.coordinator is None or not self._admitting)
-        )
+        """Partitions that are to be served here and are not loaded, by what a request would be answered."""
+        return Counter(each.unavailable for each in self._partitions if each.is_ours and each.coordinator is None)
+
+    @property
+    def held_back(self) -> int:
+        """Partitions that are loaded, and that no request reaches before :meth:`admit`."""
+        if self._admitting:
+            return 0
+        return sum(each.is_ours and each.coordinator is not None for each in self._partitions)
 
     @property
     def failing(self) -> int:

@@ -22,6 +22,7 @@ from shim.upstream import Cluster
 
 _NOT_OPEN: Final = "the log is not open yet"
 _NOT_OVER: Final = "the start is not over yet"
+_HELD_BACK: Final = "loaded, and not served before the start is over"
 
 
 class Health:
@@ -79,9 +80,15 @@ class Health:
         if self._parts is None:
             return [_NOT_OPEN]
         runtime, cluster = self._parts
-        lines = [
-            f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {_WORDS[state]}"
-            for state, count in (runtime.unavailable - self._moved_now(runtime)).items()
+        lines = []
+        if not cluster.reachable:  # first, as a start waits for them
+            lines.append("no broker of the cluster can be reached" + ("" if cluster.looked_up else " yet"))
+        lacking = runtime.unavailable - self._moved_now(runtime)
+        unserved = [*((count, _WORDS[state]) for state, count in lacking.items()), (runtime.held_back, _HELD_BACK)]
+        lines += [
+            f"{count} of {counted(runtime.num_partitions, 'partition')} {'is' if count == 1 else 'are'} {word}"
+            for count, word in unserved
+            if count
         ]
         if runtime.owned is None:
             lines.append("it is not known yet which partitions are this shim's")
@@ -89,8 +96,6 @@ class Health:
             lines.append(f"the last write of {counted(runtime.failing, 'partition')} failed")
         if runtime.disk_hangs:
             lines.append("writes to the log do not come back, from its disk or the brokers that lead its topics")
-        if not cluster.reachable:
-            lines.append("no broker of the cluster can be reached" + ("" if cluster.looked_up else " yet"))
         if self._started is None:
             lines.append(_NOT_OVER)
         return lines

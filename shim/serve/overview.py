@@ -41,7 +41,7 @@ class Whole:
     def overview(self) -> Overview:
         first = self._listening[0]
         ports = PortMap(first.advertised.host, first.advertised.port, first.listen.port)
-        partitions = range(self._runtime.num_partitions)
+        owned = len(self._runtime.owned or ())
         return Overview(
             self._version,
             self._started_ms,
@@ -56,9 +56,9 @@ class Whole:
                 ListenerAt(each.name, each.security_protocol, str(each.listen), str(each.advertised))
                 for each in self._listening
             ],
-            len(partitions),
-            len(self._runtime.owned or ()),
-            sum(self._runtime.coordinator(number) is not None for number in partitions),
+            self._runtime.num_partitions,
+            owned,
+            owned - self._runtime.unavailable.total(),
             self._others(),
             self._zookeeper,
             self._log,

@@ -114,6 +114,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "journalctl -u offset-shim": _ROOT,
     "useradd --system --home-dir /var/lib/offset-shim --shell /usr/sbin/nologin offset-shim": _ROOT,
     "install -D -m 640 -g offset-shim deploy/offset-shim.toml /etc/offset-shim/offset-shim.toml": _ROOT,
+    "install -m 644 deploy/systemd/offset-shim.service /etc/systemd/system/offset-shim.service": _ROOT,
     "kubectl apply -f deploy/kubernetes/offset-shim.yaml": _KUBERNETES,
     "kubectl apply -f deploy/kubernetes/three-shims.yaml": _KUBERNETES,
     "kubectl exec offset-shim-0 -- offset-shim groups list": _KUBERNETES,

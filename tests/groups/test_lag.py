@@ -8,12 +8,15 @@ from typing import Any, Final
 
 import pytest
 
+from protocol.messages.describe_groups import DescribedGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
+from protocol.own.state_log import GroupHandsKey, GroupHandsValue, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.following import Lags
 from shim.groups import looking
 from shim.groups.looking import Looking
+from shim.groups.words import Moved
 from shim.upstream.errors import UpstreamError
 from shim.upstream.log_ends import Partition, lag_of
 from tests.groups.test_many import runtime_of
@@ -62,3 +65,28 @@ async def test_metrics_and_commands_say_the_same(monkeypatch: pytest.MonkeyPatch
     }
     assert by_metrics == by_describe == LAGS
     assert await look.lags(["g"]) == {"g": None}
+
+
+@pytest.mark.parametrize("hands", Hands)
+async def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(hands: Hands) -> None:
+    """It was served once, and the history has that: others have committed at the cluster since."""
+    coordinator = GroupCoordinator()
+    coordinator.replay_state(GroupHandsKey("g"), GroupHandsValue(hands, 7, "rollback"))
+    last = Moved(1, "orders", 0, None, 5, "etl", "/10.0.0.4", "User:a", "m", 1, "")
+
+    class Kept:
+        async def end(self, _: str) -> int:
+            return 1
+
+        async def last_commit(self, *_: Any) -> Moved:
+            return last
+
+    class Theirs:
+        async def described(self, group: str) -> DescribedGroup:
+            return DescribedGroup(0, group_id=group, group_state="Empty", protocol_type="consumer")
+
+        async def offsets_of(self, groups: Collection[str], **_: Any) -> Mapping[str, Any]:
+            return {group: {} for group in groups}
+
+    look = Looking(runtime_of(coordinator), Theirs(), SimpleNamespace(), Kept())  # type: ignore[arg-type]
+    assert (await look.details("g")).last_commit == (last if hands is Hands.SERVED else None)

@@ -56,6 +56,19 @@ def test_the_unit_runs_what_is_installed_on_what_it_may_write() -> None:
     assert int(unit("TimeoutStopSec")[0]) * 1000 > 2 * settings.shutdown_drain_timeout_ms
 
 
+def test_what_the_unit_names_is_installed_by_the_steps_at_its_top() -> None:
+    steps = [line.removeprefix("#   ") for line in UNIT.read_text().splitlines() if line.startswith("#   ")]
+    program, config = (unit("ExecStart")[0].split()[at] for at in (0, 3))
+    environment = str(Path(program).parents[1])
+    assert steps[:2] == [f"python3 -m venv {environment}", f"{environment}/bin/pip install ."]
+    installed = {words[-1]: words[-2] for step in steps if (words := step.split())[0] == "install"}
+    assert installed.keys() == {config, f"/etc/systemd/system/{UNIT.name}"}
+    assert all((ROOT / source).is_file() for source in installed.values())
+    (user,) = unit("User")
+    assert any(step.startswith("useradd ") and step.endswith(f" {user}") for step in steps)
+    assert f"{program} config --config {config}" in steps
+
+
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

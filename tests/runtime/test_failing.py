@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -120,6 +121,23 @@ async def test_during_the_pause_it_is_not_read_back_and_the_shim_is_not_ready(
             "1 of 3 partitions is not loaded",
             "the last write of 1 partition failed",
         ]
+
+
+async def test_before_the_start_is_over_what_is_loaded_is_told_as_loaded(tmp_path: Path) -> None:
+    async with running(tmp_path, admitted=False) as shim:
+        health = Health()
+        away = cast(Cluster, SimpleNamespace(reachable=False, looked_up=False))
+        health.opened(shim.runtime, away, cast(Whole, None), cast(Measuring, None))
+        assert health.missing() == [
+            "no broker of the cluster can be reached yet",
+            "3 of 3 partitions are loaded, and not served before the start is over",
+            "the start is not over yet",
+        ]
+        assert (shim.runtime.unavailable, shim.runtime.held_back) == ({}, 3)
+        assert await shim.fetch(shim.group_in(0)).result() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shim.runtime.admit()
+        assert (shim.runtime.unavailable, shim.runtime.held_back) == ({}, 0)
+        assert health.missing() == ["no broker of the cluster can be reached yet", "the start is not over yet"]
 
 
 async def test_one_that_pauses_is_given_up_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,9 @@ class RunningShim:
         try:
             begun = json.loads(response.readline(_LONGEST_LINE))
             return Answers(begun["groups"], self._rows(response, begun["groups"]))
+        except TimeoutError:
+            response.close()
+            raise self._says_nothing() from None
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
             response.close()
             raise self._is_no_shim() from None
@@ -114,6 +117,8 @@ class RunningShim:
             connection.close()
             if asked:
                 raise self._is_not_known(reason_of(error)) from error
+            if connected and isinstance(error, TimeoutError):
+                raise self._says_nothing() from error
             if connected and isinstance(error, ConnectionError):
                 raise self._is_no_shim(", or a shim that is ending: the connection was closed") from error
             raise NotDone(
@@ -135,6 +140,8 @@ class RunningShim:
     def _document(self, response: http.client.HTTPResponse) -> Any:
         try:
             return json.loads(response.read())
+        except TimeoutError:
+            raise self._says_nothing() from None
         except (OSError, http.client.HTTPException, ValueError):
             raise self._is_no_shim() from None
 
@@ -148,6 +155,12 @@ class RunningShim:
     def _is_not_known(self, why: str) -> BrokenOff:
         return BrokenOff(
             f"the shim at {self._address} did not say what became of it: {why}. Look before you do it again"
+        )
+
+    def _says_nothing(self) -> NotDone:
+        return NotDone(
+            f"the shim at {self._address} was reached, and has said nothing for {_SILENT_SECONDS:g} s: "
+            "it hangs, or its disk does"
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:

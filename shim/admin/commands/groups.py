@@ -18,6 +18,7 @@ from shim.admin.commands.groups_delete import delete_command
 from shim.admin.commands.groups_history import history_command
 from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
+from shim.admin.commands.history_elsewhere import is_passed_through
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import (
@@ -113,7 +114,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
-    the shim's history, which has none of a group that is passed through.
+    the shim's history; of a group that is passed through it is not known here, as others commit at the cluster.
 
     \b
     offset-shim groups describe billing
@@ -133,7 +134,9 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")
-    if row["last_commit"] is not None:
+    if is_passed_through(row):
+        click.echo("last commit: not known here, as the cluster has the group")
+    elif row["last_commit"] is not None:
         click.echo(f"last commit: {_commit_shown(row['last_commit'])}")
     if row["member_details"]:
         _show_members(row["member_details"])

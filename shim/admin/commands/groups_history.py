@@ -5,7 +5,11 @@ from __future__ import annotations
 import click
 
 from shim.admin.commands.console import in_one_line, json_option, print_json, print_table
-from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE, has_history_elsewhere
+from shim.admin.commands.history_elsewhere import (
+    HISTORY_ELSEWHERE,
+    has_history_elsewhere,
+    tell_of_commits_at_the_cluster,
+)
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
 from shim.admin.commands.times import time_option
@@ -55,7 +59,8 @@ def history_command(
     history has of a partition, where it cannot tell what was before, or whether anything was; `none` where a reset
     found none. CAUSE is why, of what was set with `groups reset`. TO is `deleted` where an offset is there no more:
     the one of FROM was deleted, alone or with its group, or has expired, as CAUSE says. What was committed while the
-    cluster served the group is not in it. A group that nobody has heard of ends it with 1.
+    cluster served the group is not in it, as standard error says where the cluster has it now. A group that nobody has
+    heard of ends it with 1.
 
     \b
     offset-shim groups history billing --last 20
@@ -86,6 +91,7 @@ def history_command(
     else:
         elsewhere = f"; {HISTORY_ELSEWHERE}" if has_history_elsewhere(shim) else ""
         click.echo(f"the history has no such move of it{elsewhere}", err=True)
+    tell_of_commits_at_the_cluster(shim, group)
 
 
 def _from_shown(row: Row) -> int | str:

@@ -35,6 +35,7 @@ _DEAD: Final = "Dead"
 @target_options
 @scope_options
 @dry_run_option
+@click.option("--execute", is_flag=True, hidden=True)  # Kafka's tool does nothing without
 @cause_option("`groups history`, and in the shim's log")
 @yes_option
 @admin_option
@@ -45,6 +46,7 @@ def reset_command(
     topics: tuple[Row, ...],
     all_topics: bool,
     dry_run: bool,
+    execute: bool,
     cause: str | None,
     yes: bool,
     admin: HostPort,
@@ -74,6 +76,8 @@ def reset_command(
     offset-shim groups reset billing --from-history 2026-03-01T14:05 --all-topics
     offset-shim groups reset billing --undo
     """
+    if execute and dry_run:
+        raise click.UsageError("Give --dry-run, or --execute: one of them.")
     question, options = target_of(given, group, topics, all_topics=all_topics)
     shim = shim_at(admin)
     if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set

@@ -10,10 +10,12 @@ from shim.admin.commands.console import SOMETHING_WRONG, in_one_line, json_optio
 from shim.admin.commands.migration_shown import show_planned, show_statuses, show_verified
 from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
+    Chosen,
     admin_option,
     all_option,
     chosen,
     done_of,
+    fitting_shown,
     groups_argument,
     pattern_option,
     refuse_misspelt,
@@ -54,7 +56,7 @@ def plan_command(
     refuse_misspelt(shim, choice, done)
     if not choice.names:
         tell_of_others(shim)
-    tell(done, show_planned, json_wanted=json_wanted)
+    tell(done, show_planned, json_wanted=json_wanted, none_of_them=_none(choice, "is left to be started"))
     if any(row["hindrance"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)
 
@@ -118,6 +120,10 @@ def verify_command(
     refuse_misspelt(shim, choice, done)
     if not choice.names:
         tell_of_others(shim)
-    tell(done, show_verified, json_wanted=json_wanted)
+    tell(done, show_verified, json_wanted=json_wanted, none_of_them=_none(choice, "is served by the shim"))
     if any(row["differing"] for row in done.rows):
         sys.exit(SOMETHING_WRONG)
+
+
+def _none(choice: Chosen, what: str) -> str:
+    return f"no group{fitting_shown(choice)} {what}: `migrate status` says where each is"

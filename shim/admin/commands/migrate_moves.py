@@ -15,7 +15,6 @@ from shim.admin.commands.console import (
     dry_run_option,
     in_one_line,
     json_option,
-    shown,
     yes_option,
 )
 from shim.admin.commands.migration_shown import show_looked, show_planned, show_statuses
@@ -28,6 +27,7 @@ from shim.admin.commands.running_shim import (
     cause_option,
     chosen,
     done_of,
+    fitting_shown,
     groups_argument,
     pattern_option,
     shim_at,
@@ -185,8 +185,7 @@ def _look(shim: RunningShim, move: str, groups: tuple[str, ...], choice: Chosen,
 
 
 def _none_can(choice: Chosen) -> str:
-    fitting = "" if choice.pattern is None else f" that fits {shown(choice.pattern)}"
-    return f"no group{fitting} can take that step: `migrate plan` and `migrate status` say where each is"
+    return f"no group{fitting_shown(choice)} can take that step: `migrate plan` and `migrate status` say where each is"
 
 
 def _to_move(shim: RunningShim, move: str, choice: Chosen, at: str | None) -> tuple[str, ...]:

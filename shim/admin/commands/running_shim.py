@@ -143,6 +143,11 @@ def chosen(groups: Sequence[str], pattern: str | None, all_wanted: bool, *, othe
     return Chosen(tuple(dict.fromkeys(groups)), pattern)
 
 
+def fitting_shown(choice: Chosen) -> str:
+    """Behind `no group`."""
+    return "" if choice.pattern is None else f" that fits {shown(choice.pattern)}"
+
+
 class Done(NamedTuple):
     """``rows``: of the groups with which all went well; ``not_done``: the others; ``broken_off``: why there are no
     more, None where these are all.

@@ -100,7 +100,8 @@ export function groupView(root, group, pollNow) {
     setText(tiles.Lag, short(lag));
     setText(tiles.Members, count(told.members));
     setText(tiles.Partitions, count(told.offsets.length));
-    setText(tiles["Last commit"], told.last_commit === null ? "–" : ago(told.last_commit.time_ms));
+    setText(tiles["Last commit"], stepOf(told) === "upstream" ? "not known here" : told.last_commit === null ? "–" : ago(told.last_commit.time_ms));
+    tiles["Last commit"].title = stepOf(told) === "upstream" ? "The cluster has the group." : "";
     chart.show(`Lag of ${group}: ${lag === null ? "not known" : plural(lag, "record")} now`, samples.times, [{ label: "Records", values: samples.values }]);
     showPartitions(told);
     memberRows(told.member_details);

@@ -114,6 +114,15 @@ def test_moves_are_shown_in_parts_the_newest_first(admin: str, browser: Browser,
     assert browser.overflow() <= 0
 
 
+def test_who_committed_last_is_not_known_of_a_group_that_the_cluster_has(admin: str, browser: Browser) -> None:
+    told = "[...document.querySelectorAll('.tile')].map((each) => each.textContent).join()"
+    for group, (storage, dual) in enumerate(STEPS):
+        browser.open(f"{admin}#/group/group-{group:04}")
+        passed_through = storage == "upstream" and not dual
+        browser.until(f"/Last commit({'not known here' if passed_through else '.* ago'})/.test({told})")
+        assert browser.overflow() <= 0
+
+
 def test_the_board_shows_some_of_each_step(admin: str, browser: Browser) -> None:
     browser.open(f"{admin}#/migration")
     browser.until("document.querySelectorAll('.card').length === 60")

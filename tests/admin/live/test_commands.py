@@ -87,6 +87,7 @@ def test_one_group(moved: Moved, admin: str) -> None:
         "dual.commit.enabled: false",
         "copies behind: -",
         "state: Stable, Classic, 2 members",
+        "last commit: not known here, as the cluster has the group",
         "TOPIC   PARTITION               OFFSET  LOG-END-OFFSET  LAG  COMMITTED",
         "bills           0                    0  -               -    -",
         "orders          2  9223372036854775807  -               -    -",
@@ -132,6 +133,14 @@ def test_a_plan(moved: Moved, admin: str) -> None:
     assert offset_shim("migrate", "plan", "etl-1", "--admin", admin).status == 0
 
 
+def test_a_plan_with_nothing_left(moved: Moved, admin: str) -> None:
+    moved.add("etl-1", storage="kafka")
+    none = "is left to be started: `migrate status` says where each is\n"
+    assert offset_shim("migrate", "plan", "--admin", admin) == (0, "", f"no group {none}")
+    told = offset_shim("migrate", "plan", "--pattern", "etl-*", "--admin", admin)
+    assert told == (0, "", f"no group that fits etl-* {none}")
+
+
 def test_status(moved: Moved, admin: str) -> None:
     moved.add("g", "h")
     moved.add("i", storage="kafka", dual=True)
@@ -156,7 +165,8 @@ def test_status(moved: Moved, admin: str) -> None:
 
 def test_offsets_that_are_the_same(moved: Moved, admin: str) -> None:
     """Without names: of all that the shim serves."""
-    assert offset_shim("migrate", "verify", "--admin", admin) == (0, "", "no group\n")
+    none = "no group is served by the shim: `migrate status` says where each is\n"
+    assert offset_shim("migrate", "verify", "--admin", admin) == (0, "", none)
     moved.add("passed-through")
     moved.add("etl-1", storage="zookeeper")
     moved.add("etl-2", storage="kafka", dual=True)
@@ -479,13 +489,28 @@ def test_something_else_is_there(command: list[str], answer: bytes) -> None:
     assert result.stderr == f"Error: {told}{ended}; if clients bootstrap there, it is the wrong port\n"
 
 
-def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
+def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    """The kernel takes the connection, and nobody reads it."""
     monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        result = offset_shim("groups", "list", "--admin", address)
-    assert result.status == 2
-    assert result.stderr.startswith(f"Error: no shim answers at {address}: timed out.")
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {silent_at(address)}\n"
+
+
+@pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
+def test_a_shim_that_hangs_in_the_middle(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    with answering(HEAD, hangs=True) as address:
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {silent_at(address)}\n"
+
+
+def silent_at(address: str) -> str:
+    return f"the shim at {address} was reached, and has said nothing for 0.1 s: it hangs, or its disk does"
 
 
 HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
@@ -515,8 +540,8 @@ def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatc
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """Takes one request, answers so, and closes the port."""
+def answering(answer: bytes, *, hangs: bool = False) -> Iterator[str]:
+    """Takes one request, answers so, and closes the port; ``hangs``: and says nothing more until it is given up."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer_one() -> None:
@@ -527,7 +552,8 @@ def answering(answer: bytes) -> Iterator[str]:
                 while b"\r\n\r\n" not in read and (piece := connection.recv(65_536)):
                     read += piece
                 connection.sendall(answer)
-                connection.shutdown(socket.SHUT_WR)
+                if not hangs:
+                    connection.shutdown(socket.SHUT_WR)
                 while connection.recv(65_536):
                     pass
 
@@ -638,7 +664,7 @@ class WithoutMoves(Grouped):
 
 def test_a_history_that_stayed_where_the_log_was() -> None:
     moved = Moved()
-    moved.add("g")
+    moved.add("g", storage="kafka")
     none = "the history has no such move of it"
     for log_moves, more in ((False, "\n"), (True, f"; {HISTORY_ELSEWHERE}\n")):
         with admin_of(moved, WithoutMoves(moved), whole=OVERVIEW._replace(log_moves=log_moves)) as address:
@@ -681,7 +707,7 @@ def test_an_older_shim_has_all_groups(moved: Moved, admin: str, command: list[st
 
 @pytest.mark.usefixtures("older")
 def test_an_older_shim_knows_of_no_deletions_and_of_no_other_place(moved: Moved, admin: str) -> None:
-    moved.add("g")
+    moved.add("g", storage="kafka")
     shown = offset_shim("groups", "history", "g", "--admin", admin)
     assert (shown.status, len(shown.stdout.splitlines())) == (0, 4)
     with admin_of(moved, WithoutMoves(moved)) as address:

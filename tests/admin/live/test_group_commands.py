@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from shim.admin.commands import admin_client
-from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
+from shim.admin.commands.history_elsewhere import AT_THE_CLUSTER, HISTORY_ELSEWHERE
 from shim.admin.commands.times import parse_duration
 from shim.admin.live.asked.groups import Change, Kind, Member
+from shim.admin.live.asked.migration import Refused as MoveRefused
 from shim.main import cli
 from tests.admin.live.grouped import MOVED, Grouped
 from tests.admin.live.moved import Moved
@@ -88,6 +89,17 @@ def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
     refused = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
     assert (refused.status, refused.stderr) == (2, "Error: group g: it has members\n")
     assert grouped.resets == []
+
+
+def test_execute_is_taken_as_kafkas_tool_wants_it(grouped: Grouped, admin: str) -> None:
+    reset = ("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    both = offset_shim(*reset, "--execute", "--dry-run")
+    assert (both.status, both.stdout, grouped.planned) == (2, "", [])
+    assert "Give --dry-run, or --execute: one of them." in both.stderr
+    assert offset_shim(*reset, "--execute") == offset_shim(*reset)
+    once, again = grouped.resets
+    assert once == again
+    assert "--execute" not in offset_shim("groups", "reset", "--help").stdout.partition("Options:")[2]
 
 
 def test_what_is_deleted_is_not_called_set(grouped: Grouped, admin: str) -> None:
@@ -328,6 +340,24 @@ def test_a_history_that_there_is_not(grouped: Grouped, admin: str) -> None:
     told = offset_shim("groups", "history", "nosuch", "--admin", admin)
     assert (told.status, told.stdout, len(told.stderr.splitlines())) == (1, "", 1)
     assert "nosuch" in told.stderr
+
+
+def test_a_history_of_a_group_that_the_cluster_has_by_now(moved: Moved, grouped: Grouped, admin: str) -> None:
+    """What was committed before is shown, and that more may have been committed since."""
+    moved.add("given-back")
+    told = offset_shim("groups", "history", "given-back", "--admin", admin)
+    assert (told.status, len(told.stdout.splitlines()), told.stderr) == (0, 4, f"{AT_THE_CLUSTER}\n")
+    told = offset_shim("groups", "history", "given-back", "--json", "--admin", admin)
+    assert (told.status, len(told.json["moves"]), told.stderr) == (0, 3, f"{AT_THE_CLUSTER}\n")
+    moved.add("dual", storage="upstream", dual=True)
+    for served_or_gone in ("g", "dual", "nosuch"):
+        assert offset_shim("groups", "history", served_or_gone, "--admin", admin).stderr == ""
+    moved.uncertain["g"] = MoveRefused("its partition is being read back, ask again")
+    told = offset_shim("groups", "history", "g", "--admin", admin)
+    assert (told.status, len(told.stdout.splitlines())) == (0, 4)
+    assert told.stderr == (
+        "whether the group is the cluster's now is not known: its partition is being read back, ask again\n"
+    )
 
 
 def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
