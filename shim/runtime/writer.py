@@ -33,8 +33,9 @@ matters."""
 _MOMENT_SECONDS: Final = 0.00002
 """It comes to some 70 µs, with the slack that Linux gives timers."""
 
-_LATER: Final = 1.5
-"""So many times as long as it has taken by then is a write waited for, before it gets the next moment."""
+_FIRST, _LATER = 0.5, 1.3
+"""The thread waits for a core when it begins, too, and between two waits for the disk: the first moment comes in the
+middle of what is enough for a write; each other one when it has taken so many times as long."""
 
 
 class Written(NamedTuple):
@@ -171,7 +172,7 @@ class Writer:
         flight = self._flying = self._next
         self._next = Flight()
         self._took_off_at = time.monotonic()
-        self._gives_way_at = self._took_off_at + self._enough
+        self._gives_way_at = self._took_off_at + max(_QUICK_SECONDS, self._enough * _FIRST)
         now = self._clock.now()
         writes = []
         for number, records in flight.records.items():
@@ -186,7 +187,7 @@ class Writer:
 
     def give_way(self) -> None:
         """For a loop that is busy with other things: let the thread have the core, for a moment, where a write takes
-        longer than the disk does. Linux has a thread that wakes up before the loop has run for as long as it did last
+        longer than it should. Linux has a thread that wakes up before the loop has run for as long as it did last
         wait until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for; less
         and less often, as it may be the disk all the same.
         """

@@ -66,16 +66,16 @@ async def test_the_loop_gives_way_to_a_write_that_takes_longer_than_the_disk(
 
     first = await moments_of_a_write(0.1)
     assert 0.0001 <= first[0] < 0.00012
-    assert all(1.5 <= after / before < 1.7 for before, after in itertools.pairwise(first)), "less and less often"
-    assert len(first) < 20
+    assert all(1.3 <= after / before < 1.5 for before, after in itertools.pairwise(first)), "less and less often"
+    assert len(first) < 30
     for _ in range(300):  # a slow disk
         await moments_of_a_write(0.001)
-    assert await moments_of_a_write(0.0008) == []
+    assert await moments_of_a_write(0.0004) == []
     for _ in range(50):  # it is the core that is waited for
         await moments_of_a_write(0.004)
     for _ in range(3):
         await moments_of_a_write(0.001)
-    assert len(await moments_of_a_write(0.002)) == 2
+    assert len(await moments_of_a_write(0.001)) == 3
     for _ in range(200):  # a quick one
         await moments_of_a_write(0.0)
     assert await moments_of_a_write(0.00012) == [pytest.approx(0.0001, abs=0.00002)]
