@@ -67,10 +67,11 @@ class ServiceManager:
             await asyncio.sleep(self.every_seconds)
 
     def _tell(self, state: str) -> None:
-        """And before it what it could not be told, as it had more to read than it may have."""
+        """And before it what it could not be told, as it had more to read than it may have: of each kind the last."""
         if not self._address:
             return
-        words = "\n".join(filter(None, (self._untold, state)))
+        lines = f"{self._untold}\n{state}".strip().split("\n")
+        words = "\n".join({line.partition("=")[0]: line for line in lines}.values())
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
                 to.setblocking(False)

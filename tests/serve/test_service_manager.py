@@ -177,7 +177,8 @@ def test_what_it_had_no_room_for_it_hears_with_what_comes_next(
     manager = ServiceManager({"NOTIFY_SOCKET": str(path)})
     while not caplog.messages:
         manager.alive()
-    manager.ready("it serves")
+    for line in ("it begins to serve", "it serves"):
+        manager.ready(line)
     systemd.forgets()
     manager.alive()
     assert systemd.hears() == f"READY=1\nSTATUS=it serves\n{WATCHDOG}"
