@@ -38,7 +38,7 @@ BESIDE: Final = (
     ("pipeline",),
     (
         *("config", "logs", "metrics", "net", "packaging", "protocol", "tls", "upstream"),
-        *("test_config.py", "test_counted.py", "test_listener_config.py"),
+        *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py"),
     ),
 )
 """Tests without real parts (some start a broker for a test or two), and those of Spark, which are in a process of their

@@ -1,12 +1,13 @@
 """The demo's own processes: the shim, and the clients with what they have said so far."""
 
 import json
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -124,8 +125,10 @@ class ClientProcess(AbstractContextManager["ClientProcess"]):
         return self._child.running
 
     def pause(self) -> None:
-        """Hold the whole process still."""
+        """Hold the whole process still. It is so on return: by the signal alone a thread does once it gets a core."""
         self._child.send_signal(signal.SIGSTOP)
+        with suppress(ChildProcessError):  # it has ended, which whoever waits for it is told
+            os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         self._child.send_signal(signal.SIGCONT)

@@ -4,13 +4,11 @@ client is to ask again, and nothing else."""
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +30,7 @@ from shim.demo.parts import Cluster
 from shim.upstream.errors import UpstreamError
 from tests.conftest import TopicFactory
 from tests.forwarding.shims import NODES, forwarding, owner_of
+from tests.hung import hung
 from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, Register, connection
 from tests.ownership.test_shims_together import GROUPS, started
 from tests.shim_process import Shim
@@ -195,11 +194,8 @@ async def hand_over(kind: str, owner: Shim, its: AnyPort) -> None:
             await its.go_on()
             await started(owner)
         case "held up":
-            os.kill(owner.pid, signal.SIGSTOP)
-            try:
+            with hung(owner.pid):
                 await asyncio.gather(its.go_on(), asyncio.sleep(8.0))
-            finally:
-                os.kill(owner.pid, signal.SIGCONT)
         case "stopped":
             assert await asyncio.to_thread(owner.stop) == 0, owner.log()[-2000:]
             await its.go_on()
@@ -230,17 +226,18 @@ async def test_who_waits_for_others_is_told_when_the_owner_dies(
 ) -> None:
     """Of a JoinGroup that stays for minutes, and of a shim that hangs and one that is gone."""
     with forwarding(cluster, make_topic(len(PARTITIONS_OF_A_COMMIT)), tmp_path) as shims:
-        for death in (signal.SIGSTOP, signal.SIGKILL):
-            group = f"waits-{death}"
+        for hangs in (True, False):
+            group = f"waits-{hangs}"
             owner, _ = await asyncio.to_thread(owner_of, shims, group)
             other = next(shim for shim in shims if shim is not owner)
             await asyncio.to_thread(member_of, other, group)
-            with WireClient(other.port) as client:
+            with WireClient(other.port) as client, ExitStack() as ending:
                 member_id = client.ask(join_group.API, 5, join_of(group)).member_id
                 client.send(join_group.API, 5, join_of(group, member_id))
                 sent = time.monotonic()
-                os.kill(owner.pid, death)
+                if hangs:
+                    ending.enter_context(hung(owner.pid))
+                else:
+                    owner.kill()
                 answer = await asyncio.to_thread(client.receive, join_group.API, 5)
                 assert answer[1].error_code == ErrorCode.NOT_COORDINATOR, time.monotonic() - sent
-            if death is signal.SIGSTOP:
-                os.kill(owner.pid, signal.SIGCONT)

@@ -6,12 +6,9 @@ partition; then something is lost. See :mod:`tests.migration.attempts` for what 
 
 from __future__ import annotations
 
-import os
 import random
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -23,10 +20,10 @@ from protocol.messages import offset_commit
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.migration.at_both import FIRST, PARTITIONS, AtBoth, at_both
 from tests.migration.zookeeper_ensemble import zookeeper_ensemble
 from tests.offsets.conftest import kazoo
-from tests.shim_process import Shim
 from tests.waiting import wait_until
 from tests.wire import WireClient
 
@@ -82,18 +79,6 @@ def connect(zookeeper: ZooKeeper, fresh_name: Callable[[], str]) -> str:
     return f"{zookeeper.connect_string}/{name}"
 
 
-@contextmanager
-def hung(part: Shim | ZooKeeper) -> Iterator[None]:
-    """It lives, and does nothing; unless it is killed meanwhile."""
-    pid = part.pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        if part.running:
-            os.kill(pid, signal.SIGCONT)
-
-
 # --- the shim --------------------------------------------------------------------------------------------------------
 
 
@@ -136,7 +121,7 @@ def test_killed_between_the_two_writes(
     with made(place, connect) as both:
         both.zookeeper_agrees()
         before = _written(both.at.shim.data_dir)
-        with WireClient(both.at.shim.port) as client, hung(zookeeper):
+        with WireClient(both.at.shim.port) as client, hung(zookeeper.pid):
             _commit_sent(client, both, COMMITTED, 500)
             if place == "kafka+dual":
                 _, answer = client.receive(offset_commit.API, 8)
@@ -170,7 +155,7 @@ def test_the_session_expires(made: Made, zookeeper: ZooKeeper, connect: str, pla
         with both.commits() as (today, old):
             today.wait_acknowledged()
             before = _expired(zookeeper)
-            with hung(both.at.shim):
+            with hung(both.at.shim.pid):
                 wait_until(lambda: _expired(zookeeper) > before, "the session has not expired")
                 old.wait_acknowledged()
             today.wait_acknowledged()

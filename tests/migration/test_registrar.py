@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +13,7 @@ from kazoo.exceptions import NotEmptyError
 
 from shim.demo.parts import Broker, Cluster, StartFailed, ZooKeeper
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.legacy.parts import KAFKA_3, LegacyBroker
 from tests.migration.changing_topics import delete, grow, make_many
 from tests.migration.conftest import REFRESH_MS, Registering
@@ -151,20 +148,11 @@ def test_a_session_that_expires_is_begun_anew(
     with registering(broker, chroot, session_ms=1_000) as shim, looking_at(chroot) as view:
         (session,) = view.owners()
         topic_made = view.client.get(f"/brokers/topics/{topic}")[1].ctime
-        with _stopped(shim):
+        with hung(shim.pid):
             wait_until(lambda: not view.ids(), "the session does not expire")
         wait_until(lambda: _is_registered(view, shim, broker), "brokers are not registered anew")
         assert view.owners() == {view.client.get(f"{MARKER}/owner")[1].ephemeralOwner} != {session}
         assert view.client.get(f"/brokers/topics/{topic}")[1].ctime == topic_made, "topics were made anew"
-
-
-@contextmanager
-def _stopped(shim: Shim) -> Iterator[None]:
-    os.kill(shim.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(shim.pid, signal.SIGCONT)
 
 
 def test_two_shims_do_not_fight(
@@ -179,7 +167,7 @@ def test_two_shims_do_not_fight(
         assert two.log().count("standing by as registrar for now") == 1
         assert "/one registers the cluster in ZooKeeper at" in two.log()
         assert _is_registered(view, one, broker)
-        with _stopped(one):
+        with hung(one.pid):
             wait_until(lambda: _is_registered(view, two, broker), "nobody takes the place")
         wait_until(lambda: "standing by as registrar for now" in one.log(), "the first one does not stand back")
         topic = make_topic()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.migration.test_steps import connect, done, with_zookeeper
 from tests.offsets.conftest import kazoo, put
 from tests.waiting import wait_until
@@ -22,15 +20,6 @@ __all__ = ["connect"]
 
 NONE = -1001
 _QUICK = {"topology.refresh.interval.ms": 200}
-
-
-@contextmanager
-def frozen(zookeeper: ZooKeeper) -> Iterator[None]:
-    os.kill(zookeeper.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(zookeeper.pid, signal.SIGCONT)
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int | None:
@@ -67,7 +56,7 @@ def test_nothing_else_of_the_group_is_changed(
         # Only a topic that the shim has seen can be gone: for a commit it looks, by itself it does from time to time.
         with pytest.raises(KafkaException, match="UNKNOWN_TOPIC_OR_PART"):
             consumer.commit(offsets=[TopicPartition(deleted, 9, 1)], asynchronous=False)
-        with frozen(zookeeper):
+        with hung(zookeeper.pid):
             consumer.commit(offsets=[TopicPartition(kept, 0, 500)], asynchronous=False)
             admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # its requests end with it
             admin.delete_topics([deleted])[deleted].result(30)

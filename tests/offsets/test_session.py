@@ -13,9 +13,9 @@ from kazoo.exceptions import ConnectionLoss
 from shim.demo.parts import ZooKeeper
 from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.znodes import EnsembleUnavailable, SessionEvent, Set
+from tests.hung import hung
 from tests.offsets.conftest import TIMEOUT_S, kazoo
 from tests.offsets.events import Events
-from tests.offsets.hanging import hanging
 
 CONNECTED, SUSPENDED, LOST = SessionEvent.CONNECTED, SessionEvent.SUSPENDED, SessionEvent.LOST
 
@@ -178,7 +178,7 @@ async def test_requests_on_the_way_when_the_connection_goes(zookeeper: ZooKeeper
 
 async def test_a_server_that_hangs(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
     events = Events(hasty)
-    with hanging(zookeeper):
+    with hung(zookeeper.pid):
         begun = time.monotonic()
         with pytest.raises(EnsembleUnavailable, match="does not answer"):
             await hasty.get("/z")
@@ -205,7 +205,7 @@ async def test_a_server_that_hangs_while_requests_go_on(zookeeper: ZooKeeper, ha
 
     failed = asyncio.Event()
     going_on = asyncio.ensure_future(go_on())
-    with hanging(zookeeper):
+    with hung(zookeeper.pid):
         begun = time.monotonic()
         assert await events.next() is SUSPENDED
         assert time.monotonic() - begun < 2 * SESSION_MS / 1000
@@ -216,7 +216,7 @@ async def test_a_server_that_hangs_while_requests_go_on(zookeeper: ZooKeeper, ha
 
 
 async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, hasty: Ensemble) -> None:
-    with hanging(zookeeper):
+    with hung(zookeeper.pid):
         writing = asyncio.ensure_future(hasty.set("/z", b"late"))
         with pytest.raises(EnsembleUnavailable):
             await hasty.get("/z")
@@ -240,7 +240,7 @@ async def test_no_server_at_the_start(zookeeper: ZooKeeper, connect: str) -> Non
 
 async def test_a_server_that_hangs_at_the_start(zookeeper: ZooKeeper, connect: str) -> None:
     ensemble = Ensemble(connect)
-    with hanging(zookeeper):
+    with hung(zookeeper.pid):
         begun = time.monotonic()
         with pytest.raises(EnsembleUnavailable, match="no ZooKeeper answers at"):
             await ensemble.start(0.5)
@@ -252,7 +252,7 @@ async def test_a_server_that_hangs_at_the_start(zookeeper: ZooKeeper, connect: s
 async def test_closing_does_not_wait_for_a_server_that_hangs(
     zookeeper: ZooKeeper, hasty: Ensemble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with hanging(zookeeper):
+    with hung(zookeeper.pid):
         with pytest.raises(EnsembleUnavailable):
             await hasty.get("/z")
         begun = time.monotonic()

@@ -21,9 +21,9 @@ from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
 from shim.offsets.zookeeper.watching import OffsetsWatch
 from shim.offsets.zookeeper.znodes import Create, SessionEvent
+from tests.hung import hung
 from tests.offsets.conftest import TIMEOUT_S, kazoo, put
 from tests.offsets.events import Events
-from tests.offsets.hanging import hanging
 from tests.offsets.told import Told, watching
 
 T = "/consumers/g/offsets/t"
@@ -353,7 +353,7 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> N
         await ensemble.create(f"{T}/0", b"1")
         told, events = Told(), Events(ensemble)
         async with watching(ensemble, told) as watch:
-            with hanging(zookeeper):
+            with hung(zookeeper.pid):
                 watch.watch("g")
                 async with asyncio.timeout(TIMEOUT_S):
                     await line.there.wait()

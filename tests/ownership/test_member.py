@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -21,6 +20,7 @@ from shim.ownership import member
 from shim.ownership.member import GroupMember, GroupTimes, InstanceFenced
 from shim.upstream import Cluster, UpstreamError
 from shim.upstream.coordinators import Coordinators
+from tests.hung import hung
 
 SETTINGS: Final = Settings()
 PATIENCE_S: Final = 60.0
@@ -240,14 +240,11 @@ async def test_the_coordinator_hangs(cluster: Brokers) -> None:
                 continue  # nobody would take over: another group
             b = group.joins("b")
             generation, _ = await asyncio.gather(a.hears("a b"), b.hears("a b"))
-            os.kill(held.pid, signal.SIGSTOP)
-            try:
+            with hung(held.pid):
                 async with asyncio.timeout(PATIENCE_S):
                     # They are told either way.
                     await asyncio.gather(a.member.confirmed(generation), b.member.confirmed(generation))
                 a.says = "new"
                 a.member.rejoin()
                 assert await a.hears("a=new b") > generation
-            finally:
-                os.kill(held.pid, signal.SIGCONT)
             return

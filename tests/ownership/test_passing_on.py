@@ -5,8 +5,6 @@ have passed on."""
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Collection, Iterable
 from contextlib import closing
@@ -23,6 +21,7 @@ from shim.upstream.kept_connection import KeptConnection
 from tests.admin.live.running import offset_shim
 from tests.admin.running import Result
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.ownership.registers import PATIENCE_S, connection
 from tests.ownership.test_shims_together import shims_of, started
 from tests.shim_process import Shim
@@ -146,15 +145,14 @@ async def test_who_was_held_up_passes_nothing_on(
             assert await fetched(reading, group, topic) == 11
             assert await asyncio.to_thread(committed_in_the_cluster, cluster, group, topic) == 11
 
-            os.kill(held_up.pid, signal.SIGSTOP)
-            late = asyncio.ensure_future(commit(at, group, topic, 12))
-            late_reading = asyncio.ensure_future(fetched(reading, group, topic))
-            async with asyncio.timeout(PATIENCE_S):
-                await commit_at_another(address, other, group, topic, 13)
-            refused = await migrate_start(admins[other], group)
-            assert refused.status != 0
-            assert "may be done there yet: try again in" in refused.stdout
-            os.kill(held_up.pid, signal.SIGCONT)
+            with hung(held_up.pid):
+                late = asyncio.ensure_future(commit(at, group, topic, 12))
+                late_reading = asyncio.ensure_future(fetched(reading, group, topic))
+                async with asyncio.timeout(PATIENCE_S):
+                    await commit_at_another(address, other, group, topic, 13)
+                refused = await migrate_start(admins[other], group)
+                assert refused.status != 0
+                assert "may be done there yet: try again in" in refused.stdout
             assert await late is ErrorCode.NOT_COORDINATOR
             assert await late_reading is ErrorCode.NOT_COORDINATOR
         assert await asyncio.to_thread(committed_in_the_cluster, cluster, group, topic) == 13
@@ -166,5 +164,4 @@ async def test_who_was_held_up_passes_nothing_on(
     finally:
         for shim in shims:
             if shim.running:
-                os.kill(shim.pid, signal.SIGCONT)
                 shim.kill()

@@ -27,6 +27,7 @@ from shim.demo.parts import Broker, Cluster
 from tests.clients.client_table import CLIENTS, Client
 from tests.cluster.standing import batches_of
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.ownership.crowd import TOPIC_PARTITIONS, Crowd
 from tests.ownership.history import wrong_order
 from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, AtWork, Register, Watched
@@ -163,14 +164,14 @@ class Faults:
             case "hears nothing":
                 await self._cut_off(shim, self._cluster.brokers, hears_nothing=True)
             case "cut off with a broker":
-                async with self._hangs(self._a_broker()):
+                with hung(self._a_broker().pid):
                     await self._cut_off(shim, self._cluster.brokers, hears_nothing=False)
             case "stopped":
                 assert await asyncio.to_thread(shim.stop) == 0, shim.log()[-2000:]
                 await its.commits()
                 await started(shim)
             case "broker":
-                async with self._hangs(self._a_broker()):
+                with hung(self._a_broker().pid):
                     await its.commits(2)
             case "broker killed":
                 broker = self._a_broker()
@@ -185,21 +186,9 @@ class Faults:
         """Without the controller, of which there is one, nobody takes over."""
         return self._rng.choice([each for each in self._cluster.brokers if not each.is_controller])
 
-    @asynccontextmanager
-    async def _hangs(self, broker: Broker) -> AsyncIterator[None]:
-        pid = broker.pid
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(pid, signal.SIGCONT)
-
     async def _held_up(self, shim: Shim, pause_s: float) -> None:
-        os.kill(shim.pid, signal.SIGSTOP)
-        try:
+        with hung(shim.pid):
             await asyncio.gather(self._its.commits(), asyncio.sleep(pause_s))
-        finally:
-            os.kill(shim.pid, signal.SIGCONT)
 
     async def _cut_off(
         self, shim: Shim, brokers: Iterable[Broker], *, hears_nothing: bool, others_commit: bool = True

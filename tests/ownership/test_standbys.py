@@ -4,9 +4,7 @@ reads only what is behind that; and whoever had it and comes back is refused."""
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -16,6 +14,7 @@ from urllib.request import urlopen
 
 from shim.demo.parts import Cluster, free_port_range
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.ownership.registers import PARTITIONS_OF_A_COMMIT, PATIENCE_S, AtWork, Register
 from tests.ownership.test_shims_together import GROUPS, PARTITIONS, shims_of, started
 from tests.shim_process import Shim
@@ -74,26 +73,23 @@ async def test_a_standby_takes_over_with_the_tail_alone(
             await its.commits(50)
             await all_are_followed(admins.values())
             assert not any(followed for shim in shims for _, _, followed in taken_over(shim.log())), "by the first ones"
-            for kind in (signal.SIGKILL, signal.SIGSTOP):
+            for is_killed in (True, False):
                 gone = max(shims, key=lambda shim: counts(admins[shim.port])["partitions", "loaded"])
                 others = [shim for shim in shims if shim is not gone]
                 before = {shim.port: len(shim.log()) for shim in others}
                 had = counts(admins[gone.port])["partitions", "loaded"]
-                if kind is signal.SIGKILL:
+                if is_killed:
                     gone.kill()
                     await its.commits(10)
                 else:
-                    os.kill(gone.pid, kind)
-                    try:
+                    with hung(gone.pid):
                         await asyncio.gather(its.commits(10), asyncio.sleep(_SESSION_S))
-                    finally:
-                        os.kill(gone.pid, signal.SIGCONT)
                     await its.asked(gone)
                 told = [each for shim in others for each in taken_over(shim.log()[before[shim.port] :])]
                 first = {number: (read, followed) for number, read, followed in reversed(told)}
                 assert len(first) >= had > 0, told
                 assert all(read < 10 < followed for read, followed in first.values()), told
-                if kind is signal.SIGKILL:
+                if is_killed:
                     await started(gone)
                 await its.commits()
                 await all_are_followed(admins.values())

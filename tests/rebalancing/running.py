@@ -20,6 +20,7 @@ from typing import NoReturn, Self
 from shim.demo.parts.jars import KAFKA, JarSet, jar_set, java_executable
 from shim.demo.parts.jvm import java_command
 from shim.demo.parts.process import Child
+from tests.hung import stop
 from tests.rebalancing.history import Event, Holdings, Number, parse
 from tests.rebalancing.timetable import JAVA, Action, Group, Member
 
@@ -196,7 +197,8 @@ class Running:
         self._done_to(member, "killed")
 
     def freeze(self, member: Member) -> None:
-        self._children[member.name].send_signal(signal.SIGSTOP)
+        """Its history has it as frozen once it is, as until then it may still be given partitions."""
+        stop(self._children[member.name].pid)
         self._done_to(member, "frozen")
 
     def thaw(self, member: Member) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from shim.demo.parts import Broker
 from shim.serve.service_manager import ServiceManager
+from tests.hung import hung
 from tests.shim_process import Shim
 
 PATIENCE_US = 600_000
@@ -94,13 +95,11 @@ def test_it_hears_that_the_shim_is_ready_alive_and_stopping(
 def test_it_hears_nothing_of_a_shim_that_hangs(broker: Broker, path: Path, systemd: Listening, tmp_path: Path) -> None:
     with Shim(broker.bootstrap_servers, tmp_path / "data", patch=started_by(path)) as shim:
         systemd.hears_until("READY=1")
-        os.kill(shim.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, shim.pid, os.WSTOPPED | os.WNOWAIT)
-        systemd.forgets()
-        systemd.socket.settimeout(3 * PATIENCE_US / 1e6)
-        with pytest.raises(TimeoutError):
-            systemd.hears()
-        os.kill(shim.pid, signal.SIGCONT)
+        with hung(shim.pid):
+            systemd.forgets()
+            systemd.socket.settimeout(3 * PATIENCE_US / 1e6)
+            with pytest.raises(TimeoutError):
+                systemd.hears()
         assert systemd.hears() == WATCHDOG
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from shim.demo.parts import Broker
 from shim.metrics.counts import NOT_FORWARDED
+from tests.hung import hung, stop
 from tests.serve.scraped import AdminPort, until
 from tests.shim_process import Shim
 from tests.workers.conftest import admin_of, shim_of
@@ -44,19 +45,16 @@ async def test_who_looks_after_them_is_told_which_one_does_not_answer(
     assert before.value("ready") == 1
     assert [each["reason"] for each in before.labels("forwarding_failures_total")] == list(NOT_FORWARDED)
     _, second = workers_of(shim.pid)
-    os.kill(second, signal.SIGSTOP)
-    try:
-        hung = port.scrape()
-        assert [hung.value("worker_answers", worker=each) for each in "01"] == [1, 0]
-        assert hung.value("ready") == 0
-        assert hung.value("offsets_committed_total") == before.value("offsets_committed_total") >= 2
-        assert hung.value("partitions", state="loaded") == before.value("partitions", state="loaded") / 2
+    with hung(second):
+        meanwhile = port.scrape()
+        assert [meanwhile.value("worker_answers", worker=each) for each in "01"] == [1, 0]
+        assert meanwhile.value("ready") == 0
+        assert meanwhile.value("offsets_committed_total") == before.value("offsets_committed_total") >= 2
+        assert meanwhile.value("partitions", state="loaded") == before.value("partitions", state="loaded") / 2
         for path in ("/v1/migrate/candidates?move=start", f"/v1/groups/describe?group={of_second}"):
             status, told = port.document(path)
             assert (status, told["error"]) == (503, "worker 1 does not answer"), path
         assert port.document(f"/v1/groups/describe?group={of_first}")[1]["offsets"]
-    finally:
-        os.kill(second, signal.SIGCONT)
     until(lambda: port.scrape().value("worker_answers", worker="1") == 1)
     assert port.document(f"/v1/groups/describe?group={of_second}")[1]["offsets"]
 
@@ -86,7 +84,7 @@ def test_the_parent_waits_as_long_as_settings_say_by_now(broker: Broker, data_di
         until(lambda: shim.log().count(f"settings read again: {drain}=100 (was 900000)") == 2)
         _, second = workers_of(shim.pid)
         with held(second):
-            os.kill(second, signal.SIGSTOP)
+            stop(second)
             os.kill(shim.pid, signal.SIGTERM)
             until(lambda: not shim.running)
         assert shim.returncode == 1

@@ -27,6 +27,7 @@ from shim.workers_folder import SHARES_NAME
 from tests.admin.live.running import in_a_process
 from tests.conftest import TopicFactory
 from tests.hands_on_disk import hands_on_disk
+from tests.hung import hung
 from tests.serve.scraped import AdminPort, until
 from tests.serve.test_start import serve
 from tests.shim_process import Shim
@@ -336,13 +337,10 @@ async def test_metrics_and_readiness_are_of_all(shim: Shim, topic: str, fresh_na
     assert overview["loaded"] == overview["partitions"] == OFFSETS_PARTITIONS
     until(lambda: len(connections_of_each(port)) == 2)
     (second,) = [pid for pid in workers_of(shim.pid) if _is_worker(shim, pid, 1)]
-    os.kill(second, signal.SIGSTOP)
-    try:
+    with hung(second):
         until(lambda: port.get("/readyz")[0] == 503)
         assert any("worker 1: " in line for line in json.loads(port.get("/readyz")[1])["missing"])
         assert len(connections_of_each(port)) == 1
-    finally:
-        os.kill(second, signal.SIGCONT)
     until(lambda: port.get("/readyz")[0] == 200)
 
 

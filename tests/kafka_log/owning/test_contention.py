@@ -4,14 +4,11 @@ write that was acknowledged is lost, and nothing is told that is older than one.
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +17,7 @@ import pytest
 from shim.demo.parts import Cluster
 from shim.demo.parts.process import spawn
 from tests.conftest import TopicFactory
+from tests.hung import hung
 
 CONFIG: Final = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.insync.replicas": "2"}
 LEASE_MS: Final = 1_000
@@ -54,14 +52,10 @@ class Contender:
             self._process.kill()
             self._process.wait()
 
-    @contextmanager
-    def held_up(self) -> Iterator[None]:
+    @property
+    def pid(self) -> int:
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
+        return self._process.pid
 
     def said(self) -> list[Said]:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
@@ -125,16 +119,13 @@ def test_owners_in_turn(cluster: Cluster, make_topic: TopicFactory, tmp_path: Pa
                     wait_for(contenders, "told", 1)
                     contender.start()
                 case "hold up":
-                    with contender.held_up():
+                    with hung(contender.pid):
                         wait_for([each for each in contenders if each is not contender], "owns", 1)
                         wait_for([each for each in contenders if each is not contender], "wrote", 2)
                 case "broker":
                     pid = rng.choice([each for each in cluster.brokers if not each.is_controller]).pid
-                    os.kill(pid, signal.SIGSTOP)
-                    try:
+                    with hung(pid):
                         wait_for(contenders, "wrote", 2)
-                    finally:
-                        os.kill(pid, signal.SIGCONT)
             wait_for(contenders, "wrote", 5)
     check([each for contender in contenders for each in contender.said()])
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection
 from shim.upstream.topic_reader import TopicReader
 from tests.conftest import TopicFactory
+from tests.hung import hung
 from tests.kafka_log.owning.owner import Owner as RawOwner
 from tests.kafka_log.owning.owner import commits
 
@@ -97,15 +96,6 @@ async def write(its: OwnedTopic, writes: Mapping[int, Sequence[RecordSet]]) -> d
 
 def some(first: int, count: int = 1) -> RecordSet:
     return [(b"k%d" % number, b"v%d" % number) for number in range(first, first + count)]
-
-
-@contextmanager
-def stopped(broker: Broker) -> Iterator[None]:
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
 
 
 def led_by(cluster: Brokers, topic: str) -> tuple[Broker, list[int]]:
@@ -306,7 +296,7 @@ async def test_a_leader_that_hangs(cluster: Brokers, make_topic: TopicFactory) -
         await served(its, 0, 1, 2)
         assert await write(its, {number: [some(1)] for number in range(3)}) == {}
         hanging, _ = led_by(cluster, topic)
-        with stopped(hanging):
+        with hung(hanging.pid):
             assert await write(its, {number: [some(2)] for number in range(3)}) == {}
         assert await write(its, {number: [some(3)] for number in range(3)}) == {}
         assert await served(its, 0, 1, 2) == dict.fromkeys(range(3), some(1, 3))
@@ -327,7 +317,7 @@ async def test_a_leader_that_hangs_holds_up_only_what_it_leads(cluster: Brokers,
     async with owned(cluster.bootstrap_servers, topic, patience_s=60.0) as its:
         await served(its, 0, 1, 2)
         hanging, (held_up, one, several) = led_by(cluster, topic)
-        with stopped(hanging):
+        with hung(hanging.pid):
             writing = asyncio.create_task(its.write({held_up: [some(1)], one: [some(1)], several: large}, 0, settled))
             async with asyncio.timeout(PATIENCE_S):
                 await told_of_others.wait()
@@ -350,7 +340,7 @@ async def test_who_gives_a_call_up_owns_what_was_settled(cluster: Brokers, make_
     async with owned(cluster.bootstrap_servers, topic, NEVER_MS, patience_s=60.0) as its:
         await served(its, 0, 1, 2)
         hanging, (held_up, *others) = led_by(cluster, topic)
-        with stopped(hanging):
+        with hung(hanging.pid):
             writing = asyncio.create_task(its.write({number: [some(1)] for number in range(3)}, 0, settled))
             async with asyncio.timeout(PATIENCE_S):
                 assert sorted([await told.get(), await told.get()]) == sorted(others)
@@ -368,7 +358,7 @@ async def test_of_a_call_that_is_given_up_nothing_is_left_running(broker: Broker
     async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, 0)
         before = asyncio.all_tasks()
-        with stopped(broker):
+        with hung(broker.pid):
             writing = asyncio.create_task(write(its, {0: [some(1)]}))
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -448,7 +438,7 @@ async def test_what_waits_for_one_leader_goes_out_together(
     async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, *range(6))
         asked.clear()
-        with stopped(broker):
+        with hung(broker.pid):
             first = [asyncio.create_task(write(its, {number: [some(1)]})) for number in range(3)]
             for _ in range(10):
                 await asyncio.sleep(0)
