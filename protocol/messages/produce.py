@@ -108,6 +108,47 @@ class ProduceResponse(NamedTuple):
 API = Api(key=0, name="Produce", request=ProduceRequest, response=ProduceResponse, versions=(0, 13), flexible_since=9)
 
 
+_PLAIN_FROM: Final = 10
+_BEFORE_TOPICS: Final = 9  # size, correlation id, no tagged fields of the header
+_ONE_BYTE_BELOW: Final = 0x80  # of lengths and counts, which are one more than what they count
+_TOPIC_IDS_FROM: Final = 13
+_TOPIC_ID_SIZE: Final = 16
+_NUMBERS_SIZE: Final = 30  # of a partition
+_PLAIN_REST: Final = b"\x01\x00\x00"  # no record errors, no message, no tagged fields
+_PARTITION_SIZE: Final = _NUMBERS_SIZE + len(_PLAIN_REST)
+_BEHIND_TOPICS_SIZE: Final = 5  # throttle time, no tagged fields
+
+
+def is_plain_response(frame: bytes, version: int) -> bool:
+    """Whether this response's frame, size included, has numbers alone for each partition, and no tagged field anywhere:
+    what brokers answer where nothing went wrong. So it names no address.
+
+    Of version 10 and newer. False also where it cannot be read so quickly, as with more than 126 partitions of a topic,
+    and for what is no response.
+    """
+    assert version >= _PLAIN_FROM
+    try:
+        topics, position = frame[_BEFORE_TOPICS], _BEFORE_TOPICS + 1
+        if frame[_BEFORE_TOPICS - 1] or not 0 < topics < _ONE_BYTE_BELOW:
+            return False
+        for _ in range(topics - 1):
+            name = frame[position]
+            if version < _TOPIC_IDS_FROM and not 0 < name < _ONE_BYTE_BELOW:
+                return False
+            position += name if version < _TOPIC_IDS_FROM else _TOPIC_ID_SIZE
+            partitions, first = frame[position], position + 1
+            position = first + (partitions - 1) * _PARTITION_SIZE
+            if not 0 < partitions < _ONE_BYTE_BELOW or frame[position]:
+                return False
+            for rest in range(first + _NUMBERS_SIZE, position, _PARTITION_SIZE):
+                if frame[rest : rest + len(_PLAIN_REST)] != _PLAIN_REST:
+                    return False
+            position += 1
+        return len(frame) == position + _BEHIND_TOPICS_SIZE and not frame[-1]
+    except IndexError:
+        return False
+
+
 def produce_acks(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[int | None, int]:
     """`acks` of the request whose frame, size included, begins at `start`, and where it ends; where it lies beyond
     `end`: None, and up to where the request has to be there for more to be said.

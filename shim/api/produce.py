@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.messages.produce import API
+from protocol.messages.produce import API, is_plain_response
 from shim.api.call import SIZE_FIELD, Services
 from shim.upstream import readdressed
 
@@ -11,6 +11,8 @@ VERSIONS = (10, 13)
 
 
 def rewrite(services: Services, version: int, frame: bytes) -> bytes:
+    if is_plain_response(frame, version):
+        return frame
     correlation_id, response = API.parse_response(version, frame, SIZE_FIELD)
     if not response.node_endpoints:
         return frame

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVarTuple
 
 from protocol.errors import DecodeError
 from shim.config import HostPort
@@ -18,6 +18,8 @@ from shim.net.overdue import Overdue
 from shim.net.responses import BadResponse, ResponseReader
 from shim.tls import TlsContext
 from shim.upstream import BrokerLink
+
+_Arguments = TypeVarTuple("_Arguments")
 
 # Where the correlation id is in a request's frame, size included.
 _REQUEST_ID = slice(8, 12)
@@ -182,7 +184,7 @@ class BrokerSide:
     def link_received(self, data: bytes | memoryview) -> None:
         self._heard = True
         self._traffic.from_brokers += len(data)
-        self._take(partial(self._responses.feed, data))
+        self._take(self._responses.feed, data)
 
     def link_writable(self, writable: bool) -> None:
         if writable:
@@ -230,13 +232,14 @@ class BrokerSide:
             self._link.set_reading(not self._stops)
             self._link.connect(self._addresses(), self._timeout_seconds)
 
-    def _take(self, step: Callable[[], bool]) -> None:
+    def _take(self, step: Callable[[*_Arguments], bool], *args: *_Arguments) -> None:
         """Take one step of the response reader, which is False when a stream must wait for its turn."""
         client = self._client
         client.responding()
         try:
-            if step():
-                self._go_on(_NOT_ITS_TURN)
+            if step(*args):
+                if self._stops:
+                    self._go_on(_NOT_ITS_TURN)
             else:
                 self._stop(_NOT_ITS_TURN)
         except (BadResponse, DecodeError) as error:

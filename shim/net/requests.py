@@ -18,6 +18,10 @@ _HEAD = struct.Struct(">ihhi")
 # api key, api version and correlation id: what every request header begins with
 _SMALLEST_REQUEST = _HEAD.size - 4
 _SIZE = 4
+# Size, api key, api version and correlation id: what stands before that which is the same in each request of a client.
+_BEFORE_BEGINNING = _HEAD.size
+# Bytes of a beginning that are kept, to know the next one like it again.
+_KEPT_BEGINNING = 512
 # Bytes within which a forwarded request must say whether it will be answered. Two strings of 32,767 bytes, the longest
 # that there are, may come before that, and a little.
 MAX_BEGINNING = 2 * 32_767 + 1_024
@@ -49,6 +53,8 @@ class Route(Protocol):
         """Whether a response will come, from (data, start, end, version): the request begins at ``start`` with its size
         and is there up to ``end``. When that is too little to say: None, and up to where it has to be there. Raises
         DecodeError when it cannot be said. No function when one always comes.
+
+        It says the same of the same bytes between the correlation id and where it has read to.
         """
 
     @property
@@ -111,6 +117,8 @@ class RequestReader(Generic[RouteT]):
         self._collecting = 0
         self._collected: list[bytes] = []
         self._pending: tuple[Head, RouteT] | None = None
+        # Of the last beginning that was looked into: by whom, in which version, its bytes, and whether a response comes.
+        self._said: tuple[object, int, bytes, bool] | None = None
 
     @property
     def mid_request(self) -> bool:
@@ -232,19 +240,25 @@ class RequestReader(Generic[RouteT]):
         The broker has to read the same, or each response from then on would be taken for another request's: what leaves
         a doubt is not passed on.
         """
+        begins = position + _BEFORE_BEGINNING
+        if self._said is not None:  # clients say the same in each request
+            by, version, beginning, says = self._said
+            said = begins + len(beginning)
+            if by is answered and version == head.api_version and said <= end and data[begins:said] == beginning:
+                return says, said - position
         named = f"api key {head.api_key} version {head.api_version}"
         try:
-            says, said = answered(data, position, end, head.api_version)
+            told, said = answered(data, position, end, head.api_version)
         except DecodeError as error:
-            raise BadRequest(
-                f"api key {head.api_key} version {head.api_version}: {error.path}: {error.reason}"
-            ) from error
-        if says is None:
+            raise BadRequest(f"{named}: {error.path}: {error.reason}") from error
+        if told is None:
             if said - position > _SIZE + head.size:
                 raise BadRequest(f"{named}: a request of {head.size} bytes that ends within its beginning")
             if said - position > MAX_BEGINNING:
                 raise BadRequest(f"{named}: a beginning of more than {MAX_BEGINNING} bytes")
-        return says, said - position
+        elif said - begins <= _KEPT_BEGINNING:
+            self._said = answered, head.api_version, bytes(data[begins:said]), told
+        return told, said - position
 
     def _keep(self, data: bytes | memoryview, position: int, *, had_tail: bool) -> None:
         """What is behind ``position``, for when more comes."""

@@ -190,8 +190,10 @@ class ClientSession(asyncio.BufferedProtocol):
             return
         match route.disposition:
             case Rewritten(rewrite):
-                collect = partial(self._rewrite, self.place(1), rewrite, head.api_version)
-                self._broker.expect_whole(head.correlation_id, collect)
+                slot = self._reserve(1)
+                self._broker.expect_whole(
+                    head.correlation_id, partial(self._rewrite, slot, rewrite, head.api_version)
+                )
             case Forwarded():
                 self._broker.expect_stream(head.correlation_id)
                 if self._queue.pending >= MAX_PENDING:
@@ -423,12 +425,12 @@ class ClientSession(asyncio.BufferedProtocol):
         self._intake.has_read()
         self.responded()
 
-    def _rewrite(self, respond: Callable[[bytes], None], rewrite: Rewrite, version: int, frame: bytes) -> None:
+    def _rewrite(self, slot: Slot, rewrite: Rewrite, version: int, frame: bytes) -> None:
         result = rewrite(self._services, version, frame)
         if isinstance(result, bytes):
-            respond(result)
+            self._fill(slot, result)
         else:
-            self._in_background(result, respond)
+            self._in_background(result, partial(self._fill, slot))
 
     def _reserve(self, count: int) -> Slot:
         slot = self._queue.reserve(count)

@@ -195,6 +195,57 @@ def test_a_negative_size_is_no_way_back() -> None:
         produce_acks(frame(9, NULL + b"\x01\x00\xf6\xff\xff\xff\x0f\x00"), 0, 40, 9)
 
 
+BEGINNINGS = st.tuples(st.sampled_from(sorted(GOOD)), st.sampled_from([0, 1]))
+
+
+@given(st.lists(BEGINNINGS, min_size=1, max_size=12), st.data())
+def test_what_the_last_one_said_is_said_of_the_same_beginning_only(
+    beginnings: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    """Among them the same in other versions, and at the end one that ends within a beginning that was just believed."""
+    reader, sink = reader_and_sink()
+    for name, acks in beginnings:
+        reader.feed(frame(*GOOD[name], acks=acks), sink)
+    assert sink.begun == [acks != 0 for _, acks in beginnings]
+    name, acks = beginnings[-1]
+    version, beginning = GOOD[name]
+    ends = data.draw(st.integers(12, 13 + len(beginning)))
+    with pytest.raises(BadRequest, match="ends within its beginning"):
+        reader.feed(frame(version, beginning, acks=acks, size=ends - 4), sink)
+
+
+def test_a_beginning_that_comes_again_is_not_looked_into_again() -> None:
+    """Nor one that is too long to be kept, or another API's, taken for it."""
+    looked: list[int] = []
+
+    def answered(data: bytes | memoryview, start: int, end: int, version: int) -> tuple[bool | None, int]:
+        looked.append(version)
+        acks, said = produce_acks(data, start, end, version)
+        return None if acks is None else acks != 0, said
+
+    produce = ROUTES[0 << 16 | 9]
+    others = produce._replace(answered=lambda data, start, end, version: answered(data, start, end, version))
+    routes = {version: produce._replace(answered=answered) for version in (3, 9)} | {1 << 16 | 9: others}
+    sink = Sink()
+    reader = RequestReader(routes, MAX_BYTES)
+    usual = b"\x00\x03app\x00\x00"
+    for _ in range(3):
+        reader.feed(frame(9, usual, acks=1), sink)
+    assert looked == [9]
+    reader.feed(frame(9, usual, acks=0), sink)
+    assert looked == [9] * 2
+    of_another = bytearray(frame(9, usual, acks=0))
+    of_another[4:6] = b"\x00\x01"
+    reader.feed(bytes(of_another), sink)
+    assert looked == [9] * 3
+    reader.feed(frame(3, b"\x00\x03app" + NULL, acks=1), sink)
+    longest = b"\x7f\xff" + b"c" * 32_767 + NULL
+    for _ in range(2):
+        reader.feed(frame(3, longest, acks=1), sink)
+    assert looked == [9, 9, 9, 3, 3, 3]
+    assert sink.begun == [True] * 3 + [False] * 2 + [True] * 3
+
+
 def test_what_is_kept_is_forgotten_when_other_requests_are_served() -> None:
     """It waits for no more bytes to be refused than any other request."""
     reader, sink = reader_and_sink()
