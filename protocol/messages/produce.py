@@ -123,8 +123,8 @@ def is_plain_response(frame: bytes, version: int) -> bool:
     """Whether this response's frame, size included, has numbers alone for each partition, and no tagged field anywhere:
     what brokers answer where nothing went wrong. So it names no address.
 
-    Of version 10 and newer. False also where it cannot be read so quickly, as with more than 126 partitions of a topic,
-    and for what is no response.
+    Of version 10 and newer; the topics' names are not looked at. False also where it cannot be read so quickly, as with
+    more than 126 partitions of a topic, and for what is no response.
     """
     assert version >= _PLAIN_FROM
     try:

@@ -117,7 +117,7 @@ class RequestReader(Generic[RouteT]):
         self._collecting = 0
         self._collected: list[bytes] = []
         self._pending: tuple[Head, RouteT] | None = None
-        # Of the last beginning that was looked into: by whom, in which version, its bytes, and whether a response comes.
+        # Of the last beginning that was looked into: by whom, in which version, its bytes, and what was said.
         self._said: tuple[object, int, bytes, bool] | None = None
 
     @property

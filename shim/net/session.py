@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from protocol.errors import DecodeError
-from shim.api import ROUTES, Authenticates, Call, Context, Forwarded, Refused, Rewritten, Route, Served, Services
+from shim.api import ROUTES, Authenticates, Call, Context, Refused, Rewritten, Route, Served, Services
 from shim.config import HostPort, Settings
 from shim.metrics import AnswerCounts, ClientKind, Said
 from shim.metrics.clients import software_of
@@ -188,16 +188,14 @@ class ClientSession(asyncio.BufferedProtocol):
         if not answered:
             self._broker.expect_nothing()
             return
-        match route.disposition:
-            case Rewritten(rewrite):
-                slot = self._reserve(1)
-                self._broker.expect_whole(
-                    head.correlation_id, partial(self._rewrite, slot, rewrite, head.api_version)
-                )
-            case Forwarded():
-                self._broker.expect_stream(head.correlation_id)
-                if self._queue.pending >= MAX_PENDING:
-                    self._intake.stop(Stop.TOO_MANY)
+        disposition = route.disposition
+        if isinstance(disposition, Rewritten):
+            collect = partial(self._rewrite, self._reserve(1), disposition.rewrite, head.api_version)
+            self._broker.expect_whole(head.correlation_id, collect)
+            return
+        self._broker.expect_stream(head.correlation_id)
+        if self._queue.pending >= MAX_PENDING:
+            self._intake.stop(Stop.TOO_MANY)
 
     def forward(self, data: bytes | memoryview) -> None:
         self._intake.passed_on += len(data)

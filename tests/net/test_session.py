@@ -458,7 +458,7 @@ async def test_a_client_that_leaves_before_its_response_is_rewritten_leaves_noth
     async with bench() as shim:
         await shim.client()
         (session,) = shim.made
-        session._rewrite(session.place(1), rewrite, 1, b"response")
+        session._rewrite(session._reserve(1), rewrite, 1, b"response")
         session.abort()
         await until(lambda: not session._tasks)
     gc.collect()
