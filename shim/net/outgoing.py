@@ -65,7 +65,8 @@ class Outgoing:
 
     def end(self) -> None:
         self._begun = False
-        self.send()
+        if self._gathered:
+            self.send()
 
     def write(self, data: bytes | memoryview) -> None:
         """A view is not kept longer than this call, unless the transport keeps it."""

@@ -338,7 +338,8 @@ class ClientSession(asyncio.BufferedProtocol):
 
     def responded(self) -> None:
         self._outgoing.end()
-        self._went_on()
+        if self._intake.stops or self._draining:
+            self._went_on()
 
     def _went_on(self) -> None:
         if self._closed:
