@@ -13,8 +13,7 @@ from shim.log.index import IndexBuilder, write_index
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 
-_OFFSETS: Final = 2**31
-"""The most that one segment has: relative ones are int32."""
+_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
@@ -89,7 +88,7 @@ class ActiveSegment:
         return (
             position + len(data) <= settings.segment_bytes
             and max_timestamp - self._first_timestamp_ms <= settings.roll_ms
-            and next_offset - base_offset <= _OFFSETS
+            and next_offset - base_offset - 1 <= _MAX_RELATIVE_OFFSET
         )
 
     def append(self, batch: PreparedBatch) -> None:

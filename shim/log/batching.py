@@ -90,7 +90,7 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
 
     Raises OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES, ValueError for an impossible timestamp.
     """
-    if _NOT_PLAIN.isdisjoint(map(type, appended)):
+    if _PLAIN.issuperset(map(type, appended)):  # the rule, and what follows is the same with others among them
         return _plain_batches(offset, cast("Sequence[RecordSet | Runs]", appended), timestamp_ms)
     batches: list[PreparedBatch] = []
     plain: list[RecordSet | Runs] = []
@@ -108,7 +108,7 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
 
 
 _ALONE: Final = (TransactionalSet, EndOfTransaction)
-_NOT_PLAIN: Final = frozenset((*_ALONE, DroppingSet))
+_PLAIN: Final = frozenset((list, Runs))
 _TRANSACTIONAL: Final = 0x10  # the batch attribute
 
 
@@ -149,7 +149,7 @@ def _plain_batches(offset: int, record_sets: Sequence[RecordSet | Runs], timesta
             records = len(each)
             most_of_set = encoded_size(each)
         most += most_of_set
-        if most > MAX_BATCH_BYTES:
+        if most > MAX_BATCH_BYTES:  # as it is where the set alone is too large
             _check_size(records, most_of_set)
             if count:
                 batches.append(_plain_batch(offset, count, parts, timestamp_ms))

@@ -130,9 +130,8 @@ class PartitionLog:
         if active is None or not self._recovered:
             raise RecoveryNeeded(self.folder)
         self._recovered = False
-        first = batches[0]
-        for batch in batches:
-            if batch is not first and self._flushes_first:
+        for nth, batch in enumerate(batches):
+            if nth and self._flushes_first:
                 self.sync()
             if not active.has_room_for(batch, self._settings):
                 active = self._roll(active)
