@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import google_crc32c
 
@@ -43,6 +43,11 @@ _CHECKED_HEADER: Final = struct.Struct(">hiqqqhii")
 _MAX_RECORD_OVERHEAD: Final = 23  # of those, length, offset delta and both lengths at five bytes
 _crc32c = google_crc32c.value
 
+_Checked: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+"""A header's fields from the attributes on: what the CRC covers of it."""
+
+_LAST_BASE_OFFSET: Final = BASE_OFFSETS[1]
+
 
 _NULL: Final = zigzag(-1)
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
@@ -75,7 +80,8 @@ def encode_batch(
     attributes |= compression
     count = len(records)
     producer = (producer_id, producer_epoch, base_sequence)
-    return _finish(base_offset, leader_epoch, attributes, count - 1, timestamp_ms, timestamp_ms, producer, count, parts)
+    checked = (attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count)
+    return _finish(base_offset, leader_epoch, checked, parts)[0]
 
 
 def frame_records(
@@ -119,9 +125,15 @@ def encode_framed(
 
     ``max_timestamp``, where it is not that of all: ``timestamp_ms`` is what the records' deltas are relative to then.
     """
-    producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
     newest = timestamp_ms if max_timestamp is None else max_timestamp
-    return _finish(base_offset, 0, compression, count - 1, timestamp_ms, newest, producer, count, parts)
+    checked = (compression, count - 1, timestamp_ms, newest, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, count)
+    return _finish(base_offset, 0, checked, parts)[0]
+
+
+def framed_batch(base_offset: int, count: int, parts: list[bytes | bytearray], timestamp_ms: int) -> tuple[bytes, int]:
+    """As :func:`encode_framed`, and the CRC that is in it."""
+    checked = (0, count - 1, timestamp_ms, timestamp_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, count)
+    return _finish(base_offset, 0, checked, parts)
 
 
 def encode_records(
@@ -153,17 +165,10 @@ def encode_records(
         max_timestamp = log_append_time
     first, last = records[0], records[-1]
     span = last.offset - first.offset
-    return _finish(
-        first.offset,
-        leader_epoch,
-        attributes,
-        span,
-        first.timestamp,
-        max_timestamp,
-        (producer_id, producer_epoch, base_sequence),
-        len(records),
-        record_parts(records, first.offset, span, first.timestamp),
-    )
+    producer = (producer_id, producer_epoch, base_sequence)
+    checked = (attributes, span, first.timestamp, max_timestamp, *producer, len(records))
+    parts = record_parts(records, first.offset, span, first.timestamp)
+    return _finish(first.offset, leader_epoch, checked, parts)[0]
 
 
 def encode_end_transaction(
@@ -223,17 +228,10 @@ def rewrite_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
 
 def rewrite_framed(header: BatchHeader, count: int, parts: list[bytes | bytearray]) -> bytes:
     """As :func:`rewrite_batch`, of so many records that are framed already. `parts` is changed."""
-    return _finish(
-        header.base_offset,
-        header.partition_leader_epoch,
-        header.attributes if count else header.attributes & ~COMPRESSION,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        (header.producer_id, header.producer_epoch, header.base_sequence),
-        count,
-        parts,
-    )
+    attributes = header.attributes if count else header.attributes & ~COMPRESSION
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+    checked = (attributes, header.last_offset_delta, header.base_timestamp, header.max_timestamp, *producer, count)
+    return _finish(header.base_offset, header.partition_leader_epoch, checked, parts)[0]
 
 
 def record_parts(
@@ -306,25 +304,18 @@ def encoded_size(records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
 
 
 def _finish(
-    base_offset: int,
-    leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer: tuple[int, int, int],
-    count: int,
-    parts: list[bytes | bytearray],
-) -> bytes:
-    if not 0 <= base_offset <= BASE_OFFSETS[1]:
+    base_offset: int, leader_epoch: int, checked: _Checked, parts: list[bytes | bytearray]
+) -> tuple[bytes, int]:
+    """The whole batch, and its CRC."""
+    if not 0 <= base_offset <= _LAST_BASE_OFFSET:
         raise ValueError(f"base offset {base_offset}")
-    if attributes & COMPRESSION:
-        parts = [compress(attributes & COMPRESSION, b"".join(parts))]
+    if codec := checked[0] & COMPRESSION:
+        parts = [compress(codec, b"".join(parts))]
     try:
-        checked = _CHECKED_HEADER.pack(attributes, last_offset_delta, base_timestamp, max_timestamp, *producer, count)
-        parts.insert(0, checked)
+        parts.insert(0, _CHECKED_HEADER.pack(*checked))
         body = b"".join(parts)
+        crc: int = _crc32c(body)
         length = len(body) + CHECKED_FROM - LENGTH_OVERHEAD
-        return PREFIX.pack(base_offset, length, leader_epoch, MAGIC, _crc32c(body)) + body
+        return PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc) + body, crc
     except struct.error as error:
         raise ValueError(f"a batch field that cannot be written: {error}") from None

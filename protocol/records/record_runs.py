@@ -18,7 +18,7 @@ from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE, CommitRows
 from protocol.records.varints import LANES, ONE_BYTE_BELOW, SMALL, TWO_BYTES_BELOW, ZIGZAG, zigzag
 
 _NO_DELTA: Final = b"\x00\x00"  # record attributes, timestamp delta
-_LARGEST_VARINT: Final = 5
+_RECORD_OVERHEAD: Final = len(_NO_DELTA) + 2 * 5  # and length and offset delta, of five bytes at most
 
 # From so many rows on, columns are faster than rows.
 _MANY: Final = 20
@@ -47,6 +47,10 @@ class RecordRun:
         """Of each record, from behind its offset delta on."""
         return len(self.before) + len(self.middle) + len(self.after) + ROW_SIZE
 
+    def __len__(self) -> int:
+        """Likewise, of all records, in bytes."""
+        return self.rows.size * self.body_size
+
     def frame(self, parts: list[bytes | bytearray], delta: int) -> None:
         """Append the records as a batch has them, the first of them at that offset delta."""
         done, count = 0, self.rows.size
@@ -62,10 +66,13 @@ class RecordRun:
         raw, stride = self.rows.raw, self.rows.stride
         before, middle, after = self.before, self.middle, self.after
         size = len(_NO_DELTA) + self.body_size
+        head, width = b"", 0
         for at, (partition, rest) in enumerate(_SPLIT[stride].iter_unpack(raw[first * stride :]), delta):
             offset_delta = ZIGZAG[at] if at < SMALL else zigzag(at)
-            length = zigzag(size + len(offset_delta))
-            parts += (length, _NO_DELTA, offset_delta, before, partition, middle, rest, after)
+            if len(offset_delta) != width:
+                width = len(offset_delta)
+                head = zigzag(size + width) + _NO_DELTA
+            parts += (head, offset_delta, before, partition, middle, rest, after)
 
     def _columns(self, delta: int, first: int, stop: int) -> bytearray:
         """The records of these rows, whose offset deltas all have the same number of bytes, one or two."""
@@ -115,12 +122,6 @@ def frame_runs(each: Sequence[Run], parts: list[bytes | bytearray], delta: int) 
     return delta
 
 
-def runs_size(each: Sequence[Run]) -> int:
-    """An upper bound of the bytes that they take in a batch."""
-    overhead = 2 * _LARGEST_VARINT + len(_NO_DELTA)
-    return sum(
-        [
-            run.rows.size * (run.body_size + overhead) if isinstance(run, RecordRun) else len(run) + overhead
-            for run in each
-        ]
-    )
+def runs_size(each: Sequence[Run], count: int) -> int:
+    """An upper bound of the bytes that they take in a batch, ``count`` records."""
+    return sum(map(len, each)) + count * _RECORD_OVERHEAD

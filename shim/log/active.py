@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from protocol.records.batches import BatchHeader
 from shim.log.batching import PreparedBatch
@@ -14,6 +14,8 @@ from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class LogEnd(NamedTuple):
@@ -45,7 +47,7 @@ class ActiveSegment:
     def __init__(self, files: Files, folder: Path, base_offset: int, fd: int) -> None:
         self.path = folder / segment_name(base_offset)
         self.end = LogEnd(base_offset, 0, base_offset)
-        self._last: tuple[int, BatchHeader] | None = None  # its position, and its header
+        self._last: tuple[int, int, int] | None = None  # position, base offset and CRC
         self._files = files
         self._fd = fd
         self._first_timestamp_ms: int | None = None
@@ -67,7 +69,11 @@ class ActiveSegment:
     @property
     def last_batch(self) -> LastBatch | None:
         """None where there is none."""
-        return LastBatch.of(self.end.base_offset, *self._last) if self._last is not None else None
+        if self._last is None:
+            return None
+        segment, end, next_offset = self.end
+        position, base_offset, crc = self._last
+        return LastBatch(next_offset, segment, position, end - position, base_offset, crc)
 
     def has_room_for(self, batch: PreparedBatch, settings: LogSettings) -> bool:
         """Whether the batch belongs in here; if not, the segment is to be rolled first.
@@ -75,43 +81,45 @@ class ActiveSegment:
         As in Kafka a segment ends by size, or by age, which is counted from its first batch on and in the batches' own
         time. An empty one takes anything.
         """
-        base_offset, position, _ = self.end
         if self._first_timestamp_ms is None:
             return True
+        data, _, next_offset, max_timestamp, _ = batch
+        base_offset, position, _ = self.end
         return (
-            position + len(batch.data) <= settings.segment_bytes
-            and batch.header.max_timestamp - self._first_timestamp_ms <= settings.roll_ms
-            and batch.header.last_offset - base_offset <= _MAX_RELATIVE_OFFSET
+            position + len(data) <= settings.segment_bytes
+            and max_timestamp - self._first_timestamp_ms <= settings.roll_ms
+            and next_offset - base_offset - 1 <= _MAX_RELATIVE_OFFSET
         )
 
     def append(self, batch: PreparedBatch) -> None:
         """Writes it at the end, not durably. After an OSError any part of it may stand there."""
-        self._files.write_at(self._fd, batch.data, self.end.position)
-        self._advance(batch.header)
+        data, base_offset, next_offset, max_timestamp, crc = batch
+        self._files.write_at(self._fd, data, self.end.position)
+        self._advance(len(data), base_offset, next_offset, max_timestamp, crc)
 
     def holds(self, batch: SoundBatch) -> None:
         """Told in recovery: this batch comes next in the file."""
-        self._advance(batch.header)
+        header = batch.header
+        self._advance(header.size, header.base_offset, header.next_offset, header.max_timestamp, header.crc)
 
     def begins_with(self, first: SoundBatch, last: SoundBatch) -> None:
         """Told in recovery: these batches are in the file, and what is between them is not told."""
         self._first_timestamp_ms = first.header.max_timestamp
         self.newest_timestamp_ms = max(first.header.max_timestamp, last.header.max_timestamp)
         self._index = None
-        self._last = last.position, last.header
+        self._last = last.position, last.header.base_offset, last.header.crc
         self.end = LogEnd(self.end.base_offset, last.end, last.header.next_offset)
 
-    def _advance(self, header: BatchHeader) -> None:
-        base_offset, position, _ = self.end
-        size, last_offset, newest = header.size, header.last_offset, header.max_timestamp
+    def _advance(self, size: int, base_offset: int, next_offset: int, newest: int, crc: int) -> None:
+        segment, position, _ = self.end
         if self._first_timestamp_ms is None or self.newest_timestamp_ms is None:
             self._first_timestamp_ms = self.newest_timestamp_ms = newest
         elif newest > self.newest_timestamp_ms:
             self.newest_timestamp_ms = newest
         if self._index is not None:
-            self._index.add(last_offset, position, size)
-        self._last = position, header
-        self.end = LogEnd(base_offset, position + size, last_offset + 1)
+            self._index.add(next_offset - 1, position, size)
+        self._last = position, base_offset, crc
+        self.end = _new(LogEnd, (segment, position + size, next_offset))
 
     def sync(self) -> None:
         """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from protocol.own.position import Header, Position
 from protocol.own.topic_log import PendingKey, Settled
 from protocol.records.batches import (
-    BatchHeader,
     ControlRecordType,
     EndTransactionMarker,
     Record,
     encode_end_transaction,
-    encode_framed,
     encode_records,
     encoded_size,
     frame_records,
+    framed_batch,
     read_header,
 )
 from protocol.records.record_runs import Run, frame_runs, runs_size
@@ -27,6 +26,8 @@ MAX_BATCH_BYTES: Final = 1 << 20
 
 MAX_RECORD_SET_BYTES: Final = 100 << 20
 """A larger record set is refused (its ``encoded_size``); the default of ``offsets.topic.segment.bytes``."""
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 RecordSet = Sequence[tuple[bytes, bytes | None]]
 """(key, value) pairs that are recovered all together or not at all; value None is a tombstone."""
@@ -75,10 +76,13 @@ Appended: TypeAlias = RecordSet | Runs | TransactionalSet | EndOfTransaction | D
 
 
 class PreparedBatch(NamedTuple):
-    """A batch as it goes to the disk."""
+    """A batch as it goes to the disk, and what its header says. ``max_timestamp``: milliseconds since the epoch."""
 
     data: bytes
-    header: BatchHeader
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    crc: int
 
 
 def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int) -> list[PreparedBatch]:
@@ -86,6 +90,8 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
 
     Raises OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES, ValueError for an impossible timestamp.
     """
+    if _PLAIN.issuperset(map(type, appended)):  # the rule, and what follows is the same with others among them
+        return _plain_batches(offset, cast("Sequence[RecordSet | Runs]", appended), timestamp_ms)
     batches: list[PreparedBatch] = []
     plain: list[RecordSet | Runs] = []
     for each in appended:
@@ -94,19 +100,25 @@ def prepare_batches(offset: int, appended: Sequence[Appended], timestamp_ms: int
             continue
         batches += _plain_batches(offset, plain, timestamp_ms)
         plain = []
-        offset = batches[-1].header.next_offset if batches else offset
-        data = _alone(offset, each, timestamp_ms)
-        batches.append(PreparedBatch(data, read_header(data)))
-        offset = batches[-1].header.next_offset
+        offset = batches[-1].next_offset if batches else offset
+        batches.append(_alone(offset, each, timestamp_ms))
+        offset = batches[-1].next_offset
     batches += _plain_batches(offset, plain, timestamp_ms)
     return batches
 
 
 _ALONE: Final = (TransactionalSet, EndOfTransaction)
+_PLAIN: Final = frozenset((list, Runs))
 _TRANSACTIONAL: Final = 0x10  # the batch attribute
 
 
-def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> bytes:
+def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> PreparedBatch:
+    data = _encoded(offset, each, timestamp_ms)
+    header = read_header(data)
+    return PreparedBatch(data, offset, header.next_offset, header.max_timestamp, header.crc)
+
+
+def _encoded(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms: int) -> bytes:
     if isinstance(each, EndOfTransaction):
         marker = EndTransactionMarker(
             ControlRecordType.COMMIT if each.committed else ControlRecordType.ABORT, each.coordinator_epoch
@@ -115,7 +127,7 @@ def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms:
         return encode_end_transaction(
             offset, marker, timestamp_ms, producer_id=producer_id, producer_epoch=epoch, headers=each.headers
         )
-    _check_size(each.records)
+    _check_size(len(each.records), encoded_size(each.records))
     records = [
         Record(key, value, each.headers, timestamp_ms, offset + delta)
         for delta, (key, value) in enumerate(each.records)
@@ -127,48 +139,40 @@ def _alone(offset: int, each: TransactionalSet | EndOfTransaction, timestamp_ms:
 
 def _plain_batches(offset: int, record_sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[PreparedBatch]:
     batches = []
-    shares = [record_sets] if sum(map(_size, record_sets)) <= MAX_BATCH_BYTES else _shares(record_sets)
-    for share in shares:
-        count = 0
-        parts: list[bytes | bytearray] = []
-        for each in share:
-            if isinstance(each, Runs):
-                count = frame_runs(each.runs, parts, count)
-            else:
-                frame_records(each, parts, count)
-                count += len(each)
-        if count:
-            data = encode_framed(offset, count, parts, timestamp_ms)
-            offset += count
-            batches.append(PreparedBatch(data, read_header(data)))
+    parts: list[bytes | bytearray] = []
+    most = count = 0  # bytes, and records, of the parts
+    for each in record_sets:
+        if isinstance(each, Runs):
+            records = each.records
+            most_of_set = runs_size(each.runs, records)
+        else:
+            records = len(each)
+            most_of_set = encoded_size(each)
+        most += most_of_set
+        if most > MAX_BATCH_BYTES:  # as it is where the set alone is too large
+            _check_size(records, most_of_set)
+            if count:
+                batches.append(_plain_batch(offset, count, parts, timestamp_ms))
+                offset += count
+                parts, count = [], 0
+            most = most_of_set
+        if isinstance(each, Runs):
+            count = frame_runs(each.runs, parts, count)
+        else:
+            frame_records(each, parts, count)
+            count += records
+    if count:
+        batches.append(_plain_batch(offset, count, parts, timestamp_ms))
     return batches
 
 
-def _shares(record_sets: Sequence[RecordSet | Runs]) -> Iterator[list[RecordSet | Runs]]:
-    share: list[RecordSet | Runs] = []
-    share_size = 0
-    for record_set in record_sets:
-        size = _check_size(record_set)
-        if share and share_size + size > MAX_BATCH_BYTES:
-            yield share
-            share, share_size = [], 0
-        share.append(record_set)
-        share_size += size
-    if share:
-        yield share
+def _plain_batch(offset: int, count: int, parts: list[bytes | bytearray], timestamp_ms: int) -> PreparedBatch:
+    data, crc = framed_batch(offset, count, parts, timestamp_ms)
+    made: PreparedBatch = _new(PreparedBatch, (data, offset, offset + count, timestamp_ms, crc))
+    return made
 
 
-def _size(record_set: RecordSet | Runs) -> int:
-    """An upper bound of the bytes that it takes in a batch."""
-    if isinstance(record_set, Runs):
-        return runs_size(record_set.runs)
-    return encoded_size(record_set)
-
-
-def _check_size(record_set: RecordSet | Runs) -> int:
-    size = _size(record_set)
-    if size > MAX_RECORD_SET_BYTES:
-        count = record_set.records if isinstance(record_set, Runs) else len(record_set)
-        reason = f"{count} records of one request: {size} bytes, {MAX_RECORD_SET_BYTES} are allowed"
+def _check_size(records: int, most: int) -> None:
+    if most > MAX_RECORD_SET_BYTES:
+        reason = f"{records} records of one request: {most} bytes, {MAX_RECORD_SET_BYTES} are allowed"
         raise OSError(errno.EMSGSIZE, reason)
-    return size

@@ -54,6 +54,9 @@ _LARGEST_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = 256 << 10
 """By so much the file grows, in zeros: a flush of blocks that are there takes half the time."""
 
+_TOGETHER: Final = 24
+"""Of so many parts, those of eight entries, the checksum goes on at once."""
+
 _FIRST: Final = 4096
 _MAGIC: Final = b"OSJRNL\x00\x01"
 _HEADER: Final = struct.Struct(">8s16sI")
@@ -116,20 +119,19 @@ class Journal:
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
             parts = [b""]
-            size = 0
-            for (topic, partition), *place, data in entries:
-                name = _name(topic)
-                parts += (name, _ENTRY.pack(partition, *place, len(data)), data)
-                size += len(name) + _ENTRY.size + len(data)
+            for (topic, partition), base_offset, position, next_offset, data in entries:
+                parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
+            size = sum(map(len, parts))
             if self._end + size > _LARGEST_BYTES:
                 return False
             try:
                 if self._doubtful:
                     self._write_header()
                 parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
+                # A call for each part takes longer, and so does a copy of all, whose memory is new to the process.
                 crc = 0
-                for part in parts:
-                    crc = google_crc32c.extend(crc, part)
+                for first in range(0, len(parts), _TOGETHER):
+                    crc = google_crc32c.extend(crc, b"".join(parts[first : first + _TOGETHER]))
                 end = self._end + _RECORD.size + size
                 self._doubtful = True
                 self._write((crc.to_bytes(4, "big"), *parts), end)

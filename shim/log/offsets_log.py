@@ -6,7 +6,7 @@ import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from shim.log.batching import Appended, PreparedBatch
 from shim.log.checkpoint import TopicPartition
@@ -41,6 +41,9 @@ class PartitionWrite(NamedTuple):
     records: Sequence[Appended]
     timestamp_ms: int
     topic: str = OFFSETS_TOPIC
+
+
+_Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
 
 
 class Maintained(NamedTuple):
@@ -86,7 +89,7 @@ class OffsetsLog:
         self._handover = handover
         self._journal = journal
         self._flushes_first = settings.flushes_first
-        self._partitions = dict(partitions)
+        self._partitions: dict[tuple[str, int], PartitionLog] = dict(partitions.items())
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
         self._flusher = Flusher()
@@ -204,7 +207,7 @@ class OffsetsLog:
         if self._closed:  # another process may have the data directory by now
             raise LogError("the log is closed")
         try:
-            return self._partitions[TopicPartition(topic, partition)]
+            return self._partitions[topic, partition]
         except KeyError:
             raise ValueError(f"there is no partition {topic}-{partition}") from None
 
@@ -236,9 +239,9 @@ class OffsetsLog:
         for a timestamp beyond 64 bits.
         """
         failed: dict[int, OSError] = {}
-        written: list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]] = []
+        written: _Prepared = []
         for write, log, batches in self._prepared(writes, failed):
-            if write.partition in failed:
+            if failed and write.partition in failed:
                 continue
             try:
                 log.write(batches)
@@ -246,28 +249,26 @@ class OffsetsLog:
                 failed[write.partition] = located(error, log.folder)
             else:
                 written.append((write, log, batches))
-        written = [each for each in written if each[0].partition not in failed]
+        written = _without(failed, written)
         begins_segment = any(log.begins_segment for _, log, _ in written)
         if not (self._flushes_first and not begins_segment and self._journaled(written)):
             synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
-        done = [(log, write.timestamp_ms) for write, log, _ in written if write.partition not in failed]
-        for log, timestamp_ms in done:
-            log.acknowledge(timestamp_ms)
-        if begins_segment and done:
+        written = _without(failed, written)
+        for write, log, _ in written:
+            log.acknowledge(write.timestamp_ms)
+        if begins_segment and written:
             # So that a recovery point is in the newest segment before anything in there that was flushed is
             # acknowledged: were that file to vanish, the one before it would look like the end of a sound log.
             self._note_recovery_points()
         return failed
 
-    def _journaled(self, written: Sequence[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]) -> bool:
+    def _journaled(self, written: _Prepared) -> bool:
         """Has the journal make durable what was written. False when it could not."""
         return not written or self._journal.append([log.journal_entry(batches) for _, log, batches in written])
 
-    def _prepared(
-        self, writes: Sequence[PartitionWrite], failed: dict[int, OSError]
-    ) -> list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]:
+    def _prepared(self, writes: Sequence[PartitionWrite], failed: dict[int, OSError]) -> _Prepared:
         """What there is to write; ``failed`` gets the partitions of which nothing can be."""
         prepared = []
         seen = set()
@@ -377,6 +378,10 @@ class OffsetsLog:
             self.ended_clean = self._handover.leave()
         except OSError as error:
             _logger.warning("%s: not noted that it was closed in good order: %s", self.data_dir.path, error)
+
+
+def _without(failed: Mapping[int, OSError], written: _Prepared) -> _Prepared:
+    return [each for each in written if each[0].partition not in failed] if failed else written
 
 
 def _begin(journal: Journal, redone: Redone, folders: Container[TopicPartition], settings: LogSettings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
@@ -20,6 +21,8 @@ from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
 from shim.log.torn_tail import Known
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 
 class PartitionLog:
@@ -51,6 +54,7 @@ class PartitionLog:
         self.topic_partition = topic_partition
         self._files = files
         self._settings = settings
+        self._flushes_first = settings.flushes_first
         self._left = left
         self._active: ActiveSegment | None = None
         self._recovered = False
@@ -122,12 +126,12 @@ class PartitionLog:
         second could survive a power failure that tears the first. With one, a sound batch after a bad one proves that
         the bad one was durable once, which is what recovery relies on.
         """
-        self._recovered = False
         active = self._active
-        if active is None:
+        if active is None or not self._recovered:
             raise RecoveryNeeded(self.folder)
-        for batch in batches:
-            if self._settings.flushes_first and self._ends.written != self._ends.acknowledged:
+        self._recovered = False
+        for nth, batch in enumerate(batches):
+            if nth and self._flushes_first:
                 self.sync()
             if not active.has_room_for(batch, self._settings):
                 active = self._roll(active)
@@ -148,8 +152,10 @@ class PartitionLog:
     def journal_entry(self, batches: Sequence[PreparedBatch]) -> JournalEntry:
         """What the write under way has written, none of it into a new segment."""
         base_offset, position, _ = self._ends.acknowledged
-        data = batches[0].data if len(batches) == 1 else b"".join(batch.data for batch in batches)
-        return JournalEntry(self.topic_partition, base_offset, position, self._ends.written.offset, data)
+        data = batches[0].data if len(batches) == 1 else b"".join([batch.data for batch in batches])
+        entry = (self.topic_partition, base_offset, position, self._ends.written.offset, data)
+        made: JournalEntry = _new(JournalEntry, entry)
+        return made
 
     @property
     def needs_journal(self) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
-from shim.log import Maintained, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
 from shim.metrics import FlushCounts
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Batch, Flight, RecordSet, Ticket
@@ -22,6 +22,7 @@ from shim.runtime.writing_thread import WritingThread
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
 
 _QUICK_SECONDS: Final = 0.0001
 """What a write takes on a quick disk. There is nothing to be gained before that."""
@@ -174,14 +175,14 @@ class Writer:
         self._took_off_at = time.monotonic()
         self._gives_way_at = self._took_off_at + max(_QUICK_SECONDS, self._enough * _FIRST)
         now = self._clock.now()
-        writes = []
+        writes: list[PartitionWrite] = []
         for number, records in flight.records.items():
             if records.offsets:
-                writes.append(PartitionWrite(number, records.offsets, now))
+                writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
             if records.state:
-                writes.append(PartitionWrite(number, records.state, now, STATE_TOPIC))
+                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
             if records.history and number not in self._without_history:
-                writes.append(PartitionWrite(number, records.history, now, HISTORY_TOPIC))
+                writes.append(_new(PartitionWrite, (number, records.history, now, HISTORY_TOPIC)))
         self._taking = self._snapshots.begin()
         self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
 

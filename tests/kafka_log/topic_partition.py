@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from protocol.own.position import Position
-from protocol.records.batches import BatchHeader, Record, decode_records
+from protocol.records.batches import BatchHeader, Record, decode_records, read_header
 from shim.coordinator import GroupCoordinator
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
@@ -38,10 +38,11 @@ class TopicPartition:
             for key, value, _, timestamp, offset in decode_records(batch.data):
                 assert key is not None
                 self.records.append(LoggedRecord(offset, timestamp, key, value))
+            header = read_header(batch.data)
             self.headers.append(
-                batch.header._replace(partition_leader_epoch=self.epochs[-1][0], producer_id=7, producer_epoch=0)
+                header._replace(partition_leader_epoch=self.epochs[-1][0], producer_id=7, producer_epoch=0)
             )
-            end = batch.header.next_offset
+            end = batch.next_offset
         self.ends.append(end)
 
     def lose(self, end: int) -> None:
@@ -116,13 +117,13 @@ class LocalLog:
         self.batches: list[PreparedBatch] = []
 
     def append(self, batch: Appended) -> None:
-        end = self.batches[-1].header.next_offset if self.batches else 0
+        end = self.batches[-1].next_offset if self.batches else 0
         self.batches += prepare_batches(end, [batch], START)
 
     def replayed(self) -> GroupCoordinator:
         coordinator = new_coordinator()
         replay = Replay(coordinator, Home(0, 1, Path("__consumer_offsets-0")))
-        for data, header in self.batches:
-            batch = SoundBatch(0, len(data), header, decode_records(data), data)
+        for data, *_ in self.batches:
+            batch = SoundBatch(0, len(data), read_header(data), decode_records(data), data)
             replay.apply(logged_records(Path("00000000000000000000.log"), batch))
         return coordinator

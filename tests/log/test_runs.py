@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import errno
 import struct
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.commit_rows import CommitRows
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, commit_runs, encode_key, encode_value
-from protocol.records.batches import decode_records
+from protocol.records.batches import HEADER_SIZE, decode_records, encoded_size, read_header
+from protocol.records.record_runs import runs_size
 from shim.log import batching
-from shim.log.batching import Appended, RecordSet, Runs, TransactionalSet, prepare_batches
+from shim.log.batching import (
+    Appended,
+    DroppingSet,
+    EndOfTransaction,
+    RecordSet,
+    Runs,
+    TransactionalSet,
+    prepare_batches,
+)
 
 NOW = 1_700_000_000_000
 
@@ -35,8 +47,8 @@ def test_batches_hold_whole_sets_and_no_more_than_fit(sizes: list[int]) -> None:
     records = [(record.key, record.value) for batch in made for record in decode_records(batch.data)]
     assert records == pairs(0, sum(sizes))
     ends = {7 + sum(sizes[: place + 1]) for place in range(len(sizes))}
-    assert {batch.header.next_offset for batch in made} <= ends, "a set is in one batch"
-    several = [batch for batch in made if batch.header.record_count > max(sizes)]
+    assert {batch.next_offset for batch in made} <= ends, "a set is in one batch"
+    several = [batch for batch in made if batch.next_offset - batch.base_offset > max(sizes)]
     assert all(len(batch.data) <= batching.MAX_BATCH_BYTES for batch in several)
 
 
@@ -62,3 +74,62 @@ def test_a_set_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(OSError, match="200 records of one request") as refused:
         prepare_batches(0, [runs(0, 200)], NOW)
     assert refused.value.errno == errno.EMSGSIZE
+
+
+SETS: st.SearchStrategy[Appended] = st.one_of(
+    st.builds(runs, st.just(0), st.integers(1, 30)),
+    st.builds(pairs, st.just(0), st.integers(0, 30)),
+    st.builds(lambda count: DroppingSet(pairs(0, count), ()), st.integers(1, 3)),
+    st.builds(lambda count: TransactionalSet(9, 0, pairs(0, count)), st.integers(1, 3)),
+    st.builds(EndOfTransaction, st.just(9), st.just(0), st.booleans(), st.just(1)),
+)
+MOST_BYTES = 2_000
+
+
+def counts(appended: list[Appended]) -> list[int]:
+    """Records of each batch, of sets that are put into it one after the other."""
+    batches: list[list[Appended]] = [[]]
+    for each in appended:
+        if isinstance(each, TransactionalSet | EndOfTransaction):
+            batches += [[each], []]
+        elif sum(map(bound, [*batches[-1], each])) > MOST_BYTES:
+            batches.append([each])
+        else:
+            batches[-1].append(each)
+    return [count for batch in batches if (count := sum(map(records_of, batch)))]
+
+
+def bound(each: Appended) -> int:
+    if isinstance(each, Runs):
+        return runs_size(each.runs, each.records)
+    assert not isinstance(each, EndOfTransaction)
+    return encoded_size(each.records if isinstance(each, DroppingSet | TransactionalSet) else each)
+
+
+def records_of(each: Appended) -> int:
+    if isinstance(each, Runs):
+        return each.records
+    if isinstance(each, EndOfTransaction):
+        return 1
+    return len(each.records if isinstance(each, DroppingSet | TransactionalSet) else each)
+
+
+@given(st.lists(SETS, max_size=12), st.integers(0, 1 << 40))
+def test_what_is_told_of_batches_is_what_they_say(appended: list[Appended], offset: int) -> None:
+    with patch.object(batching, "MAX_BATCH_BYTES", MOST_BYTES):
+        made = prepare_batches(offset, appended, NOW)
+    assert [batch.next_offset - batch.base_offset for batch in made] == counts(appended)
+    for batch in made:
+        header = read_header(batch.data)
+        decode_records(batch.data)  # its CRC is right
+        assert batch.base_offset == offset
+        assert header.size == len(batch.data)
+        assert batch[1:] == (header.base_offset, header.next_offset, header.max_timestamp, header.crc)
+        offset = batch.next_offset
+
+
+@given(st.integers(1, 9_000))
+def test_runs_take_no_more_than_their_bound(count: int) -> None:
+    each = runs(0, count)
+    (batch,) = prepare_batches(0, [each], NOW)
+    assert len(batch.data) - HEADER_SIZE <= runs_size(each.runs, each.records)
