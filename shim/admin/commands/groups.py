@@ -25,6 +25,7 @@ from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
     admin_option,
     group_argument,
+    of_one_group,
     pattern_option,
     shim_at,
     tell_of_others,
@@ -40,7 +41,7 @@ def groups_commands() -> None:
     """Look at the groups of a running shim, reset their offsets, delete them.
 
     The shim has to run with --admin. Exit status: 0 done, or shown; 1 a group is not there or was refused, or it is
-    not certain what was done; 2 nothing was done: bad usage, a reset that is refused, or no shim there.
+    not certain what was done; 2 nothing was done: bad usage, or no shim there.
 
     \b
     offset-shim groups list --lag                            # all, with how far they are behind
@@ -108,6 +109,7 @@ def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int 
 @admin_option
 @json_option
 @in_one_line
+@of_one_group()
 def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
