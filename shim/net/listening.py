@@ -45,8 +45,20 @@ async def found_for(address: HostPort) -> list[tuple[Any, ...]]:
     return await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
 
 
+def check_free(address: HostPort) -> None:
+    """Whether it can be listened on now, of all addresses that the host stands for; nobody can connect meanwhile. May
+    wait for a name to be resolved. Raises OSError."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for bound in _bound_to(found, listens=False):
+        bound.close()
+
+
 def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
     """``found``: see :func:`found_for`. Raises OSError."""
+    return _bound_to(found, listens=True)
+
+
+def _bound_to(found: Iterable[tuple[Any, ...]], *, listens: bool) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, where in dict.fromkeys(found):
@@ -57,7 +69,8 @@ def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setblocking(False)
             listening.bind(where)
-            listening.listen(BACKLOG)
+            if listens:
+                listening.listen(BACKLOG)
     except BaseException:
         for listening in sockets:
             listening.close()
