@@ -59,7 +59,14 @@ def delete_command(
     agree(f"Delete {counted(len(names), 'group')} with all offsets?", names, yes=yes or dry_run)
     more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
     tell(
-        done_of(shim_at(admin), "delete", "/v1/groups/delete", Chosen(names, None), more, look=None if dry_run else "groups list"),
+        done_of(
+            shim_at(admin),
+            "delete",
+            "/v1/groups/delete",
+            Chosen(names, None),
+            more,
+            look=None if dry_run else "groups list",
+        ),
         _show,
         json_wanted=json_wanted,
     )

@@ -189,9 +189,7 @@ def done_of(
     return Done(sorted(done.rows, key=_name), sorted(done.not_done, key=_name), done.broken_off)
 
 
-def _answers(
-    shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None
-) -> tuple[int, Iterable[Row]]:
+def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None) -> tuple[int, Iterable[Row]]:
     """How many groups there are, and what becomes of each."""
     if not choice.names:
         return shim.post(path, {**choice.question, **more}, look)

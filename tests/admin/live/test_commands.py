@@ -521,7 +521,9 @@ def test_a_change_that_the_shim_is_silent_about(
     with answering(answer, hangs=hangs) as address:
         result = offset_shim(*command, "--admin", address)
     assert (result.status, result.stdout) == (1, "")
-    told = f"Error: the shim at {address} did not say what became of it: {why}. Look with `{look}` before you do it again"
+    told = (
+        f"Error: the shim at {address} did not say what became of it: {why}. Look with `{look}` before you do it again"
+    )
     assert result.stderr.startswith(told)
     assert result.stderr.count("\n") == 1
 
