@@ -116,7 +116,8 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
-    the shim's history; of a group that is passed through it is not known here, as others commit at the cluster.
+    the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
+    by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
     \b
     offset-shim groups describe billing
@@ -150,8 +151,10 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
 
 def _commit_shown(last: Row) -> str:
     who = " ".join(shown(last[name]) for name in ("client_id", "client_host", "principal") if last[name])
-    cause = f" ({shown(last['cause'])})" if last["cause"] else ""
-    return f"{time_shown(last['time_ms'])} by {who or 'nobody knows whom'}{cause}"
+    time, cause = time_shown(last["time_ms"]), shown(last["cause"])
+    if who:
+        return f"{time} by {who}{f' ({cause})' if cause else ''}"
+    return f"{time}{f', {cause}' if cause else ''} (by whom is not known here)"
 
 
 def _show_members(members: list[Row]) -> None:
