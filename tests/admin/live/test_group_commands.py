@@ -421,17 +421,17 @@ def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "shown"),
+    ("client_id", "cause", "shown"),
     [
-        ({"cause": "adopted from the cluster"}, ", adopted from the cluster (by whom is not known here)"),
-        ({}, " (by whom is not known here)"),
-        ({"client_id": "etl"}, " by etl"),
+        ("", "adopted from the cluster", ", adopted from the cluster (by whom is not known here)"),
+        ("", "", " (by whom is not known here)"),
+        ("etl", "", " by etl"),
     ],
 )
 def test_a_last_commit_of_which_not_all_is_known(
-    grouped: Grouped, admin: str, commit: dict[str, str], shown: str
+    grouped: Grouped, admin: str, client_id: str, cause: str, shown: str
 ) -> None:
-    grouped.last_commit = MOVED._replace(**{"client_id": "", "client_host": "", "principal": "", "cause": "", **commit})
+    grouped.last_commit = MOVED._replace(client_id=client_id, client_host="", principal="", cause=cause)
     lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
     assert f"last commit: 2023-11-14T22:13:20.000Z{shown}" in lines
 
