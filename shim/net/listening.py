@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, ip_address
 from typing import Any, Final, Protocol
 
 from shim.config import HostPort
@@ -46,10 +47,19 @@ async def found_for(address: HostPort) -> list[tuple[Any, ...]]:
 
 
 def check_free(address: HostPort) -> None:
-    """Whether it can be listened on now, of all addresses that the host stands for; nobody can connect meanwhile. May
-    wait for a name to be resolved. Raises OSError."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for bound in _bound_to(found, listens=False):
+    """Whether it can be listened on now; nobody can connect meanwhile. Of a host that is a name it is left open: who is
+    asked what it stands for may not answer for long. Raises OSError."""
+    try:
+        host = ip_address(address.host)
+    except ValueError:
+        return
+    if isinstance(host, IPv4Address):
+        found = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address.host, address.port))
+    elif host.scope_id is None:
+        found = (socket.AF_INET6, socket.SOCK_STREAM, 0, "", (address.host, address.port, 0, 0))
+    else:
+        return  # which interface that is has to be asked, too
+    for bound in _bound_to([found], listens=False):
         bound.close()
 
 

@@ -13,8 +13,8 @@ from shim.upstream import reason_of
 
 def check_ports(given: Given) -> None:
     """A start that would end for one of them ends with that line alone, and has left no new data directory behind.
-    Whoever takes one from here on is told of when it is opened. For a process that serves nobody yet: it may wait for
-    names to be resolved. Raises :class:`CannotStart`."""
+    Whoever takes one from here on is told of when it is opened, and so is what is at a name. Raises
+    :class:`CannotStart`."""
     for address, setting in _ports(given):
         try:
             check_free(address)
