@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 
 from shim.config import HostPort
@@ -53,13 +53,10 @@ def check_free(address: HostPort) -> None:
         host = ip_address(address.host)
     except ValueError:
         return
-    if isinstance(host, IPv4Address):
-        found = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (address.host, address.port))
-    elif host.scope_id is None:
-        found = (socket.AF_INET6, socket.SOCK_STREAM, 0, "", (address.host, address.port, 0, 0))
-    else:
+    if isinstance(host, IPv6Address) and host.scope_id is not None:
         return  # which interface that is has to be asked, too
-    for bound in _bound_to([found], listens=False):
+    family = socket.AF_INET6 if isinstance(host, IPv6Address) else socket.AF_INET
+    for bound in _bound_to([(family, socket.SOCK_STREAM, 0, "", (address.host, address.port))], listens=False):
         bound.close()
 
 
