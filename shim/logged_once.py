@@ -12,12 +12,14 @@ class LoggedOnce:
         self._log = log
         self._why: dict[str, tuple[str, int]] = {}
 
-    def failed(self, what: str, error: Exception, level: int = logging.WARNING) -> None:
-        """At another ``level`` it is something else that is wrong."""
-        why = str(error), level
+    def failed(self, what: str, error: Exception, level: int = logging.WARNING, *, kind: str | None = None) -> None:
+        """At another ``level`` it is something else that is wrong. ``kind``: of errors that say it in turns in words of
+        their own, as each of several brokers does; by default other words are something else, too."""
+        why = kind or str(error), level
         if self._why.get(what) != why:
             self._why[what] = why
             self._log.log(level, "%s for now: %s", what, error)
 
-    def went_well(self, what: str) -> None:
-        self._why.pop(what, None)
+    def went_well(self, what: str) -> bool:
+        """Whether there was trouble until now."""
+        return self._why.pop(what, None) is not None

@@ -67,7 +67,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     signal.signal(signal.SIGHUP, lambda number, _: hung_up.append(number))
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
-    from shim.serve import CannotStart, DiskHangs, serve
+    from shim.serve import CannotStart, DiskHangs, check_ports, serve
     from shim.serve.service_manager import ServiceManager
     from shim.workers.at_parent import Worker
     from shim.workers.parent import CannotGoOn, Parent, of_worker
@@ -121,6 +121,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
         return 0
 
     try:
+        check_ports(given)
         if given.settings.workers > 1:
             Parent(given, ready, be_worker, manager).serve(hung_up=bool(hung_up))
         else:

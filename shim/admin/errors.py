@@ -7,9 +7,17 @@ class NotDone(Exception):
     """Nothing was changed, as what was asked for would do harm."""
 
 
+class Declined(NotDone):
+    """The shim has answered that it will not, or cannot: with that HTTP status."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 class NotOffered(NotDone):
     """The shim that was asked knows nothing of that: it is older than the command."""
 
 
 class BrokenOff(Exception):
-    """It had begun, and could not be brought to its end."""
+    """It had begun, or may have, and nobody knows that it was brought to its end."""

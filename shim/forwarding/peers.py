@@ -171,7 +171,7 @@ class Link(asyncio.Protocol):
         clock: Callable[[], float],
         counts: ForwardingCounts,
         *,
-        known: Callable[[], None],
+        known: Callable[[], object],
         lost: Callable[[str], None],
     ) -> None:
         """``known`` is called when the other side has said who it is; ``lost`` once, with why."""

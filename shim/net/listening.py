@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 
 from shim.config import HostPort
@@ -45,8 +46,26 @@ async def found_for(address: HostPort) -> list[tuple[Any, ...]]:
     return await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
 
 
+def check_free(address: HostPort) -> None:
+    """Whether it can be listened on now; nobody can connect meanwhile. Of a host that is a name it is left open: who is
+    asked what it stands for may not answer for long. Raises OSError."""
+    try:
+        host = ip_address(address.host)
+    except ValueError:
+        return
+    if isinstance(host, IPv6Address) and host.scope_id is not None:
+        return  # which interface that is has to be asked, too
+    family = socket.AF_INET6 if isinstance(host, IPv6Address) else socket.AF_INET
+    for bound in _bound_to([(family, socket.SOCK_STREAM, 0, "", (address.host, address.port))], listens=False):
+        bound.close()
+
+
 def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
     """``found``: see :func:`found_for`. Raises OSError."""
+    return _bound_to(found, listens=True)
+
+
+def _bound_to(found: Iterable[tuple[Any, ...]], *, listens: bool) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, where in dict.fromkeys(found):
@@ -57,7 +76,8 @@ def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setblocking(False)
             listening.bind(where)
-            listening.listen(BACKLOG)
+            if listens:
+                listening.listen(BACKLOG)
     except BaseException:
         for listening in sockets:
             listening.close()

@@ -33,6 +33,8 @@ _COMES_UP: Final = frozenset(
 )
 """The coordinator is being found, or loads: at a first start the cluster has to make the topic of its offsets first."""
 _COMES_UP_WITHIN_SECONDS: Final = 10.0
+_AWAY: Final = "away"
+"""In an outage each broker that is asked next has words of its own for it, five times a second."""
 _STAYS: Final = frozenset(
     {
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -114,7 +116,8 @@ class GroupMember:
                 try:
                     joined = await self._join()
                     comes_up_until = 0.0
-                    self._trouble.went_well(self._what)
+                    if self._trouble.went_well(self._what):
+                        log.info("what partitions are whose is known again from group %s", self._group_id)
                     self._joined = joined
                     await self._stay(joined)
                 except _Refused as refused:
@@ -126,12 +129,14 @@ class GroupMember:
                         continue
                     if refused.error in _STAYS:
                         raise
-                    comes_up = refused.error in _COMES_UP and time.monotonic() < comes_up_until
-                    self._trouble.failed(self._what, refused, logging.INFO if comes_up else logging.WARNING)
+                    passes = refused.error in _COMES_UP
+                    comes_up = passes and time.monotonic() < comes_up_until
+                    level, kind = logging.INFO if comes_up else logging.WARNING, _AWAY if passes else None
+                    self._trouble.failed(self._what, refused, level, kind=kind)
                     await asyncio.sleep(_AGAIN_SECONDS)  # a coordinator tells nobody when it is there
                 except UpstreamError as error:
                     self._over()
-                    self._trouble.failed(self._what, error)
+                    self._trouble.failed(self._what, error, kind=_AWAY)
                     await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             self._over()

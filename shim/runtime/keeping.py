@@ -151,7 +151,7 @@ class Keeper:
         if partition.was_forgotten:
             partition.was_forgotten = False
             # Whether it can be written again is not known then, and it is said once that it is.
-            level = logging.DEBUG if partition.failing else logging.WARNING
+            level = logging.DEBUG if partition.failing else logging.INFO
             log.log(level, "%s: reloaded and served again", self._name(partition))
         self._begins(partition)
         self._new.served(partition, self._clock.now())

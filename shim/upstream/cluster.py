@@ -163,7 +163,7 @@ class Cluster:
     def _note_reachable(self, reachable: bool, detail: str) -> None:
         if reachable != self._reachable:
             if reachable:
-                log.warning("cluster reached again, at %s", detail)
+                log.info("cluster reached again, at %s", detail)
             else:
                 log.warning("no broker can be reached, trying again every %s s: %s", RETRY_SECONDS, detail)
         self._reachable = reachable

@@ -15,6 +15,7 @@ from tests.docs.collecting import commands_of_page
 from tests.docs.conftest import PARTITIONS, READY, Surroundings, given
 from tests.docs.desk import KAFKAS_TOOLS, Desk
 from tests.docs.pages import PAGES, ROOT
+from tests.docs.stories import SERVE_BY_HAND, STARTED_AGAIN
 from tests.offsets.conftest import kazoo, put
 from tests.serve.scraped import AdminPort
 
@@ -113,6 +114,18 @@ def test_from_zookeeper_to_kafka_by_the_book(walk: Walk) -> None:
     assert (walk.step(), walk.on_the_console()) == (("upstream", False), "upstream")
     told = desk.run("kafka-consumer-groups.sh --describe --group GROUP --bootstrap-server kafka-1:9092").stdout
     assert told.count(around.topic) == PARTITIONS
+
+
+def test_what_goes_on_is_the_last_of_its_terminal() -> None:
+    """Whoever pastes a block is not left at a command that does not end."""
+    section = (ROOT / "README.md").read_text().partition("## Try it by hand\n")[2].partition("\n## ")[0]
+    terminals = [commands_of_page(f"```\n{block}```") for block in re.findall(r"```\n(.*?)```", section, re.DOTALL)]
+    assert len(terminals) == 3
+    goes_on = (STARTED_AGAIN.doc, SERVE_BY_HAND.doc)
+    assert [[at for at, each in enumerate(typed, 1) if each in goes_on] for typed in terminals] == [
+        *([len(typed)] for typed in terminals[:2]),
+        [],
+    ]
 
 
 def test_the_readme_names_the_classes_of_kafkas_tools() -> None:

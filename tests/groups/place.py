@@ -47,7 +47,7 @@ class Place:
         assert result.status == 0, result
         return result.json
 
-    def refused(self, command: str, *args: str, status: int = 2) -> str:
+    def refused(self, command: str, *args: str, status: int = 1) -> str:
         result = self.groups(command, *args)
         assert result.status == status, result
         assert len(result.stderr.splitlines()) == 1, result.stderr

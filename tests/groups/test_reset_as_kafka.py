@@ -91,11 +91,11 @@ def test_what_cannot_be_reset_is_refused_in_a_line(
     )
     plan = tmp_path / "plan.csv"
     plan.write_text(f"{topic},0\n")
-    assert "line 1" in place.refused("reset", group, "--from-file", str(plan))
+    assert "line 1" in place.refused("reset", group, "--from-file", str(plan), status=2)
     plan.write_text(f"{topic},99,1\n")
     assert there_is_no in place.refused("reset", group, "--from-file", str(plan))
     plan.write_text(f"another-group,{topic},0,1\n")
-    assert "has no offset of group" in place.refused("reset", group, "--from-file", str(plan))
+    assert "has no offset of group" in place.refused("reset", group, "--from-file", str(plan), status=2)
     assert place.committed(group, topic) == [3, NONE]
 
 
@@ -109,4 +109,4 @@ def test_parquet_of_the_pipeline(place: Place, hours: Hours, fresh_name: Callabl
     place.done("reset", group, "--from-file", str(tmp_path / "state.parquet"), "--yes")
     assert place.committed(group, topic) == [2, 5]
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing more")
-    assert "bad.parquet" in place.refused("reset", group, "--from-file", str(tmp_path / "bad.parquet"))
+    assert "bad.parquet" in place.refused("reset", group, "--from-file", str(tmp_path / "bad.parquet"), status=2)

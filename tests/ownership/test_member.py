@@ -27,6 +27,7 @@ PATIENCE_S: Final = 60.0
 QUICK: Final = GroupTimes(heartbeat_interval=200)
 PATIENT: Final = QUICK._replace(session_timeout=4 * int(PATIENCE_S * 1000))
 """Nobody is missed within a test."""
+OUTAGE: Final = "kafka-1:9092: Connection refused"
 _names = count()
 
 
@@ -213,7 +214,7 @@ async def test_a_coordinator_that_comes_up_is_no_trouble_at_first(
         return await ask(self, address, api, request, **kwargs)
 
     def levels() -> set[int]:
-        told = {each.levelno for each in caplog.records if "what partitions are whose" in each.getMessage()}
+        told = {each.levelno for each in caplog.records if "are whose is not known" in each.getMessage()}
         caplog.clear()
         return told
 
@@ -226,6 +227,71 @@ async def test_a_coordinator_that_comes_up_is_no_trouble_at_first(
     a.member.rejoin()
     assert await a.hears("a") > generation
     assert levels() == {logging.WARNING}, "once it was there"
+
+
+async def test_an_outage_is_told_once_whatever_each_broker_says_of_it(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each time another broker is asked first, and one is refused by words, another by an error code."""
+    caplog.set_level(logging.INFO, "shim.ownership.member")
+    ask = Coordinators.ask
+    left: list[UpstreamError | ErrorCode] = []
+
+    async def failing(self: Coordinators, address: HostPort, api: Any, request: Any, **kwargs: Any) -> Any:
+        if api is not join_group.API or not left:
+            return await ask(self, address, api, request, **kwargs)
+        if isinstance(fault := left.pop(), UpstreamError):
+            raise fault
+        return join_group.JoinGroupResponse(error_code=fault)
+
+    def told() -> list[tuple[int, str]]:
+        lines = [(each.levelno, each.getMessage()) for each in caplog.records if "are whose is" in each.getMessage()]
+        caplog.clear()
+        return lines
+
+    monkeypatch.setattr(Coordinators, "ask", failing)
+    monkeypatch.setattr(member, "_AGAIN_SECONDS", 0.01)
+    a = group.joins("a")
+    generation = await a.hears("a")
+    assert told() == [], "there was no trouble"
+    for _ in range(2):  # and of the next one it is told again
+        left += [
+            *(UpstreamError("kafka-2:9092: Connection refused"), UpstreamError("kafka-1:9092: timed out")),
+            *(ErrorCode.COORDINATOR_NOT_AVAILABLE, UpstreamError("kafka-1:9092: Connection refused")),
+        ] * 3
+        a.member.rejoin()
+        generation, before = await a.hears("a"), generation
+        assert generation > before
+        async with asyncio.timeout(PATIENCE_S):
+            assert await a.member.confirmed(generation), "it has been told by then"
+        what = f"group {group.name}"
+        assert told() == [
+            (logging.WARNING, f"what partitions are whose is not known from {what} for now: {OUTAGE}"),
+            (logging.INFO, f"what partitions are whose is known again from {what}"),
+        ]
+
+
+async def test_what_brokers_refuse_otherwise_is_told_in_an_outage_too(
+    group: Group, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left: list[ErrorCode] = [
+        *(ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.GROUP_MAX_SIZE_REACHED),
+        *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ]
+    ask = Coordinators.ask
+
+    async def refusing(self: Coordinators, address: HostPort, api: Any, request: Any, **kwargs: Any) -> Any:
+        if api is join_group.API and left:
+            return join_group.JoinGroupResponse(error_code=left.pop())
+        return await ask(self, address, api, request, **kwargs)
+
+    monkeypatch.setattr(Coordinators, "ask", refusing)
+    monkeypatch.setattr(member, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(member, "_COMES_UP_WITHIN_SECONDS", 0.0)
+    a = group.joins("a")
+    await a.hears("a")
+    lines = [each.getMessage() for each in caplog.records if "are whose is not known" in each.getMessage()]
+    assert [line.rpartition(": ")[2] for line in lines] == ["COORDINATOR_NOT_AVAILABLE", "GROUP_MAX_SIZE_REACHED"]
 
 
 async def test_the_coordinator_hangs(cluster: Brokers) -> None:

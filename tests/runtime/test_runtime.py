@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -334,6 +335,20 @@ async def test_a_question_that_breaks_off_harms_nobody_else(tmp_path: Path) -> N
         shim.runtime.ask(0, broken_question, ticket)
         assert await ticket.result() is ErrorCode.UNKNOWN_SERVER_ERROR
         assert not parked.told
+
+
+async def test_a_reload_is_an_error_and_that_it_is_over_is_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "shim.runtime")
+    async with running(tmp_path) as shim:
+        broken = shim.ticket("broken")
+        shim.runtime.submit(0, broken_decision, broken)
+        assert await broken.result() is ErrorCode.UNKNOWN_SERVER_ERROR
+        await served_again(shim, shim.group_in(0))
+    levels = {each.getMessage().partition(": ")[2]: each.levelno for each in caplog.records}
+    assert levels["reloading the partition from its log"] == logging.ERROR
+    assert levels["reloaded and served again"] == logging.INFO
 
 
 async def test_a_broken_decision_and_a_failed_write_make_one_reload(tmp_path: Path) -> None:

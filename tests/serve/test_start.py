@@ -77,11 +77,32 @@ def test_without_a_broker_it_says_so_once_and_keeps_trying(broker: Broker, tmp_p
     assert lines[-1].endswith(" stopped")
 
 
-def test_a_bootstrap_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:
-    port = free_port_range(4)
-    with socket.create_server(("127.0.0.1", port)):
-        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port))
-    assert error == f"Error: cannot listen on 127.0.0.1:{port} (--listen): Address already in use"
+@pytest.mark.parametrize(
+    ("setting", "more"),
+    [
+        ("--listen", ()),
+        ("--listen", ("--workers", "2")),
+        ("--admin", ()),
+        ("--admin", ("--workers", "2")),
+        ("listeners", ("--set", "listener.security.protocol.map=OTHER:PLAINTEXT")),
+        ("shims.listener", ("--set", "offsets.log=kafka")),
+    ],
+)
+def test_a_port_that_is_taken(tmp_path: Path, setting: str, more: tuple[str, ...]) -> None:
+    """That is all that is said, and nothing is left behind: a new data directory would be no new one the next time."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address, admin = f"127.0.0.1:{taken.getsockname()[1]}", f"127.0.0.1:{free_port_range(1)}"
+        others = {
+            "--listen": ("--listen", address, "--admin", admin),
+            "listeners": ("--set", f"listeners=OTHER://{address}", "--admin", admin),
+            "--admin": ("--admin", address),
+            "shims.listener": ("--set", f"shims.listener={address}", "--admin", admin),
+        }
+        argv = serve(tmp_path / "data", "127.0.0.1:1", free_port_range(4), *others[setting], *more)
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    expected = f"Error: cannot listen on {address} ({setting}): Address already in use\n"
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", expected)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -115,15 +136,6 @@ def test_a_port_for_other_shims_that_is_a_brokers(broker: Broker, tmp_path: Path
         f"Error: the listeners' ports are too near to each other: port {near} would be broker {broker.node_id} of "
         "PLAINTEXT and shims.listener"
     )
-
-
-def test_a_port_for_other_shims_that_is_taken(broker: Broker, tmp_path: Path) -> None:
-    port = free_port_range(4)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        others = ("--set", "offsets.log=kafka", "--set", f"shims.listener={address}")
-        error = refused(serve(tmp_path / "data", broker.bootstrap_servers, port, *others))
-    assert error == f"Error: cannot listen on {address} (shims.listener): Address already in use"
 
 
 def test_a_broker_port_that_is_taken(broker: Broker, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,7 @@ from protocol.messages.metadata import MetadataResponseBroker
 from shim.config import HostPort, Settings
 from shim.demo.parts import Broker
 from shim.upstream import Cluster, PortMap, readdressed, stable_choice
+from shim.upstream import cluster as cluster_module
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
 from tests.upstream.scripted_broker import ScriptedBroker, scripted_broker
@@ -155,6 +157,26 @@ async def test_a_host_that_is_no_host_name_does_not_end_the_following() -> None:
         assert not running.done()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_that_brokers_are_away_is_a_warning_and_that_they_are_back_is_none(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "shim.upstream.cluster")
+    monkeypatch.setattr(cluster_module, "RETRY_SECONDS", 0.01)
+    async with scripted_broker() as broker:
+        its, broker.brokers = broker.brokers, {}  # it knows none yet
+        cluster, views = Cluster([broker.address], Settings()), asyncio.Queue[Mapping[int, HostPort]]()
+        cluster.watch(views.put)
+        running = asyncio.create_task(cluster.run())
+        for _ in range(3):
+            await asyncio.wait_for(broker.asked.get(), 10)
+        broker.brokers = its
+        await asyncio.wait_for(views.get(), 10)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    told = [(each.levelno, each.getMessage().partition(",")[0]) for each in caplog.records]
+    assert told[:2] == [(logging.WARNING, "no broker can be reached"), (logging.INFO, "cluster reached again")]
 
 
 async def test_bootstrap_tries_the_brokers_and_then_what_it_was_given() -> None:

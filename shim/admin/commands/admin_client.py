@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from shim.admin.errors import BrokenOff, NotDone, NotOffered
+from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.asked.migration import NotKnown
-from shim.admin.live.shown.documents import JSON, Row, encoded
+from shim.admin.live.shown.documents import JSON, LINES, Row, encoded
 from shim.config import HostPort
 from shim.counted import counted
 from shim.upstream import reason_of
@@ -26,6 +26,8 @@ _NOT_CERTAIN: Final = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SE
 
 _NO_SUCH_PATH: Final = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.NOT_FOUND.phrase)
 """Of what is not known at a path that there is, it says what that is."""
+
+_WRONG_PORT: Final = "if clients bootstrap there, it is the wrong port"
 
 
 class Answers(NamedTuple):
@@ -55,30 +57,36 @@ class RunningShim:
         with response:
             return self._document(response)
 
-    def change(self, path: str, wanted: Row) -> Any:
+    def change(self, path: str, wanted: Row, look: str) -> Any:
         """Has it done, and gives the document. Raises BrokenOff besides, where nobody knows what became of it: once it
-        is asked for, a shim that goes, or says nothing, may have done it."""
-        response = self._sent("POST", path, encoded(wanted), changes=True)
+        is asked for, a shim that goes, or says nothing, may have done it. ``look``: the command that shows it."""
+        try:
+            response = self._sent("POST", path, encoded(wanted), look)
+        except Declined as error:
+            if error.status in _NOT_CERTAIN:
+                raise BrokenOff(str(error)) from error
+            raise
         with response:
             try:
                 return json.loads(response.read())
             except (OSError, http.client.HTTPException, ValueError):
-                raise self._is_not_known("the answer was cut off") from None
+                raise self._is_not_known("the answer was cut off", look) from None
 
-    def post(self, path: str, question: Row) -> Answers:
-        """The groups that ``question`` is about, as each is done."""
-        response = self._sent("POST", path, encoded(question))
+    def post(self, path: str, question: Row, look: str | None = None) -> Answers:
+        """The groups that ``question`` is about, as each is done. ``look``: see :meth:`change`, of what changes them;
+        BrokenOff is raised as there."""
+        response = self._sent("POST", path, encoded(question), look)
         try:
             begun = json.loads(response.readline(_LONGEST_LINE))
-            return Answers(begun["groups"], self._rows(response, begun["groups"]))
-        except TimeoutError:
+            return Answers(begun["groups"], self._rows(response, begun["groups"], look))
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
             response.close()
-            raise self._says_nothing() from None
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
-            response.close()
-            raise self._is_no_shim() from None
+            if look is not None and (isinstance(error, OSError) or response.headers["Content-Type"] == LINES):
+                why = reason_of(error) if isinstance(error, OSError) else "the answer was cut off"
+                raise self._is_not_known(why, look) from error
+            raise (self._says_nothing() if isinstance(error, TimeoutError) else self._is_no_shim()) from error
 
-    def _rows(self, response: http.client.HTTPResponse, groups: int) -> Iterator[Row]:
+    def _rows(self, response: http.client.HTTPResponse, groups: int, look: str | None) -> Iterator[Row]:
         done = 0
         with response:
             try:
@@ -95,14 +103,15 @@ class RunningShim:
                 why = reason_of(error)
             except (http.client.HTTPException, ValueError):
                 why = "what it sent cannot be read"
-        raise BrokenOff(f"the shim at {self._address} told of {done} of {counted(groups, 'group')}: {why}")
+        others = "" if look is None else f". What became of the others is not certain: look with `{look}`"
+        raise BrokenOff(f"the shim at {self._address} told of {done} of {counted(groups, 'group')}: {why}{others}")
 
     def _sent(
-        self, method: str, path: str, body: bytes | None = None, *, changes: bool = False
+        self, method: str, path: str, body: bytes | None = None, look: str | None = None
     ) -> http.client.HTTPResponse:
-        """The answer, where it is one of success. ``changes``: see :meth:`change`."""
+        """The answer, where it is one of success. ``look``: see :meth:`change`."""
         connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
-        connected = asked = False  # asked: for a change
+        connected = False
         try:
             connection.connect()
             connection.sock.settimeout(_SILENT_SECONDS)
@@ -110,13 +119,13 @@ class RunningShim:
             host, port = connection.sock.getpeername()[:2]
             headers = {"Host": str(HostPort(host, port)), "Content-Type": JSON, "Connection": "close"}
             headers |= self._authorization
-            connected, asked = True, changes
+            connected = True
             connection.request(method, path, body, headers)
             response = connection.getresponse()
         except OSError as error:
             connection.close()
-            if asked:
-                raise self._is_not_known(reason_of(error)) from error
+            if connected and look is not None:
+                raise self._is_not_known(reason_of(error), look, closed=isinstance(error, ConnectionError)) from error
             if connected and isinstance(error, TimeoutError):
                 raise self._says_nothing() from error
             if connected and isinstance(error, ConnectionError):
@@ -126,15 +135,15 @@ class RunningShim:
             ) from error
         except http.client.HTTPException as error:
             connection.close()
-            raise (self._is_not_known("what it sent cannot be read") if asked else self._is_no_shim()) from error
+            raise self._is_no_shim() from error
         if response.status != http.HTTPStatus.OK:
             with response:
-                reason = self._reason(response)
-            if changes and response.status in _NOT_CERTAIN:
-                raise BrokenOff(reason)
+                reason = self._reason(response, look)
             if (response.status, reason) == _NO_SUCH_PATH:
                 raise NotOffered(f"the shim at {self._address} has no {path.partition('?')[0]}: it is an older one")
-            raise NotKnown(reason) if response.status == http.HTTPStatus.NOT_FOUND else NotDone(reason)
+            if response.status == http.HTTPStatus.NOT_FOUND:
+                raise NotKnown(reason)
+            raise Declined(reason, response.status)
         return response
 
     def _document(self, response: http.client.HTTPResponse) -> Any:
@@ -145,16 +154,24 @@ class RunningShim:
         except (OSError, http.client.HTTPException, ValueError):
             raise self._is_no_shim() from None
 
-    def _reason(self, response: http.client.HTTPResponse) -> str:
-        document = self._document(response)
-        reason = document.get("error") if isinstance(document, dict) else None
-        if not isinstance(reason, str):
-            raise self._is_no_shim()
+    def _reason(self, response: http.client.HTTPResponse, look: str | None) -> str:
+        try:
+            document = self._document(response)
+            reason = document.get("error") if isinstance(document, dict) else None
+            if not isinstance(reason, str):
+                raise self._is_no_shim()
+        except NotDone as error:
+            if look is None or response.status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            # Whoever stands between has lost its answer.
+            raise self._is_not_known(f"HTTP status {response.status}", look) from error
         return reason
 
-    def _is_not_known(self, why: str) -> BrokenOff:
+    def _is_not_known(self, why: str, look: str, *, closed: bool = False) -> BrokenOff:
+        wrong = f"; {_WRONG_PORT}" if closed else ""
         return BrokenOff(
-            f"the shim at {self._address} did not say what became of it: {why}. Look before you do it again"
+            f"the shim at {self._address} did not say what became of it: {why}. Look with `{look}` before you do it "
+            f"again{wrong}"
         )
 
     def _says_nothing(self) -> NotDone:
@@ -164,8 +181,7 @@ class RunningShim:
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:
-        wrong = "if clients bootstrap there, it is the wrong port"
-        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {wrong}")
+        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {_WRONG_PORT}")
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:

@@ -1,8 +1,8 @@
 """Between the commands and who runs them: refusals in one line, tables, and progress that a pipe can read too.
 
 Exit statuses, the same for every command (docs/admin.md): 0 done and nothing wrong; 1 something is wrong with what was
-looked at (damage, offsets that differ, a group that is not there or was refused), or it broke off; 2 not begun: a wrong
-option, a directory in use, no shim there, a refusal of the whole.
+looked at (damage, offsets that differ, a group that is not there or was refused), or it broke off, and what was done is
+not certain; 2 not begun: a wrong option, a directory in use, no shim there, a refusal of what is about no group.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Refused(click.ClickException):
 
 
 class Failed(click.ClickException):
-    """Why a command broke off in the middle, in one line."""
+    """Why a command broke off in the middle, or a group was refused, in one line."""
 
     exit_code = SOMETHING_WRONG
 

@@ -25,6 +25,7 @@ from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
     admin_option,
     group_argument,
+    of_one_group,
     pattern_option,
     shim_at,
     tell_of_others,
@@ -40,7 +41,7 @@ def groups_commands() -> None:
     """Look at the groups of a running shim, reset their offsets, delete them.
 
     The shim has to run with --admin. Exit status: 0 done, or shown; 1 a group is not there or was refused, or it is
-    not certain what was done; 2 nothing was done: bad usage, a reset that is refused, or no shim there.
+    not certain what was done; 2 nothing was done: bad usage, or no shim there.
 
     \b
     offset-shim groups list --lag                            # all, with how far they are behind
@@ -108,13 +109,15 @@ def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int 
 @admin_option
 @json_option
 @in_one_line
+@of_one_group()
 def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     """One group: its step, its members and what each has, its committed offsets and how far they are behind.
 
     LAG is how many records are behind the offset: the log's end, as the partition's leader tells it, less the offset.
     What is assigned to a member and not committed yet has `-`. The line `copies behind` says for how long a change
     waits that ZooKeeper or the cluster is yet to have: the BEHIND of `migrate status`. The line `last commit` is from
-    the shim's history; of a group that is passed through it is not known here, as others commit at the cluster.
+    the shim's history; of a group that is passed through it is not known here, as others commit at the cluster. Nor is
+    by whom an offset was committed that was adopted from there: the time is when it was adopted.
 
     \b
     offset-shim groups describe billing
@@ -148,8 +151,10 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
 
 def _commit_shown(last: Row) -> str:
     who = " ".join(shown(last[name]) for name in ("client_id", "client_host", "principal") if last[name])
-    cause = f" ({shown(last['cause'])})" if last["cause"] else ""
-    return f"{time_shown(last['time_ms'])} by {who or 'nobody knows whom'}{cause}"
+    time, cause = time_shown(last["time_ms"]), shown(last["cause"])
+    if who:
+        return f"{time} by {who}{f' ({cause})' if cause else ''}"
+    return f"{time}{f', {cause}' if cause else ''} (by whom is not known here)"
 
 
 def _show_members(members: list[Row]) -> None:

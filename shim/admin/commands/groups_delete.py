@@ -46,7 +46,8 @@ def delete_command(
     stays in the history, and so does who has deleted it: `groups reset G --from-history TIME --all-topics`, with a time
     before it was deleted, brings offsets back. On a terminal it asks first, unless --yes is given.
 
-    Exit status: 0 all are deleted, 1 one or more are not, 2 none was tried: bad usage, or no shim there.
+    Exit status: 0 all are deleted, 1 one or more are not, or it is not certain what was done, 2 none was tried: bad
+    usage, or no shim there.
 
     \b
     offset-shim groups delete billing --dry-run
@@ -58,7 +59,14 @@ def delete_command(
     agree(f"Delete {counted(len(names), 'group')} with all offsets?", names, yes=yes or dry_run)
     more: Row = {"dry_run": dry_run, "cause": cause_of("groups delete", cause)}
     tell(
-        done_of(shim_at(admin), "delete", "/v1/groups/delete", Chosen(names, None), more),
+        done_of(
+            shim_at(admin),
+            "delete",
+            "/v1/groups/delete",
+            Chosen(names, None),
+            more,
+            look=None if dry_run else "groups list",
+        ),
         _show,
         json_wanted=json_wanted,
     )

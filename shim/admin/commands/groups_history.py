@@ -11,7 +11,7 @@ from shim.admin.commands.history_elsewhere import (
     tell_of_commits_at_the_cluster,
 )
 from shim.admin.commands.records_shown import time_shown
-from shim.admin.commands.running_shim import admin_option, group_argument, shim_at
+from shim.admin.commands.running_shim import admin_option, group_argument, of_one_group, shim_at
 from shim.admin.commands.times import time_option
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
@@ -42,6 +42,7 @@ def _partition(text: str) -> str:
 @admin_option
 @json_option
 @in_one_line
+@of_one_group()
 def history_command(
     group: str,
     topics: tuple[str, ...],

@@ -10,7 +10,7 @@ import click
 
 from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
-    Refused,
+    Failed,
     agree,
     dry_run_option,
     in_one_line,
@@ -22,7 +22,7 @@ from shim.admin.commands.console import (
 )
 from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
 from shim.admin.commands.reset_options import by_history, scope_options, target_of, target_options
-from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, shim_at
+from shim.admin.commands.running_shim import admin_option, cause_option, group_argument, of_one_group, shim_at
 from shim.admin.live.shown.documents import Row
 from shim.config import HostPort
 from shim.counted import counted
@@ -41,6 +41,7 @@ _DEAD: Final = "Dead"
 @admin_option
 @json_option
 @in_one_line
+@of_one_group()
 def reset_command(
     group: str,
     topics: tuple[Row, ...],
@@ -65,7 +66,8 @@ def reset_command(
     A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
     coordinator sets them, which keeps no history: there is no --undo and no --from-history then.
 
-    Exit status: 0 done, or shown; 1 it is not certain, or with --dry-run it would be refused; 2 nothing was done.
+    Exit status: 0 done, or shown; 1 the group is not there, or was refused (with --dry-run: would be), or it is not
+    certain what was done, as the line says then; 2 nothing was done: bad usage, or no shim there.
 
     \b
     offset-shim groups reset billing --to-earliest --topic orders --dry-run
@@ -96,12 +98,12 @@ def reset_command(
             sys.exit(1)
         return
     if plan["hindrance"]:
-        raise Refused(f"group {shown(group)}: {plan['hindrance']}")
+        raise Failed(f"group {shown(group)}: {plan['hindrance']}")
     said = cause_of(f"groups reset {options}", cause)
     if changing:
         agree(f"{_asked(changing)} of group {shown(group)}?", yes=yes)
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
-        shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said})
+        shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said}, "groups describe")
     if json_wanted:
         print_json({**plan, "dry_run": False, "cause": said})
     else:

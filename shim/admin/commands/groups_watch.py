@@ -14,7 +14,7 @@ import click
 
 from shim.admin.commands.admin_client import RunningShim
 from shim.admin.commands.console import in_one_line, json_option, shown
-from shim.admin.commands.running_shim import admin_option, groups_argument, shim_at
+from shim.admin.commands.running_shim import admin_option, groups_argument, of_one_group, shim_at
 from shim.admin.errors import NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import Row
@@ -52,7 +52,8 @@ def watch_command(groups: tuple[str, ...], interval: float, admin: HostPort, jso
     shim = shim_at(admin)
     names = tuple(dict.fromkeys(groups))
     if names:
-        shim.get("/v1/groups", [("group", name) for name in names])  # one that is misspelt is told of now
+        with of_one_group():
+            shim.get("/v1/groups", [("group", name) for name in names])  # one that is misspelt is told of now
     try:
         with _shown_live() if sys.stdout.isatty() and not json_wanted else _lines(json_wanted=json_wanted) as show:
             show(_looked(shim, names))

@@ -67,7 +67,7 @@ def move_command(to: str | None, admin: HostPort, json_wanted: bool) -> None:
 
 def _moved(shim: RunningShim, to: str) -> Any:
     """Where partitions are when that is over."""
-    found = shim.change("/v1/log/move", {"to": to})
+    found = shim.change("/v1/log/move", {"to": to}, "log move")
     left = _left(found, to)
     try:
         with Ongoing(f"to {to}", left) as ongoing:

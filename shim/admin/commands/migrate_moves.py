@@ -170,7 +170,8 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
         question = _QUESTIONS[move].format(counted(len(groups), "group"))
         agree(question, groups, yes=given["yes"] or len(groups) == 1)
         cause = given["cause"] or f"migrate {move}"
-        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), {"cause": cause, **(more or {})})
+        asked: Row = {"cause": cause, **(more or {})}
+        done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), asked, look="migrate status")
     tell(done, show_statuses, json_wanted=given["json_wanted"], none_of_them=_none_can(choice))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -12,8 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.admin_client import RunningShim, in_parts
-from shim.admin.commands.console import SOMETHING_WRONG, Ongoing, Refused, print_json, shown
-from shim.admin.errors import BrokenOff, NotDone, NotOffered
+from shim.admin.commands.console import SOMETHING_WRONG, Failed, Ongoing, Refused, print_json, shown
+from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.guard.token_file import CannotUse, token_in
 from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
@@ -121,6 +123,18 @@ def cause_option(where: str) -> Callable[[Command], Command]:
     return click.option("--cause", callback=_in_json, metavar="TEXT", help=f"Why: it is kept, for {where}.")
 
 
+@contextmanager
+def of_one_group() -> Iterator[None]:
+    """Of commands that ask about one: that it is refused ends them with the status that it has as one of many. Raises
+    Failed then."""
+    try:
+        yield
+    except Declined as error:
+        if error.status == HTTPStatus.CONFLICT:
+            raise Failed(str(error)) from error
+        raise
+
+
 class Chosen(NamedTuple):
     """Groups as they were given; none and no pattern: all."""
 
@@ -158,27 +172,31 @@ class Done(NamedTuple):
     broken_off: BrokenOff | None
 
 
-def done_of(shim: RunningShim, what: str, path: str, choice: Chosen, more: Row | None = None) -> Done:
-    """Has the shim do it, and shows how far it is. ``more``: what is asked besides. Raises NotDone where it does not
-    even begin."""
+def done_of(
+    shim: RunningShim, what: str, path: str, choice: Chosen, more: Row | None = None, *, look: str | None = None
+) -> Done:
+    """Has the shim do it, and shows how far it is. ``more``: what is asked besides. ``look``: of what changes groups,
+    the command that shows what became of it. Raises NotDone where it does not even begin."""
     done = Done([], [], None)
     try:
-        total, rows = _answers(shim, path, choice, more or {})
+        total, rows = _answers(shim, path, choice, more or {}, look)
         with Ongoing(what, total) as ongoing:
             done = done._replace(broken_off=_sorted_out(rows, done, ongoing))
+    except BrokenOff as error:
+        done = done._replace(broken_off=error)
     except KeyboardInterrupt:
         done = done._replace(broken_off=BrokenOff("stopped; groups under way are brought to an end, no others begun"))
     return Done(sorted(done.rows, key=_name), sorted(done.not_done, key=_name), done.broken_off)
 
 
-def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row) -> tuple[int, Iterable[Row]]:
+def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None) -> tuple[int, Iterable[Row]]:
     """How many groups there are, and what becomes of each."""
     if not choice.names:
-        return shim.post(path, {**choice.question, **more})
+        return shim.post(path, {**choice.question, **more}, look)
     parts = in_parts(choice.names)
     # The first is asked for now: where there is no shim, nothing has begun.
-    first = shim.post(path, {"groups": next(parts), **more}).rows
-    rest = (shim.post(path, {"groups": part, **more}).rows for part in parts)
+    first = shim.post(path, {"groups": next(parts), **more}, look).rows
+    rest = (shim.post(path, {"groups": part, **more}, look).rows for part in parts)
     return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest))
 
 

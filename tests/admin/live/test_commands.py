@@ -483,10 +483,69 @@ def test_no_shim_there(command: list[str]) -> None:
 def test_something_else_is_there(command: list[str], answer: bytes) -> None:
     with answering(answer) as address:
         result = offset_shim(*command, "--admin", address)
+    if not answer and command[0] == "migrate":  # or a shim that has begun with it
+        assert (result.status, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"Error: the shim at {address} did not say what became of it: ")
+        assert result.stderr.endswith("; if clients bootstrap there, it is the wrong port\n")
+        return
     assert (result.status, result.stdout) == (2, "")
     told = f"something else than a shim's admin port answers at {address}"
     ended = "" if answer else ", or a shim that is ending: the connection was closed"
     assert result.stderr == f"Error: {told}{ended}; if clients bootstrap there, it is the wrong port\n"
+
+
+_CHANGES = (
+    (("migrate", "start", "g"), "migrate status"),
+    (("migrate", "advance", "g"), "migrate status"),
+    (("migrate", "rollback", "g"), "migrate status"),
+    (("groups", "delete", "g"), "groups list"),
+    (("log", "move", "--to", "kafka"), "log move"),
+)
+
+
+@pytest.mark.parametrize(("command", "look"), _CHANGES, ids=lambda value: value if isinstance(value, str) else value[1])
+@pytest.mark.parametrize(
+    ("answer", "hangs", "why"),
+    [
+        (b"", True, "timed out"),
+        (b"", False, "Remote end closed connection without response"),
+        (b"HTTP/1.0 504 Gateway Time-out\r\n\r\n<html>", False, "HTTP status 504"),
+    ],
+    ids=["it hangs", "it is gone", "a proxy gives up"],
+)
+def test_a_change_that_the_shim_is_silent_about(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], look: str, answer: bytes, hangs: bool, why: str
+) -> None:
+    """It took the request, so it may have begun: that is no "nothing was done", and what shows it is named."""
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    with answering(answer, hangs=hangs) as address:
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (1, "")
+    told = (
+        f"Error: the shim at {address} did not say what became of it: {why}. Look with `{look}` before you do it again"
+    )
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"groups"'])
+def test_a_change_that_the_shim_goes_silent_about_before_its_first_line(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    for hangs, why in ((True, "timed out"), (False, "the answer was cut off")):
+        with answering(HEAD + answer, hangs=hangs) as address:
+            result = offset_shim("migrate", "advance", "g", "--json", "--admin", address)
+        assert (result.status, result.json) == (1, {"groups": [], "not_done": []})
+        assert f"did not say what became of it: {why}. Look with `migrate status`" in result.stderr
+
+
+def test_what_only_looks_leaves_nothing_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    for command in (("groups", "delete", "g", "--dry-run"), ("migrate", "advance", "g", "--dry-run")):
+        with answering(HEAD, hangs=True) as address:
+            result = offset_shim(*command, "--admin", address)
+        assert (result.status, result.stderr) == (2, f"Error: {silent_at(address)}\n")
 
 
 @pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
@@ -528,6 +587,7 @@ def test_a_shim_that_goes_away_in_the_middle(rest: bytes) -> None:
     assert result.status == 1
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["GROUP", "a"]
     assert result.stderr.startswith(f"Error: the shim at {address} told of 1 of 2 groups: ")
+    assert result.stderr.endswith(". What became of the others is not certain: look with `migrate status`\n")
 
 
 def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -646,7 +706,7 @@ def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
 def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
 
-    def change(self: admin_client.RunningShim, path: str, wanted: object) -> object:
+    def change(self: admin_client.RunningShim, path: str, wanted: object, look: str) -> object:
         return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
 
     monkeypatch.setattr(admin_client.RunningShim, "change", change)

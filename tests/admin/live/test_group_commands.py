@@ -87,8 +87,50 @@ def test_a_dry_run_sets_nothing(grouped: Grouped, admin: str) -> None:
     grouped.hindrance = "it has members"
     assert offset_shim("groups", "reset", "g", *OF_ALL, "--dry-run", "--admin", admin).status == 1
     refused = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
-    assert (refused.status, refused.stderr) == (2, "Error: group g: it has members\n")
+    assert (refused.status, refused.stderr) == (1, "Error: group g: it has members\n")
     assert grouped.resets == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("groups", "reset", "g", *OF_ALL),
+        ("groups", "describe", "g"),
+        ("groups", "history", "g"),
+        ("groups", "watch", "g"),
+        ("groups", "delete", "g"),
+        ("migrate", "start", "g"),
+        ("migrate", "advance", "g"),
+        ("migrate", "rollback", "g"),
+        ("migrate", "status", "g"),
+        ("migrate", "verify", "g"),
+        ("migrate", "plan", "g"),
+    ],
+    ids=lambda command: command[1],
+)
+def test_a_group_that_is_refused_has_one_status_whatever_was_asked(
+    moved: Moved, grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    async def refuse(*_: object, **__: object) -> object:
+        raise MoveRefused("group g is another shim's")
+
+    for its, names in ((moved, "start advance rollback status verify plan"), (grouped, "plan_reset history delete")):
+        for name in names.split():
+            monkeypatch.setattr(its, name, refuse)
+    told = offset_shim(*command, "--admin", admin)
+    assert (told.status, told.stdout) == (1, "")
+    assert told.stderr.endswith("group g is another shim's\n")
+
+
+def test_a_reset_that_is_refused_when_it_is_to_be_done(
+    grouped: Grouped, admin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise MoveRefused("group g: another offset is committed by now")
+
+    monkeypatch.setattr(grouped, "reset", refuse)
+    told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
+    assert (told.status, told.stderr) == (1, "Error: group g: another offset is committed by now\n")
 
 
 def test_execute_is_taken_as_kafkas_tool_wants_it(grouped: Grouped, admin: str) -> None:
@@ -137,6 +179,7 @@ def test_a_reset_that_the_shim_is_gone_over(grouped: Grouped, admin: str, monkey
         setattr(grouped, what, True)
         told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
         assert (told.status, why in told.stderr) == (1, True), told
+        assert ("Look with `groups describe` before you do it again" in told.stderr) == (what == "hangs")
         setattr(grouped, what, False)
 
 
@@ -375,6 +418,22 @@ def test_members_and_who_committed_last(grouped: Grouped, admin: str) -> None:
         "etl-2   static    e\\x1b[2J   /10.0.0.5  none",
         "etl-3   -         etl        /10.0.0.6  -",
     ]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "cause", "shown"),
+    [
+        ("", "adopted from the cluster", ", adopted from the cluster (by whom is not known here)"),
+        ("", "", " (by whom is not known here)"),
+        ("etl", "", " by etl"),
+    ],
+)
+def test_a_last_commit_of_which_not_all_is_known(
+    grouped: Grouped, admin: str, client_id: str, cause: str, shown: str
+) -> None:
+    grouped.last_commit = MOVED._replace(client_id=client_id, client_host="", principal="", cause=cause)
+    lines = offset_shim("groups", "describe", "g", "--admin", admin).stdout.splitlines()
+    assert f"last commit: 2023-11-14T22:13:20.000Z{shown}" in lines
 
 
 def test_lag_of_all(moved: Moved, grouped: Grouped, admin: str) -> None:
