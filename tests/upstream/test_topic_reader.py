@@ -390,6 +390,19 @@ async def test_once_a_newer_leader_was_named_the_former_one_is_not_tried_again(
         assert why == [f"{TOPIC}-0 has no leader", "NOT_LEADER_OR_FOLLOWER"]
 
 
+async def test_an_epoch_that_was_named_of_another_topic_says_nothing_of_this_one() -> None:
+    """It was made anew before anything was read of it, and fewer brokers than most are there to say so."""
+    async with two_brokers([3, 9]) as two:
+        two.brokers[2].hangs = True
+        two.partition.refusing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        waiting = asyncio.create_task(two.next(Position(0, 0)))
+        await until(lambda: two.brokers[1].asked.count(fetch.API.key) > 1)
+        anew = two.brokers[1].believes = Partition()
+        anew.topic_id, anew.epochs = b"\2" * 16, [4]
+        read = await waiting
+        assert (read.start.topic_id, read.leader, read.position.next_offset) == (b"\2" * 16, Leader(1, 4), 1)
+
+
 async def test_that_there_is_no_topic_is_the_same_line_whoever_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with two_brokers([3]) as two:
         two.partition.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -142,7 +142,6 @@ class Standbys:
     async def _follow(self, number: int, its: _Standby) -> None:
         try:
             while True:
-                its.is_at_end = False
                 try:
                     await self._follow_one(number, its)
                 except NotWhole as error:
@@ -178,7 +177,10 @@ class Standbys:
                 *(self._topic, number, its.copy.part.position.next_offset),
                 counted(its.copy.part.records, "record"),
             )
-            await self._go_on(number, its)
+            try:
+                await self._go_on(number, its)
+            finally:
+                its.is_at_end = False
 
     async def _first_end(self, number: int, its: _Standby) -> float | None:
         """See :meth:`_ends`; None where there was none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,12 +16,14 @@ import pytest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position
 from protocol.records.batches import Record, encode_records, read_header
+from shim.config import Settings
 from shim.kafka_log.copies import partition_copy, standbys
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import Tombstones
 from shim.kafka_log.reading.read_part import ReadPart
+from shim.logs.output import LogOutput
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_leaders import Leader
@@ -150,6 +153,29 @@ async def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
+class Waits:
+    """Of those that begin again after a while: over when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._over = asyncio.Event()
+
+    async def begin(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self._over.wait()
+
+    def end(self) -> None:
+        self._over.set()
+        self._over = asyncio.Event()
+
+
+@pytest.fixture
+async def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    made, sleep = Waits(), asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda s: made.begin(s) if s == standbys.RETRY_SECONDS else sleep(s))
+    return made
+
+
 @asynccontextmanager
 async def following(*numbers: int) -> AsyncIterator[Following]:
     made = Following()
@@ -261,6 +287,48 @@ async def test_what_was_broken_off_is_of_no_use(caplog: pytest.LogCaptureFixture
         assert not copy.is_whole
         assert await its.taken(0) is None
     assert f"{TOPIC}-0 is not followed" in caplog.text
+
+
+async def test_a_mistake_of_ours_is_told_and_it_is_followed_anew_after_a_while(
+    waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With where it was made, as often as the log is to have that."""
+    times = 3
+    async with following(0) as its:
+        its.topic.brings(0, 5)
+        await its.counts(1, 0)
+        for each in range(1, times + 1):
+            made = len(its.made)
+            its.made[-1]._replay = None  # type: ignore[assignment]
+            its.topic.brings(0, 6)
+            await until(lambda each=each: len(waits.seconds) == each)  # type: ignore[misc]
+            assert (its.its.at_end, its.its.behind, its.topic.reading) == (0, 1, set())
+            its.topic.brings(0, 7, 8, at=0)
+            waits.end()
+            await its.counts(1, 0)
+            assert len(its.made) == made + 1
+        assert committed(await its.taken(0)) == {0: 7, 1: 8}
+    assert waits.seconds == [5.0] * times
+    stream = io.StringIO()
+    output = LogOutput(Settings(log_repeat_max_per_minute=2), (), stream)
+    for record in caplog.records:
+        output.handle(record)
+    output.close()
+    assert stream.getvalue().count("ERROR t-0: its reading begins again") == 2
+    assert stream.getvalue().count("AttributeError: 'NoneType' object has no attribute 'apply'") == 2
+    assert "ERROR 1 more like this " in stream.getvalue()
+
+
+async def test_what_a_mistake_of_ours_was_made_in_is_not_gone_on_with(waits: Waits) -> None:
+    """The partition comes here while it waits to begin again; nor is it in the way of what is far behind."""
+    async with following(0, 1) as its:
+        its.made[0]._replay = None  # type: ignore[assignment]
+        its.topic.brings(0, 5, behind=1)
+        its.topic.brings(1, 6)
+        await its.counts(1, 1)
+        assert waits.seconds == [5.0]
+        assert await its.taken(0) is None
+        assert committed(await its.taken(1)) == {0: 6}
 
 
 async def test_a_log_that_is_another_one_is_read_anew() -> None:
