@@ -14,8 +14,9 @@ from typing import Final
 from shim.config import Settings
 from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
-from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
-from shim.kafka_log.owning.sequence import ProducerSequence
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import Settled, TopicProducer
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.log import Runs
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster

@@ -14,9 +14,10 @@ from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.outcomes import Fenced, outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, TopicProducer
-from shim.kafka_log.owning.sequence import ProducerSequence
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import TopicProducer
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.log import LogError
 from shim.log.batching import prepare_batches
 from shim.upstream.errors import UpstreamError

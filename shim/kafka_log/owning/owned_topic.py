@@ -13,9 +13,10 @@ from shim.kafka_log.lease import LONGEST_SECONDS
 from shim.kafka_log.owning.claiming import Claiming
 from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.reading_back import ReadingBack
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import Settled, TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.log import LoggedRecord, Runs
 from shim.log.batching import RecordSet, prepare_batches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shim.boottime import boottime
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.outcomes import outcome
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.upstream.errors import UpstreamError
 
 

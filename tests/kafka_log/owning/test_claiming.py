@@ -12,8 +12,8 @@ from protocol.records.batches import read_header
 from shim.kafka_log.owning.claiming import LAST_EPOCH, Claiming
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, TopicProducer
-from shim.kafka_log.owning.sequence import Verdict
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.producer import TopicProducer
 from shim.log import LogError
 from shim.upstream.errors import UpstreamError
 

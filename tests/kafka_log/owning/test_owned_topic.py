@@ -396,7 +396,7 @@ async def test_what_settled_raises(broker: Broker, make_topic: TopicFactory) -> 
 
 async def test_a_request_has_a_bound(tmp_path: Path, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker takes no larger ones than it is told to; a batch that is larger than ours goes by itself."""
-    monkeypatch.setattr("shim.kafka_log.owning.producing.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
+    monkeypatch.setattr("shim.kafka_log.producing.lanes.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
     with Broker(tmp_path / "small", properties={"socket.request.max.bytes": 3 * MAX_BATCH_BYTES}) as broker:
         topic = make_topic(8, config={**CONFIG, "max.message.bytes": str(MOST_BYTES)}, on=broker)
         nearly: RecordSet = [(b"k", bytes(MAX_BATCH_BYTES - 1024))]

@@ -8,9 +8,9 @@ from protocol.records.batches import Record, encode_records
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning import tenure
 from shim.kafka_log.owning.outcomes import Fenced
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.upstream.errors import UpstreamError
 
 BATCH = encode_records([Record(b"k", b"v", (), 0, 0)])

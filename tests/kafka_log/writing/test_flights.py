@@ -16,7 +16,7 @@ from shim.coordinator import GroupCoordinator
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.owning.producing import Settled
+from shim.kafka_log.producing.producer import Settled
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.batching import RecordSet
 from shim.runtime import Clock
