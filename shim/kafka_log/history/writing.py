@@ -17,7 +17,7 @@ from shim.kafka_log.owning.producer_ids import ProducerEpoch
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import Settled, TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
-from shim.log import Runs
+from shim.log import Runs, TopicPartition
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -62,9 +62,9 @@ class HistoryTopic:
         for number, sets in writes.items():
             sequence = self._begun.get(number)
             if sequence is None:
-                at_once[number] = UpstreamError(f"{self._topic}-{number} is not written by this process")
+                at_once[number] = UpstreamError(f"{self._where(number)} is not written by this process")
             elif sequence.is_under_way:
-                raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
+                raise RuntimeError(f"{self._where(number)}: two writes at a time")
             elif its := self._prepared(number, sets, timestamp_ms):
                 begun[number], batches[number] = sequence, its
             else:
@@ -73,7 +73,7 @@ class HistoryTopic:
             settled(at_once)
 
         def judged(number: int, produced: Produced) -> UpstreamError | None:
-            trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
+            trouble = outcome(self._where(number), begun[number], produced)
             if trouble is not None:
                 self._give_up(number, begun[number])
             return trouble
@@ -92,9 +92,9 @@ class HistoryTopic:
         if left_out and not self._has_left_out:
             self._has_left_out = True
             log.warning(
-                "%s-%d: a record of the history is left out, as any that is too large, of which nothing more is said: "
+                "%s: a record of the history is left out, as any that is too large, of which nothing more is said: "
                 "max.message.bytes is %d",
-                *(self._topic, number, self.max_message_bytes),
+                *(self._where(number), self.max_message_bytes),
             )
         return fitting
 
@@ -121,12 +121,15 @@ class HistoryTopic:
             async with asyncio.timeout(_TOLD_WITHIN_S):
                 earliest, end = await self._reader.ends_of(number)
         except TimeoutError as error:
-            raise UpstreamError(f"{self._topic}-{number}: nobody has told in time where it ends") from error
+            raise UpstreamError(f"{self._where(number)}: nobody has told in time where it ends") from error
         return earliest, max(end, acknowledged)
 
     def close(self) -> None:
         self._begun.clear()
         self._producer.close()
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))
 
 
 def fitting_batches(sets: RecordSets, timestamp_ms: int, most_bytes: int) -> tuple[list[bytes], bool]:

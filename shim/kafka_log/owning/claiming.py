@@ -18,7 +18,7 @@ from shim.kafka_log.owning.tenure import Tenure
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.producing.sequence import ProducerSequence
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.log.batching import prepare_batches
 from shim.upstream.errors import UpstreamError
 
@@ -114,4 +114,4 @@ class Claiming:
 
     def _where(self, number: int) -> str:
         """The partition, in words; its transactional id, too."""
-        return f"{self._topic}-{number}"
+        return str(TopicPartition(self._topic, number))

@@ -18,7 +18,7 @@ from shim.kafka_log.owning.tenure import Tenure
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.producer import Settled, TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord, Runs
+from shim.log import LoggedRecord, Runs, TopicPartition
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -154,18 +154,18 @@ class OwnedTopic:
             if its.is_read:
                 owned[number] = its
             else:
-                failed[number] = UpstreamError(f"{self._topic}-{number} has not been read yet")
+                failed[number] = UpstreamError(f"{self._where(number)} has not been read yet")
         return owned, failed
 
     def _prepared(self, number: int, sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[bytes]:
         try:
             batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
         except OSError as error:
-            raise RecordSetTooLarge(f"{self._topic}-{number}: {error.strerror}") from error
+            raise RecordSetTooLarge(f"{self._where(number)}: {error.strerror}") from error
         largest = max(map(len, batches), default=0)
         if largest > self.max_message_bytes:
             reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self.max_message_bytes}"
-            raise RecordSetTooLarge(f"{self._topic}-{number}: {reason}")
+            raise RecordSetTooLarge(f"{self._where(number)}: {reason}")
         return batches
 
     async def _write(self, batches: Mapping[int, tuple[Tenure, list[bytes]]], settled: Settled) -> None:
@@ -232,7 +232,7 @@ class OwnedTopic:
             self._claiming.expect_others(number)
             if number in self._tenures:
                 self._tenures[number].release()  # before anybody can read that it is
-        failed = {number: UpstreamError(f"{self._topic}-{number} is being written") for number in under_way}
+        failed = {number: UpstreamError(f"{self._where(number)} is being written") for number in under_way}
 
         def settled(told: Mapping[int, UpstreamError | None]) -> None:
             failed.update((number, error) for number, error in told.items() if error is not None)
@@ -259,7 +259,7 @@ class OwnedTopic:
         """Raises UpstreamError for one that is not."""
         tenure = self._tenures.get(number)
         if tenure is None or tenure.is_over:
-            raise UpstreamError(f"{self._topic}-{number} is not owned")
+            raise UpstreamError(f"{self._where(number)} is not owned")
         return tenure
 
     def _still_owned(self, number: int) -> Tenure:
@@ -273,3 +273,6 @@ class OwnedTopic:
         if tenure is not None:
             tenure.give_up()
         return tenure
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))

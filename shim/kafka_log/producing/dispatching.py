@@ -15,6 +15,7 @@ from shim.kafka_log.producing.lanes import Lane
 from shim.kafka_log.producing.newest_leaders import NewestLeaders
 from shim.kafka_log.producing.produced import Verdict
 from shim.kafka_log.producing.requests import ProduceRequests
+from shim.log import TopicPartition
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import LedTopic
 
@@ -76,7 +77,8 @@ class Dispatching:
         if new := sorted((batch for batch in batches if not batch.attempt), key=lambda batch: batch.number):
             first, *others = new  # as a rule they share why
             which = f" and {counted(len(others), 'other')} are" if others else " is"
-            log.info("%s-%d%s not written yet, and sent again: %s", self._topic, first.number, which, first.why)
+            where = TopicPartition(self._topic, first.number)
+            log.info("%s%s not written yet, and sent again: %s", where, which, first.why)
         for batch in batches:
             batch.attempt += 1
         self._spawn(self._find_leaders(batches, self._leaders.known))

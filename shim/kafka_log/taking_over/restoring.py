@@ -14,7 +14,7 @@ from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.copies.tombstones import AgeNotKnown
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.doubts import NOT_THERE, Doubts
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Restoring:
             raise UpstreamError("the shim stops")
 
     def _where(self, number: int) -> str:
-        return f"{self._topic}-{number}"
+        return str(TopicPartition(self._topic, number))
 
     def stop(self) -> None:
         """Snapshots that are being read are given up."""

@@ -1,5 +1,5 @@
-"""Who leads what is written is looked up by one for all, and a newer leader that was known is not forgotten for an older
-one, unless most brokers name that."""
+"""Who leads what is written is looked up by one for all, and a newer leader that was known is not forgotten for an
+older one, unless most brokers name that."""
 
 from __future__ import annotations
 
