@@ -225,10 +225,10 @@ class KafkaBackend:
         written then."""
         failed: list[UpstreamError] = []
 
-        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+        def completed(told: Mapping[int, UpstreamError | None]) -> None:
             failed.extend(error for error in told.values() if error is not None)
 
-        await self._offsets.write({number: record_sets}, self._clock.now(), settled)
+        await self._offsets.write({number: record_sets}, self._clock.now(), completed)
         if failed:
             raise failed[0]
 

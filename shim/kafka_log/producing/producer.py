@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
 
 from shim.boottime import boottime
 from shim.config import Settings
@@ -13,11 +12,7 @@ from shim.kafka_log.producing.dispatching import Dispatching
 from shim.kafka_log.producing.newest_leaders import NewestLeaders
 from shim.kafka_log.producing.produced import Produced
 from shim.kafka_log.producing.requests import ProduceRequests
-from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import TopicLeaders
-
-Settled: TypeAlias = Callable[[Mapping[int, UpstreamError | None]], None]
-"""Told of partitions: None where all is in all in-sync replicas, else why that is not known, or that it is not so."""
 
 
 class TopicProducer:
@@ -61,43 +56,6 @@ class TopicProducer:
             if (timer := self._timers.pop(call, None)) is not None:
                 timer.cancel()
             self._dispatching.break_off_unawaited()
-
-    async def send_in_turn(
-        self,
-        batches: Mapping[int, Sequence[bytes]],
-        seconds: float,
-        *,
-        stamped: Callable[[int, bytes], bytes],
-        judged: Callable[[int, Produced], UpstreamError | None],
-        given_up: Callable[[int], None],
-        settled: Settled,
-    ) -> None:
-        """Of each partition one batch after the other, each ``stamped`` when its turn has come; none is sent behind one
-        of which ``judged`` has found something wrong. ``settled`` is told of a partition once, ``given_up`` of those
-        that it was not told of: nobody knows what came of them. Raises what any of these raises.
-        """
-        left = {number: iter(its) for number, its in batches.items()}
-
-        def known(sent: Mapping[int, Produced]) -> Mapping[int, bytes]:
-            told: dict[int, UpstreamError | None] = {}
-            more: dict[int, bytes] = {}
-            for number, produced in sent.items():
-                trouble = judged(number, produced)
-                batch = next(left[number], None) if trouble is None else None
-                if batch is not None:
-                    more[number] = stamped(number, batch)
-                    continue
-                del left[number]
-                told[number] = trouble
-            if told:
-                settled(told)
-            return more
-
-        try:
-            await self.send_each({number: stamped(number, next(its)) for number, its in left.items()}, seconds, known)
-        finally:
-            for number in left:
-                given_up(number)
 
     def _set_timer(self, call: Call) -> None:
         seconds = min(batch.until for batch in call.left.values()) - boottime()

@@ -177,22 +177,18 @@ class TakingOver:
         copy = await self._standbys.taken(number)
         if copy is None:
             return None
+        why_not: object
         try:
-            doubt = await self._doubt(number, copy)
+            why_not = await self._doubts.why_not(number, copy)
+        except RetentionNotTold as error:
+            why_not = error
         except UpstreamError:
             self._standbys.give_back(number, copy)
             raise
-        if doubt is None:
+        if why_not is None:
             return copy
-        tell_not_used(self._where(number), doubt)
+        tell_not_used(self._where(number), why_not)
         return None
-
-    async def _doubt(self, number: int, copy: PartitionCopy) -> object:
-        """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
-        try:
-            return await self._doubts.of(number, copy)
-        except RetentionNotTold as error:
-            return error
 
     # -- the end
 

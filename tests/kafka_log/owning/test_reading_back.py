@@ -60,7 +60,7 @@ class Claims:
 
 async def read_back(reader: Reader, claims: Claims) -> Tenure:
     fence = Produced(Verdict.WRITTEN, 0.0, 0, 0, FENCE_LEADER_EPOCH)
-    tenure = Tenure(0, "t-0", ProducerSequence(*OWN), Lease(0.0), fence, resumes=False)
+    tenure = Tenure(0, "t-0", ProducerSequence(*OWN), Lease(0.0), fence, served_last_claim=False)
     its = ReadingBack(
         cast(TopicReader, reader),
         cast(Claiming, claims),
