@@ -81,6 +81,15 @@ async def test_others_are_fenced_by_the_last_epoch_and_the_claim_is_behind_them(
     assert tenure.has_fenced_others
 
 
+async def test_a_claim_is_sent_as_any_batch_of_its_tenure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When that was is known of it, too."""
+    made = Made()
+    tenure = await made.its.begin(0, served_last_claim=False)
+    monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: 10**9)
+    await made.its.again(tenure)
+    assert (tenure.sent_at, tenure.heard_at, tenure.claim.base_offset) == (10**9, 10**9, 1)
+
+
 @pytest.mark.parametrize(
     "last",
     [
