@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -16,14 +15,13 @@ import pytest
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.own.position import Position
 from protocol.records.batches import Record, encode_records, read_header
-from shim.config import Settings
 from shim.kafka_log.copies import partition_copy, standbys
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import Tombstones
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.logs.output import LogOutput
+from shim.logs.repeats import Repeats, event_of
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_leaders import Leader
@@ -309,14 +307,11 @@ async def test_a_mistake_of_ours_is_told_and_it_is_followed_anew_after_a_while(
             assert len(its.made) == made + 1
         assert committed(await its.taken(0)) == {0: 7, 1: 8}
     assert waits.seconds == [5.0] * times
-    stream = io.StringIO()
-    output = LogOutput(Settings(log_repeat_max_per_minute=2), (), stream)
-    for record in caplog.records:
-        output.handle(record)
-    output.close()
-    assert stream.getvalue().count("ERROR t-0: its reading begins again") == 2
-    assert stream.getvalue().count("AttributeError: 'NoneType' object has no attribute 'apply'") == 2
-    assert "ERROR 1 more like this " in stream.getvalue()
+    records = [each for each in caplog.records if each.getMessage() == "t-0: its reading begins again"]
+    assert [each.exc_info is not None and each.exc_info[0] for each in records] == [AttributeError] * times
+    repeats = Repeats(times - 1)
+    events = [event_of(each.name, each.levelno, str(each.msg), each.getMessage()) for each in records]
+    assert [repeats.may_pass(each, 0.0) for each in events] == [True] * (times - 1) + [False]
 
 
 async def test_what_a_mistake_of_ours_was_made_in_is_not_gone_on_with(waits: Waits) -> None:
