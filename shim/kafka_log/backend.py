@@ -26,7 +26,7 @@ from shim.kafka_log.topics.ready import Looked, make_ready
 from shim.kafka_log.topics.wanted import LEAST_MESSAGE_BYTES, TopicsUnfit, TopicsWanted
 from shim.kafka_log.topics.watch import TopicsWatch
 from shim.kafka_log.writing.flights import TopicFlights
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.metrics import CleaningCounts, StandbyCounts
 from shim.runtime.backend import Loaded, Reports, nothing
 from shim.runtime.clock import Clock
@@ -132,7 +132,7 @@ class KafkaBackend:
         return self._settings.offsets_topic_num_partitions
 
     def name_of(self, number: int) -> str:
-        return f"{self._wanted.offsets}-{number}"
+        return str(TopicPartition(self._wanted.offsets, number))
 
     def remedy(self, _number: int) -> str:
         return "put that right, and start the shim again"
@@ -205,7 +205,7 @@ class KafkaBackend:
         found = await self.read_back(number, logging.INFO)
         if found.place is not None and not found.place.here:
             raise LogError(
-                f"{self._wanted.offsets}-{number} is in the data directory of a shim with shim.instance.id="
+                f"{self.name_of(number)} is in the data directory of a shim with shim.instance.id="
                 f"{found.place.directory}, which serves it with offsets.log=moving or local"
             )
         return self.served(number, found)
@@ -225,10 +225,10 @@ class KafkaBackend:
         written then."""
         failed: list[UpstreamError] = []
 
-        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+        def completed(told: Mapping[int, UpstreamError | None]) -> None:
             failed.extend(error for error in told.values() if error is not None)
 
-        await self._offsets.write({number: record_sets}, self._clock.now(), settled)
+        await self._offsets.write({number: record_sets}, self._clock.now(), completed)
         if failed:
             raise failed[0]
 
@@ -254,7 +254,7 @@ class KafkaBackend:
     async def _release(self, numbers: Collection[int]) -> None:
         """Whoever takes them over next need not wait for the lease."""
         for number, error in (await self._offsets.release(numbers)).items():
-            log.info("%s-%d is not released: %s", self._wanted.offsets, number, error)
+            log.info("%s is not released: %s", self.name_of(number), error)
 
     def begin_cleaning(self) -> None:
         """The brokers compact. Now there is time for what others have."""

@@ -46,13 +46,13 @@ class Claim(NamedTuple):
     is_own: bool = False
 
 
-def waiting_seconds(former: Sequence[Claim], *, resumes: bool) -> float:
+def waiting_seconds(former: Sequence[Claim], *, served_last_claim: bool) -> float:
     """How long to wait from when the fence was acknowledged. ``former``: those below it, in the order of the log.
-    ``resumes``: this process has served the partition under its own last one.
+    ``served_last_claim``: where the last one is this process's, it has served the partition under it.
 
     Not the last one's lease alone: that one may have died before it had waited for the one before it, and when it wrote
     is known by other machines' clocks only.
     """
-    if not former or former[-1].released or (former[-1].is_own and resumes):
+    if not former or former[-1].released or (former[-1].is_own and served_last_claim):
         return 0.0
     return _RATE * max(each.lease_seconds for each in former)

@@ -1,6 +1,7 @@
 """The log: records on disk, made durable before anything is acknowledged. It knows records, not groups."""
 
 from shim.log.batching import Appended, DroppingSet, EndOfTransaction, Runs, TransactionalSet
+from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDir
 from shim.log.errors import CorruptLog, LogError, RecoveryNeeded
 from shim.log.offsets_log import OFFSETS_TOPIC, Maintained, OffsetsLog, PartitionWrite
@@ -26,5 +27,6 @@ __all__ = [
     "RecoveryNeeded",
     "Runs",
     "Share",
+    "TopicPartition",
     "TransactionalSet",
 ]

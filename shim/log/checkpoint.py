@@ -28,6 +28,8 @@ _ENTRY: Final = re.compile(r"(\S+) (0|[1-9]\d{0,9}) (0|[1-9]\d{0,18})")
 
 
 class TopicPartition(NamedTuple):
+    """In words it is what its folder is called, and the transactional id of who writes it to a topic."""
+
     topic: str
     partition: int
 

@@ -14,7 +14,7 @@ from typing import Final
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite
+from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.metrics import CleaningCounts
@@ -70,7 +70,7 @@ class LocalBackend:
         return self._log.num_partitions
 
     def name_of(self, number: int) -> str:
-        return f"{OFFSETS_TOPIC}-{number}"
+        return str(TopicPartition(OFFSETS_TOPIC, number))
 
     def remedy(self, _number: int) -> str:
         return "see offset-shim log verify"

@@ -21,6 +21,7 @@ from shim.config import Settings
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError, raise_for
+from shim.upstream.in_vain import IN_VAIN_TIMES, AskedInVain
 from shim.upstream.reading_trouble import Reading, ReadingTrouble
 from shim.upstream.topic_leaders import Leader, LedTopic, TopicLeaders
 
@@ -41,15 +42,13 @@ _EARLIEST, _LATEST = -2, -1
 
 _PATIENCE_S: Final = 3.0
 """A broker that hangs holds up for so long; a slow one is waited for longer once it was too slow a few times."""
-_IN_VAIN_TIMES: Final = 4
-"""After so many, that is, and then another broker is asked who leads."""
 _LONGER_TIMES: Final = 6
 """By then it is longer than any time-out of a request."""
 
 
-def patience_after(in_vain: int) -> float:
-    """Seconds, however long it has failed."""
-    return _PATIENCE_S * 2.0 ** min(in_vain, _LONGER_TIMES)
+def patience_after(failures: int) -> float:
+    """Seconds, however often it has failed."""
+    return _PATIENCE_S * 2.0 ** min(failures // IN_VAIN_TIMES, _LONGER_TIMES)
 
 
 class _OutOfRange(Exception):
@@ -101,10 +100,12 @@ class TopicReader:
         self._settings = settings
         self._topic = topic
         self._trouble = ReadingTrouble(log, topic)
+        self._in_vain = AskedInVain()
 
     async def partition_count(self) -> int:
         """Raises TopicUnknown, UpstreamError."""
-        return len((await self._leaders.look_up(_PATIENCE_S)).places)
+        with self._in_vain.asking(None) as in_vain:
+            return len((await self._leaders.look_up(_PATIENCE_S, in_vain=in_vain)).places)
 
     async def end_of(self, partition: int) -> Position:
         """The high watermark: everything that is written from now on is at or above it. Raises UpstreamError."""
@@ -119,41 +120,44 @@ class TopicReader:
     async def stands(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> bool:
         """Whether the log is the one that was read up to there, and still has its beginning, as a leader says whose
         epoch is ``least_epoch`` or newer. False, too, where nobody can say. Raises UpstreamError."""
-        topic = await self._led(position, least_epoch, _PATIENCE_S)
-        connection, leading = await self._to_leader(topic, position.partition, _PATIENCE_S)
-        try:
-            if not leading.tells_epochs(position) or position.is_of_another_topic(topic.topic_id):
-                return False
-            standing = await leading.standing(position)
-            return standing == position and (await leading.offset(_EARLIEST)).offset == 0
-        finally:
-            connection.close()
+        with self._in_vain.asking(position.partition) as in_vain:
+            topic = await self._led(position, least_epoch, _PATIENCE_S, in_vain)
+            connection, leading = await self._to_leader(topic, position.partition, _PATIENCE_S)
+            try:
+                if not leading.tells_epochs(position) or position.is_of_another_topic(topic.topic_id):
+                    return False
+                standing = await leading.standing(position)
+                return standing == position and (await leading.offset(_EARLIEST)).offset == 0
+            finally:
+                connection.close()
 
     async def batch_at(
         self, partition: int, offset: int, least_epoch: int = UNKNOWN_EPOCH
     ) -> tuple[bytes, BatchHeader | None]:
         """The batch with that offset, or the next one that is left, with the topic's id, as a leader says whose epoch
         is ``least_epoch`` or newer; None where none is there yet. CRCs checked. Raises BatchError, UpstreamError."""
-        topic = await self._led(Position(partition, offset), least_epoch, _PATIENCE_S)
-        connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
-        try:
-            found, _ = await leading.fetch(offset, 0, _undecoded)
-        except _OutOfRange:
-            found = []
-        finally:
-            connection.close()
+        with self._in_vain.asking(partition) as in_vain:
+            topic = await self._led(Position(partition, offset), least_epoch, _PATIENCE_S, in_vain)
+            connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
+            try:
+                found, _ = await leading.fetch(offset, 0, _undecoded)
+            except _OutOfRange:
+                found = []
+            finally:
+                connection.close()
         return topic.topic_id, found[0][0] if found else None
 
     async def _offsets(
         self, partition: int, *timestamps: int
     ) -> tuple[bytes, list[list_offsets.ListOffsetsPartitionResponse]]:
         """With the topic's id."""
-        topic = await self._leaders.look_up(_PATIENCE_S)
-        connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
-        try:
-            return topic.topic_id, [await leading.offset(timestamp) for timestamp in timestamps]
-        finally:
-            connection.close()
+        with self._in_vain.asking(partition) as in_vain:
+            topic = await self._leaders.look_up(_PATIENCE_S, in_vain=in_vain)
+            connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
+            try:
+                return topic.topic_id, [await leading.offset(timestamp) for timestamp in timestamps]
+            finally:
+                connection.close()
 
     def read(self, position: Position) -> AsyncGenerator[Read, None]:
         """Its partition from there on, up to the high watermark, for ever; whatever keeps it from reading is tried
@@ -181,8 +185,7 @@ class TopicReader:
         try:
             while True:
                 connection, retry_s = None, _RETRY_S
-                in_vain = failures // _IN_VAIN_TIMES
-                patience = patience_after(in_vain)
+                patience, in_vain = patience_after(failures), self._in_vain.rounds(position.partition)
                 try:
                     topic = named = await self._led(position, least_epoch, patience, in_vain, named)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
@@ -219,6 +222,7 @@ class TopicReader:
                         max_wait_ms = min(_MAX_WAIT_MS, self._settings.request_timeout_ms // 2)
                 except (UpstreamError, BatchError) as error:
                     failures += 1
+                    self._in_vain.failed(position.partition)
                     self._trouble.failed(reading, position, error)
                 finally:
                     if connection is not None:
@@ -232,7 +236,7 @@ class TopicReader:
         position: Position,
         least_epoch: int,
         patience: float,
-        in_vain: int = 0,
+        in_vain: int,
         named: LedTopic | None = None,
     ) -> LedTopic:
         """Who leads. A newer leader is believed of any broker, as epochs have an order; another topic, and one that was

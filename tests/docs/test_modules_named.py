@@ -81,5 +81,5 @@ def test_what_is_not_named_is_found() -> None:
     text = "| `shim/runtime/` | (`replaying.py`) |\n| `shim/kafka_log/` | (`sequence.py`, `flights.py`) |"
     missing = not_named("shim/kafka_log", text)
     assert "shim/kafka_log/copies/replaying.py" in missing
-    there = {"owning/sequence.py", "writing/flights.py", "owning/__init__.py"}
+    there = {"producing/sequence.py", "writing/flights.py", "owning/__init__.py"}
     assert not {f"shim/kafka_log/{each}" for each in there} & {*missing}

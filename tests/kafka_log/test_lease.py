@@ -83,7 +83,7 @@ class Process:
         self._fence = len(self._log.written)
         self._lease = Lease(self._seconds)
         self._lease.acknowledged(self._clock)
-        self._serves_at = self._clock + waiting_seconds(former, resumes=resumed)
+        self._serves_at = self._clock + waiting_seconds(former, served_last_claim=resumed)
 
     def _wait_for(self, write: UnderWay) -> None:
         """Something is decided meanwhile, or it is acknowledged, and what waits for it is told; or refused."""
@@ -154,18 +154,18 @@ def test_nothing_old_is_told(seed: int) -> None:
 
 def test_those_that_died_in_between_are_waited_for() -> None:
     claims = [Claim(5.0, False), Claim(1.0, False)]
-    assert waiting_seconds(claims, resumes=False) == pytest.approx(5.25)
+    assert waiting_seconds(claims, served_last_claim=False) == pytest.approx(5.25)
 
 
 def test_who_has_released_is_not_waited_for() -> None:
-    assert waiting_seconds([Claim(5.0, False), Claim(5.0, True)], resumes=False) == 0
-    assert waiting_seconds([], resumes=False) == 0
+    assert waiting_seconds([Claim(5.0, False), Claim(5.0, True)], served_last_claim=False) == 0
+    assert waiting_seconds([], served_last_claim=False) == 0
 
 
 def test_only_who_has_served_goes_on_at_once() -> None:
     claims = [Claim(5.0, False), Claim(1.0, False, is_own=True)]
-    assert waiting_seconds(claims, resumes=True) == 0
-    assert waiting_seconds(claims, resumes=False) == pytest.approx(5.25)
+    assert waiting_seconds(claims, served_last_claim=True) == 0
+    assert waiting_seconds(claims, served_last_claim=False) == pytest.approx(5.25)
 
 
 def test_a_lease_begins_when_what_was_acknowledged_was_sent() -> None:

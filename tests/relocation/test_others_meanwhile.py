@@ -141,7 +141,7 @@ async def test_a_stop_amid_a_write_is_in_good_order(
         assert isinstance(shim.backend, TwoLogs)
         await shim.backend.open_topics()
         offsets = owned(shim)
-        asked, sent = offsets._producer._ask, asyncio.Event()
+        asked, sent = offsets._producer._requests._ask, asyncio.Event()
 
         async def never_answered(leader: object, batches: object) -> object:
             answer = await asked(leader, batches)  # type: ignore[arg-type]
@@ -150,7 +150,7 @@ async def test_a_stop_amid_a_write_is_in_good_order(
                 await asyncio.Event().wait()
             return answer
 
-        monkeypatch.setattr(offsets._producer, "_ask", never_answered)
+        monkeypatch.setattr(offsets._producer._requests, "_ask", never_answered)
         reached: list[Step] = []
         shim.mover.reached = lambda number, step: reached.append(step)
         shim.backend.wish(1, Place.TOPIC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
@@ -15,10 +15,11 @@ from protocol.api import Api
 from protocol.errors import ErrorCode
 from protocol.messages import api_versions, fetch, list_offsets, metadata, offset_for_leader_epoch
 from protocol.own.position import Position
-from protocol.records.batches import encode_batch
+from protocol.records.batches import BatchHeader, encode_batch
 from shim.config import HostPort, Settings
 from shim.upstream import Cluster, TopicReader, UpstreamError, topic_leaders, topic_reader
 from shim.upstream.connection import BrokerConnection
+from shim.upstream.in_vain import IN_VAIN_TIMES
 from shim.upstream.topic_leaders import Leader
 from shim.upstream.topic_reader import Fetched, Read, patience_after
 from tests.waiting import until
@@ -374,6 +375,96 @@ async def test_a_broker_that_names_a_leader_that_is_gone_is_not_asked_first_for_
         assert (read.leader, read.position.next_offset) == (Leader(2, 4), 2)
 
 
+Question = Callable[[TopicReader], Awaitable[Any]]
+
+QUESTIONS: Final[dict[str, tuple[Question, Any]]] = {
+    "partition_count": (lambda reader: reader.partition_count(), 1),
+    "end_of": (lambda reader: reader.end_of(0), at(2, 4, 2)),
+    "ends_of": (lambda reader: reader.ends_of(0), (0, 2)),
+    "stands": (lambda reader: reader.stands(at(2, 4, 1)), True),
+    "batch_at": (lambda reader: _place_of(reader.batch_at(0, 1)), (b"\1" * 16, 1)),
+}
+
+
+async def _place_of(asked: Awaitable[tuple[bytes, BatchHeader | None]]) -> tuple[bytes, int]:
+    topic_id, header = await asked
+    assert header is not None
+    return topic_id, header.base_offset
+
+
+@pytest.fixture
+def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next broker is asked who leads where the one before has failed, and not before."""
+    monkeypatch.setattr(topic_leaders, "_NEXT_BROKER_S", WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.usefixtures("one_after_the_other")
+async def test_what_is_asked_once_is_asked_of_another_broker_first_after_some_times_in_vain(question: str) -> None:
+    """And of that one from then on, as the other is still cut off, and names a leader, or a topic, that is gone."""
+    ask, expected = QUESTIONS[question]
+    async with two_brokers([3, 4]) as two, asyncio.timeout(WAIT_SECONDS):
+        two.partition.leader = 2
+        alone = two.brokers[1].believes = Partition()
+        alone.leader, alone.epochs = 3, [3, 4]
+        if question == "partition_count":
+            alone.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        reader = await two.reader()
+        for _ in range(IN_VAIN_TIMES):
+            with pytest.raises(UpstreamError, match=r"has no leader|there is no topic"):
+                await ask(reader)
+        two.brokers[1].asked.clear()
+        for _ in range(2 * IN_VAIN_TIMES):
+            assert await ask(reader) == expected
+        assert two.brokers[1].asked == []
+
+
+@pytest.mark.usefixtures("one_after_the_other")
+async def test_who_gives_up_waiting_has_asked_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_reader, "_PATIENCE_S", WAIT_SECONDS)
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader = 2
+        two.brokers[1].hangs = True
+        reader = await two.reader()
+        for times in range(1, IN_VAIN_TIMES + 1):
+            asking = asyncio.create_task(reader.ends_of(0))
+            await until(lambda times=times: len(two.brokers[1].asked) == times)  # type: ignore[misc]
+            asking.cancel()
+            await asyncio.wait([asking])
+            assert asking.cancelled()
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await reader.ends_of(0) == (0, 2)
+
+
+@pytest.mark.usefixtures("one_after_the_other")
+async def test_what_is_in_vain_of_one_partition_is_not_of_another() -> None:
+    async with two_brokers([3, 4]) as two, asyncio.timeout(WAIT_SECONDS):
+        reader = await two.reader()
+        for _ in range(IN_VAIN_TIMES):
+            with pytest.raises(UpstreamError, match=f"{TOPIC}-1 is not there"):
+                await reader.end_of(1)
+        two.brokers[2].asked.clear()
+        await reader.end_of(0)
+        assert two.brokers[2].asked == []
+
+
+@pytest.mark.usefixtures("one_after_the_other")
+async def test_a_reading_that_goes_on_asks_the_broker_first_that_had_told_who_leads() -> None:
+    """Once its leader has gone: nor does it need to find that out again."""
+    async with two_brokers([3, 4]) as two:
+        two.partition.leader = 2
+        alone = two.brokers[1].believes = Partition()
+        alone.leader, alone.epochs = 3, [3]
+        await two.next(at(0, -1, 0))
+        two.brokers[1].asked.clear()
+        two.partition.refusing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        waiting = asyncio.create_task(two.next())
+        await until(lambda: two.brokers[2].asked.count(fetch.API.key) > 1)
+        two.partition.refusing = ErrorCode.NONE
+        await waiting
+        assert two.brokers[1].asked == []
+
+
 async def test_once_a_newer_leader_was_named_the_former_one_is_not_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -388,6 +479,19 @@ async def test_once_a_newer_leader_was_named_the_former_one_is_not_tried_again(
         assert (await waiting).leader == Leader(2, 4)
         why = [each.getMessage().rpartition(": ")[2] for each in caplog.records if each.levelname == "WARNING"]
         assert why == [f"{TOPIC}-0 has no leader", "NOT_LEADER_OR_FOLLOWER"]
+
+
+async def test_an_epoch_that_was_named_of_another_topic_says_nothing_of_this_one() -> None:
+    """It was made anew before anything was read of it, and fewer brokers than most are there to say so."""
+    async with two_brokers([3, 9]) as two:
+        two.brokers[2].hangs = True
+        two.partition.refusing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        waiting = asyncio.create_task(two.next(Position(0, 0)))
+        await until(lambda: two.brokers[1].asked.count(fetch.API.key) > 1)
+        anew = two.brokers[1].believes = Partition()
+        anew.topic_id, anew.epochs = b"\2" * 16, [4]
+        read = await waiting
+        assert (read.start.topic_id, read.leader, read.position.next_offset) == (b"\2" * 16, Leader(1, 4), 1)
 
 
 async def test_that_there_is_no_topic_is_the_same_line_whoever_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -440,5 +544,5 @@ async def test_an_offset_that_is_not_there(first: int, offset: int, start: int, 
 
 
 def test_it_is_patient_for_ever_and_not_without_end() -> None:
-    first, second, *_, last = [patience_after(in_vain) for in_vain in (0, 1, 10, 10**6)]
-    assert first < second < last < 600
+    first, still, second, *_, last = [patience_after(failures) for failures in (0, 3, 4, 40, 10**6)]
+    assert first == still < second < last < 600

@@ -12,7 +12,7 @@ from shim.boottime import boottime
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
 from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord
+from shim.log import LoggedRecord, TopicPartition
 from shim.runtime.replaying import Home
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class NewCopies:
 
     def of(self, number: int, part: ReadPart | None = None) -> PartitionCopy:
         """Of nothing yet, or of what ``part`` says was read, once that is restored."""
-        place = f"{self._topic}-{number}"
+        place = TopicPartition(self._topic, number)
 
         def skipped(offset: int, type_: int) -> None:
             log.warning("%s offset %d: key type %d skipped", place, offset, type_)
@@ -77,4 +77,4 @@ class NewCopies:
 
     def home(self, number: int) -> Home:
         """What may be in the partition."""
-        return Home(number, self._num_partitions, f"{self._topic}-{number}")
+        return Home(number, self._num_partitions, str(TopicPartition(self._topic, number)))

@@ -36,7 +36,7 @@ from shim.counted import counted
 from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_of, read_kept
 from shim.kafka_log.copies.tombstones import SHARE_OF_RETENTION
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.log.active import LastBatch
 from shim.log.checkpoint import replace_file
 from shim.log.data_dir import make_data_dir
@@ -183,7 +183,7 @@ class TopicSnapshots:
         self._written[number] = (written.base_offset, *self._owned.producer(number), written.append_time_ms)
         # What is not known yet is 0.
         batch = LastBatch(0, 0, 0, 0, written.base_offset, 0)
-        return [End(f"{self._topic}-{number}", self._folders[number], batch, is_offsets=True)]
+        return [End(self._where(number), self._folders[number], batch, is_offsets=True)]
 
     async def complete(self, number: int, ends: list[End]) -> list[End]:
         """Its leader is asked for the batch."""
@@ -218,7 +218,7 @@ class TopicSnapshots:
                 try:
                     told[number] = await self.complete(number, its)
                 except NotNow as error:
-                    log.info("%s-%d: no snapshot is taken: %s", self._topic, number, error)
+                    log.info("%s: no snapshot is taken: %s", self._where(number), error)
 
         try:
             async with asyncio.timeout(seconds):
@@ -227,6 +227,9 @@ class TopicSnapshots:
             left = len(ends) - len(told)
             log.info("%s: %s left without a snapshot: no answer in time", self._topic, counted(left, "partition"))
         return told
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))
 
     # -- believing them
 
@@ -241,7 +244,7 @@ class TopicSnapshots:
         except FileNotFoundError:
             return None
         except OSError as error:
-            log.warning("%s-%d: no snapshot is used: %s", self._topic, number, error)
+            log.warning("%s: no snapshot is used: %s", self._where(number), error)
             return None
         if snapshot is None:
             return None

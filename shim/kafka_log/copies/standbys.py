@@ -23,7 +23,7 @@ from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.copies.tombstones import TOO_OLD, Tombstones
 from shim.kafka_log.reading.deletions import read_deletions
 from shim.kafka_log.reading.read_part import NotWhole
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.logged_once import LoggedOnce
 from shim.upstream import UpstreamError
 from shim.upstream.topic_reader import Fetched, TopicReader
@@ -35,9 +35,9 @@ RETRY_SECONDS: Final = 5.0
 _NOT_KNOWN: Final = "it is not known whether what is followed of {} is too old"
 
 
-def tell_not_used(topic: str, number: int, why: object) -> None:
+def tell_not_used(where: str, why: object) -> None:
     """What was followed of the partition is not gone on with: by whoever follows it, or takes it over."""
-    log.warning("%s-%d: what was followed is not used: %s", topic, number, why)
+    log.warning("%s: what was followed is not used: %s", where, why)
 
 
 class _Standby:
@@ -142,24 +142,23 @@ class Standbys:
     async def _follow(self, number: int, its: _Standby) -> None:
         try:
             while True:
-                its.is_at_end = False
                 try:
                     await self._follow_one(number, its)
                 except NotWhole as error:
                     if its.copy.part.records:
-                        tell_not_used(self._topic, number, error)
+                        tell_not_used(self._where(number), error)
                     else:
-                        log.info("%s-%d: its reading begins again: %s", self._topic, number, error)
+                        log.info("%s: its reading begins again: %s", self._where(number), error)
                     await asyncio.sleep(RETRY_SECONDS)  # nobody tells when leaders come and go no more
                 except LogError:
                     raise
                 except Exception:  # a mistake of ours: it is not to be without a standby for good
-                    log.exception("%s-%d: its reading begins again", self._topic, number)
+                    log.exception("%s: its reading begins again", self._where(number))
                     await asyncio.sleep(RETRY_SECONDS)
                 its.replaying = None
                 its.copy = self._new_copy(number)
         except LogError as error:  # whoever owns it has to see to that
-            log.warning("%s; %s-%d is not followed", error, self._topic, number)
+            log.warning("%s; %s is not followed", error, self._where(number))
         if self._standbys.get(number) is its:
             del self._standbys[number]
 
@@ -168,17 +167,19 @@ class Standbys:
         async with self._far_behind:
             its.copy.up_to_date_at = boottime()  # it has waited for its turn
             part = its.copy.part
-            where = f"{self._topic}-{number}"
-            await read_deletions(lambda: self._when_nothing_loads(part.position), part, where)
+            await read_deletions(lambda: self._when_nothing_loads(part.position), part, self._where(number))
             reached_at = await self._first_end(number, its)
         if reached_at is not None and await self._is_up_to_date(number, its.copy, reached_at):
             its.is_at_end = True
             log.debug(
-                "%s-%d: followed to offset %d, %s",
-                *(self._topic, number, its.copy.part.position.next_offset),
+                "%s: followed to offset %d, %s",
+                *(self._where(number), its.copy.part.position.next_offset),
                 counted(its.copy.part.records, "record"),
             )
-            await self._go_on(number, its)
+            try:
+                await self._go_on(number, its)
+            finally:
+                its.is_at_end = False
 
     async def _first_end(self, number: int, its: _Standby) -> float | None:
         """See :meth:`_ends`; None where there was none."""
@@ -221,7 +222,7 @@ class Standbys:
     async def _is_up_to_date(self, number: int, copy: PartitionCopy, reached_at: float) -> bool:
         """Whether it has the end as of then, and no tombstone can have been gone by then that it has not read. Asked
         until that is known."""
-        what = _NOT_KNOWN.format(f"{self._topic}-{number}")
+        what = _NOT_KNOWN.format(self._where(number))
         while True:
             try:
                 gone = await self._tombstones.may_be_gone(copy.up_to_date_at, reached_at)
@@ -231,7 +232,7 @@ class Standbys:
                 continue
             self._trouble.went_well(what)
             if gone:
-                tell_not_used(self._topic, number, TOO_OLD)
+                tell_not_used(self._where(number), TOO_OLD)
             else:
                 copy.up_to_date_at = reached_at
             return not gone
@@ -241,3 +242,6 @@ class Standbys:
         # The thread goes on where this is cancelled: whoever takes the copy waits for it.
         await asyncio.shield(its.replaying)
         its.replaying = None
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))

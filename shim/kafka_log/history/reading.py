@@ -13,7 +13,7 @@ from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.reading.patient_reading import read_patiently
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.runtime.history_log import NoHistory, Part, Take
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_reader import TopicReader
@@ -62,7 +62,7 @@ class TopicHistoryLog:
     async def read(self, number: int, part: Part, take: Take) -> None:
         if part.first >= part.end:
             return
-        where, begin = f"{self._topic}-{number}", Position(number, part.first)
+        where, begin = str(TopicPartition(self._topic, number)), Position(number, part.first)
         reading = read_patiently(self._reader.read_raw(begin), begin, self._patience, where)
         async with aclosing(reading):
             async for read in reading:

@@ -14,9 +14,11 @@ from typing import Final
 from shim.config import Settings
 from shim.kafka_log.owning.outcomes import outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
-from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
-from shim.kafka_log.owning.sequence import ProducerSequence
-from shim.log import Runs
+from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import TopicProducer
+from shim.kafka_log.producing.sequence import ProducerSequence
+from shim.log import Runs, TopicPartition
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -29,6 +31,27 @@ _TOLD_WITHIN_S: Final = 5.0
 """Where a partition ends."""
 
 RecordSets = Sequence[RecordSet | Runs]
+
+
+class _Begun:
+    """A partition that is written under one epoch; ``is_over``: no more. ``where``: it, in words."""
+
+    def __init__(self, where: str, sequence: ProducerSequence) -> None:
+        self.where = where
+        self.sequence = sequence
+        self.is_over = False
+
+    def stamp(self, batch: bytes) -> bytes:
+        return self.sequence.stamp(batch)
+
+    def conclude(self, produced: Produced) -> UpstreamError | None:
+        trouble = outcome(self.where, self.sequence, produced)
+        if trouble is not None:
+            self.give_up()
+        return trouble
+
+    def give_up(self) -> None:
+        self.is_over = True
 
 
 class HistoryTopic:
@@ -45,66 +68,48 @@ class HistoryTopic:
         self.max_message_bytes = max_message_bytes
         self._producer = TopicProducer(TopicLeaders(cluster, settings, topic), settings, topic)
         self._reader = TopicReader(cluster, settings, topic)
-        self._begun: dict[int, ProducerSequence] = {}
+        self._begun: dict[int, _Begun] = {}
+        """By partition the last one, over or not."""
         self._has_left_out = False
 
     def begin(self, number: int, producer: ProducerEpoch) -> None:
         """The offsets partition of that number was taken over as this producer, under an epoch that is new."""
-        self._begun[number] = ProducerSequence(*producer)
+        self._begun[number] = _Begun(self._where(number), ProducerSequence(*producer))
 
-    async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int, settled: Settled) -> None:
-        """``settled`` is told as :meth:`OwnedTopic.write` does it: Fenced for partitions that somebody else writes by
-        now. A record that the topic does not take is left out, and the log says so once."""
-        begun: dict[int, ProducerSequence] = {}
-        batches: dict[int, list[bytes]] = {}
+    async def write(self, writes: Mapping[int, RecordSets], timestamp_ms: int, on_completion: OnCompletion) -> None:
+        """``on_completion`` is told as :meth:`OwnedTopic.write` does it: Fenced for partitions that somebody else
+        writes by now. A record that the topic does not take is left out, and the log says so once."""
+        begun: dict[int, tuple[_Begun, list[bytes]]] = {}
         at_once: dict[int, UpstreamError | None] = {}
         for number, sets in writes.items():
-            sequence = self._begun.get(number)
-            if sequence is None:
-                at_once[number] = UpstreamError(f"{self._topic}-{number} is not written by this process")
-            elif sequence.is_under_way:
-                raise RuntimeError(f"{self._topic}-{number}: two writes at a time")
-            elif its := self._prepared(number, sets, timestamp_ms):
-                begun[number], batches[number] = sequence, its
+            its = self._begun.get(number)
+            if its is None or its.is_over:
+                at_once[number] = UpstreamError(f"{self._where(number)} is not written by this process")
+            elif its.sequence.is_under_way:
+                raise RuntimeError(f"{self._where(number)}: two writes at a time")
+            elif batches := self._prepared(number, sets, timestamp_ms):
+                begun[number] = its, batches
             else:
                 at_once[number] = None
         if at_once:
-            settled(at_once)
-
-        def judged(number: int, produced: Produced) -> UpstreamError | None:
-            trouble = outcome(f"{self._topic}-{number}", begun[number], produced)
-            if trouble is not None:
-                self._give_up(number, begun[number])
-            return trouble
-
-        await self._producer.send_in_turn(
-            batches,
-            self._patience,
-            stamped=lambda number, batch: begun[number].stamp(batch),
-            judged=judged,
-            given_up=lambda number: self._give_up(number, begun[number]),
-            settled=settled,
-        )
+            on_completion(at_once)
+        await send_in_turn(self._producer, begun, self._patience, on_completion)
 
     def _prepared(self, number: int, sets: RecordSets, timestamp_ms: int) -> list[bytes]:
         fitting, left_out = fitting_batches(sets, timestamp_ms, self.max_message_bytes)
         if left_out and not self._has_left_out:
             self._has_left_out = True
             log.warning(
-                "%s-%d: a record of the history is left out, as any that is too large, of which nothing more is said: "
+                "%s: a record of the history is left out, as any that is too large, of which nothing more is said: "
                 "max.message.bytes is %d",
-                *(self._topic, number, self.max_message_bytes),
+                *(self._where(number), self.max_message_bytes),
             )
         return fitting
 
-    def _give_up(self, number: int, sequence: ProducerSequence) -> None:
-        if self._begun.get(number) is sequence:
-            del self._begun[number]
-
     def acknowledged_end(self, number: int) -> int:
         """Behind the last write since :meth:`begin` that is known to be acknowledged; 0 where there is none."""
-        sequence = self._begun.get(number)
-        return 0 if sequence is None else sequence.end
+        its = self._begun.get(number)
+        return 0 if its is None or its.is_over else its.sequence.end
 
     async def end(self, number: int) -> int:
         """The same, or where the topic ends, where there is none. Raises UpstreamError."""
@@ -120,12 +125,15 @@ class HistoryTopic:
             async with asyncio.timeout(_TOLD_WITHIN_S):
                 earliest, end = await self._reader.ends_of(number)
         except TimeoutError as error:
-            raise UpstreamError(f"{self._topic}-{number}: nobody has told in time where it ends") from error
+            raise UpstreamError(f"{self._where(number)}: nobody has told in time where it ends") from error
         return earliest, max(end, acknowledged)
 
     def close(self) -> None:
         self._begun.clear()
         self._producer.close()
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))
 
 
 def fitting_batches(sets: RecordSets, timestamp_ms: int, most_bytes: int) -> tuple[list[bytes], bool]:

@@ -14,10 +14,11 @@ from protocol.own.topic_log import Owner, OwnerKey, encode_own
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.outcomes import Fenced, outcome
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, TopicProducer
-from shim.kafka_log.owning.sequence import ProducerSequence
 from shim.kafka_log.owning.tenure import Tenure
-from shim.log import LogError
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import TopicProducer
+from shim.kafka_log.producing.sequence import ProducerSequence
+from shim.log import LogError, TopicPartition
 from shim.log.batching import prepare_batches
 from shim.upstream.errors import UpstreamError
 
@@ -42,14 +43,14 @@ class Claiming:
         self._epochs: dict[int, tuple[ProducerEpoch, int]] = {}
         """By partition the last epoch, and how many had been asked for by then."""
 
-    async def begin(self, number: int, *, resumes: bool) -> Tenure:
-        """Nobody who owned the partition before can write to it any more. ``resumes``: see :class:`Tenure`. Raises
-        Fenced, also where somebody has come since this process took it over, without its having heard of it: once;
-        LogError for a topic that has not the brokers' times; UpstreamError."""
+    async def begin(self, number: int, *, served_last_claim: bool) -> Tenure:
+        """Nobody who owned the partition before can write to it any more. ``served_last_claim``: see :class:`Tenure`.
+        Raises Fenced, also where somebody has come since this process took it over, without its having heard of it:
+        once; LogError for a topic that has not the brokers' times; UpstreamError."""
         producer = await self._next_epoch(number)
         self._check_nobody_came(number, producer)
         sequence = ProducerSequence(*producer)
-        fence = await self._send(number, sequence)
+        fence = await self._send(number, sequence, sequence.stamp(self.batch()))
         if fence.append_time_ms < 0:
             raise LogError(f"{self._topic}: message.timestamp.type is not LogAppendTime")
         log.debug(
@@ -57,11 +58,11 @@ class Claiming:
             *(self._where(number), fence.base_offset, sequence.producer_id, sequence.epoch),
         )
         lease = Lease(self.owner.lease_ms / 1000)
-        return Tenure(number, self._where(number), sequence, lease, fence, resumes=resumes)
+        return Tenure(number, self._where(number), sequence, lease, fence, served_last_claim=served_last_claim)
 
     async def again(self, tenure: Tenure) -> None:
         """Raises Fenced, UpstreamError."""
-        tenure.claimed(await self._send(tenure.number, tenure.sequence))
+        tenure.claimed(await self._send(tenure.number, tenure.sequence, tenure.stamp(self.batch())))
 
     async def fence_others(self, tenure: Tenure, producer_ids: Sequence[int]) -> None:
         """Where the transactional id was forgotten, those who had it before have another producer id, which its new
@@ -72,7 +73,8 @@ class Claiming:
             raise UpstreamError(f"{tenure.where}: producer id {tenure.sequence.producer_id} is out of date")
         for producer_id in producer_ids:
             log.warning("%s: producer %d, whose id nobody gets any more, is fenced", tenure.where, producer_id)
-            await self._send(tenure.number, ProducerSequence(producer_id, LAST_EPOCH))
+            theirs = ProducerSequence(producer_id, LAST_EPOCH)
+            await self._send(tenure.number, theirs, theirs.stamp(self.batch()))
         await self.again(tenure)
         tenure.fenced_others()
 
@@ -86,9 +88,9 @@ class Claiming:
         does."""
         self._epochs.pop(number, None)
 
-    async def _send(self, number: int, sequence: ProducerSequence) -> Produced:
-        """Raises Fenced, UpstreamError."""
-        sent = (await self._producer.send({number: sequence.stamp(self.batch())}, self._patience))[number]
+    async def _send(self, number: int, sequence: ProducerSequence, stamped: bytes) -> Produced:
+        """What was ``stamped`` by that sequence. Raises Fenced, UpstreamError."""
+        sent = (await self._producer.send({number: stamped}, self._patience))[number]
         trouble = outcome(self._where(number), sequence, sent)
         if isinstance(trouble, Fenced):
             self.expect_others(number)
@@ -113,4 +115,4 @@ class Claiming:
 
     def _where(self, number: int) -> str:
         """The partition, in words; its transactional id, too."""
-        return f"{self._topic}-{number}"
+        return str(TopicPartition(self._topic, number))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.runtime.backend import OwnedElsewhere
 from shim.upstream.errors import UpstreamError
 

@@ -13,11 +13,13 @@ from shim.kafka_log.lease import LONGEST_SECONDS
 from shim.kafka_log.owning.claiming import Claiming
 from shim.kafka_log.owning.outcomes import Fenced, RecordSetTooLarge
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, Settled, TopicProducer
 from shim.kafka_log.owning.reading_back import ReadingBack
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.in_turn import OnCompletion, send_in_turn
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.producer import TopicProducer
 from shim.kafka_log.reading.read_part import ReadPart
-from shim.log import LoggedRecord, Runs
+from shim.log import LoggedRecord, Runs, TopicPartition
 from shim.log.batching import RecordSet, prepare_batches
 from shim.upstream.cluster import Cluster
 from shim.upstream.errors import UpstreamError
@@ -68,8 +70,8 @@ class OwnedTopic:
         since this process took it over, without its having heard of it: once, it is not taken back then; UpstreamError.
         """
         before = self._ended(number)
-        resumes = before is not None and before.is_read
-        self._tenures[number] = await self._claiming.begin(number, resumes=resumes)
+        served = before is not None and before.is_read
+        self._tenures[number] = await self._claiming.begin(number, served_last_claim=served)
 
     async def goes_on(self, number: int, part: ReadPart) -> bool:
         """Whether what was read of a partition before it was taken over is what stands there, so that it need not be
@@ -80,7 +82,8 @@ class OwnedTopic:
         return await self._reader.stands(part.position, max(part.leader_epoch, fence.leader_epoch))
 
     def fence(self, number: int) -> Produced:
-        """With which a partition was taken over. Raises UpstreamError for one that is not owned."""
+        """What was written when a partition was taken over. Raises UpstreamError for one that is not owned, or is not
+        from here on, as it was silent for too long; RuntimeError while it is written."""
         return self._still_owned(number).fence
 
     async def read(
@@ -121,13 +124,13 @@ class OwnedTopic:
     # -- owning
 
     async def write(
-        self, writes: Mapping[int, Sequence[RecordSet | Runs]], timestamp_ms: int, settled: Settled
+        self, writes: Mapping[int, Sequence[RecordSet | Runs]], timestamp_ms: int, on_completion: OnCompletion
     ) -> None:
         """Record sets, none of which is divided between batches. Where a partition has none, a claim is written, which
-        changes nothing. ``settled`` is called in the loop as soon as something is known, once of each partition: of
-        those that one broker has answered in one call. From then on the partition may be written again, while others
+        changes nothing. ``on_completion`` is called in the loop as soon as something is known, once of each partition:
+        of those that one broker has answered in one call. From then on the partition may be written again, while others
         are still waited for. Raises ValueError for an impossible timestamp, nothing having been written, and what
-        ``settled`` raises; of what was not told by then nobody knows what came.
+        ``on_completion`` raises; of what was not told by then nobody knows what came.
         """
         owned, failed = self._writable(writes)
         batches: dict[int, list[bytes]] = {}
@@ -137,8 +140,8 @@ class OwnedTopic:
             except RecordSetTooLarge as error:
                 failed[number] = error
         if failed:
-            settled(failed)
-        await self._write({number: (owned[number], its) for number, its in batches.items()}, settled)
+            on_completion(failed)
+        await self._write({number: (owned[number], its) for number, its in batches.items()}, on_completion)
 
     def _writable(self, numbers: Iterable[int]) -> tuple[dict[int, Tenure], dict[int, UpstreamError]]:
         """Those that are, and why others are not."""
@@ -153,37 +156,28 @@ class OwnedTopic:
             if its.is_read:
                 owned[number] = its
             else:
-                failed[number] = UpstreamError(f"{self._topic}-{number} has not been read yet")
+                failed[number] = UpstreamError(f"{self._where(number)} has not been read yet")
         return owned, failed
 
     def _prepared(self, number: int, sets: Sequence[RecordSet | Runs], timestamp_ms: int) -> list[bytes]:
         try:
             batches = [each.data for each in prepare_batches(0, sets, timestamp_ms)]
         except OSError as error:
-            raise RecordSetTooLarge(f"{self._topic}-{number}: {error.strerror}") from error
+            raise RecordSetTooLarge(f"{self._where(number)}: {error.strerror}") from error
         largest = max(map(len, batches), default=0)
         if largest > self.max_message_bytes:
             reason = f"{largest} bytes, and max.message.bytes of {self._topic} is {self.max_message_bytes}"
-            raise RecordSetTooLarge(f"{self._topic}-{number}: {reason}")
+            raise RecordSetTooLarge(f"{self._where(number)}: {reason}")
         return batches
 
-    async def _write(self, batches: Mapping[int, tuple[Tenure, list[bytes]]], settled: Settled) -> None:
-        """Of each partition one batch after the other."""
+    async def _write(self, writes: Mapping[int, tuple[Tenure, Sequence[bytes]]], on_completion: OnCompletion) -> None:
+        def completed(told: Mapping[int, UpstreamError | None]) -> None:
+            for number, trouble in told.items():
+                if isinstance(trouble, Fenced):
+                    self._claiming.expect_others(number)
+            on_completion(told)
 
-        def judged(number: int, produced: Produced) -> UpstreamError | None:
-            trouble = batches[number][0].settle(produced)
-            if isinstance(trouble, Fenced):
-                self._claiming.expect_others(number)
-            return trouble
-
-        await self._producer.send_in_turn(
-            {number: data for number, (_, data) in batches.items()},
-            self._patience,
-            stamped=lambda number, batch: batches[number][0].stamp(batch),
-            judged=judged,
-            given_up=lambda number: batches[number][0].give_up(),
-            settled=settled,
-        )
+        await send_in_turn(self._producer, writes, self._patience, completed)
 
     def may_tell(self, number: int) -> bool:
         """Whether nobody else can have written by now; where not, it may be after a :meth:`write`."""
@@ -231,15 +225,15 @@ class OwnedTopic:
             self._claiming.expect_others(number)
             if number in self._tenures:
                 self._tenures[number].release()  # before anybody can read that it is
-        failed = {number: UpstreamError(f"{self._topic}-{number} is being written") for number in under_way}
+        failed = {number: UpstreamError(f"{self._where(number)} is being written") for number in under_way}
 
-        def settled(told: Mapping[int, UpstreamError | None]) -> None:
+        def completed(told: Mapping[int, UpstreamError | None]) -> None:
             failed.update((number, error) for number, error in told.items() if error is not None)
 
         try:
             owned, unwritable = self._writable(number for number in served if number not in under_way)
             await self._write(
-                {number: (its, [self._claiming.batch(released=True)]) for number, its in owned.items()}, settled
+                {number: (its, [self._claiming.batch(released=True)]) for number, its in owned.items()}, completed
             )
         finally:
             for number in numbers:
@@ -258,13 +252,13 @@ class OwnedTopic:
         """Raises UpstreamError for one that is not."""
         tenure = self._tenures.get(number)
         if tenure is None or tenure.is_over:
-            raise UpstreamError(f"{self._topic}-{number} is not owned")
+            raise UpstreamError(f"{self._where(number)} is not owned")
         return tenure
 
     def _still_owned(self, number: int) -> Tenure:
-        """It is given up here where it is not. Raises UpstreamError then."""
+        """See :meth:`Tenure.check_owned`."""
         tenure = self._owned(number)
-        tenure.check(self.silent_seconds)
+        tenure.check_owned(self.silent_seconds)
         return tenure
 
     def _ended(self, number: int) -> Tenure | None:
@@ -272,3 +266,6 @@ class OwnedTopic:
         if tenure is not None:
             tenure.give_up()
         return tenure
+
+    def _where(self, number: int) -> str:
+        return str(TopicPartition(self._topic, number))

@@ -76,7 +76,8 @@ class ReadingBack:
                     break
                 await self._claiming.fence_others(tenure, others)
         tenure.read_to(part.position.next_offset)
-        seconds = waiting_seconds(part.claims(self._claiming.owner.incarnation), resumes=tenure.resumes)
+        claims = part.claims(self._claiming.owner.incarnation)
+        seconds = waiting_seconds(claims, served_last_claim=tenure.served_last_claim)
         # One more millisecond: a timer of the loop may fire a fraction early.
         await asyncio.sleep(max(0.0, seconds - tenure.since_fence + 0.001))
         last = part.last_owner
@@ -94,7 +95,7 @@ class ReadingBack:
         async with aclosing(read_patiently(raw, position, self._patience, tenure.where)) as reading:
             async for read in reading:
                 yield read
-                tenure.check(self._silent())
+                tenure.check_owned(self._silent())
                 if tenure.silent_for > self._silent() * _CLAIMED_AGAIN_AT:
                     await self._claiming.again(tenure)
 

@@ -5,29 +5,36 @@ from __future__ import annotations
 from shim.boottime import boottime
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.outcomes import outcome
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence
+from shim.kafka_log.producing.produced import Produced
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.upstream.errors import UpstreamError
 
 
 class Tenure:
-    """``where``: the partition, in words. ``claim``: the fence, or what was written since to say the same. ``resumes``:
-    this process has served it under the claim before. ``has_fenced_others``: also who has written under other producer
-    ids, perhaps behind the fence. ``is_read``: what it has is known, and it may be written. ``is_served``: that may be
-    told, too, within the lease. ``is_over``: it is owned no more. ``end``: behind all that is known to be there;
-    ``last``: what was written last, None where something stands before it that is not. Of CLOCK_BOOTTIME:
-    ``fenced_at``: when all who owned it before were known to be fenced; ``heard_at``: when a write was last known to
-    be acknowledged; ``sent_at``: no later than the batch under way was sent."""
+    """``where``: the partition, in words. ``claim``: the fence, or what was written since to say the same.
+    ``served_last_claim``: under the claim of this process before that one it was served. ``has_fenced_others``: also
+    who has written under other producer ids, perhaps behind the fence. ``is_read``: what it has is known, and it may be
+    written. ``is_served``: that may be told, too, within the lease. ``is_over``: it is owned no more. ``end``: behind
+    all that is known to be there; ``last``: what was written last, None where something stands before it that is not.
+    Of CLOCK_BOOTTIME: ``fenced_at``: when all who owned it before were known to be fenced; ``heard_at``: when a write
+    was last known to be acknowledged; ``sent_at``: no later than the batch under way was sent."""
 
     def __init__(
-        self, number: int, where: str, sequence: ProducerSequence, lease: Lease, fence: Produced, *, resumes: bool
+        self,
+        number: int,
+        where: str,
+        sequence: ProducerSequence,
+        lease: Lease,
+        fence: Produced,
+        *,
+        served_last_claim: bool,
     ) -> None:
         self.number = number
         self.where = where
         self.sequence = sequence
         self.lease = lease
         self.fence = self.claim = fence
-        self.resumes = resumes
+        self.served_last_claim = served_last_claim
         self.is_read = self.is_served = self.is_over = False
         self.end = 0
         self.is_all_known = True
@@ -35,9 +42,9 @@ class Tenure:
         self.last: Produced | None = None
         self.fenced_at = self.heard_at = self.sent_at = boottime()
 
-    def check(self, silent_seconds: float) -> None:
-        """That it is owned still; it is over where nothing was acknowledged for so long. Raises UpstreamError;
-        RuntimeError while a batch is under way."""
+    def check_owned(self, silent_seconds: float) -> None:
+        """Raises UpstreamError where it is over, and where nothing was acknowledged for so long: then it is over from
+        here on, as brokers may have forgotten who is fenced. RuntimeError while a batch is under way."""
         if self.is_over:
             raise UpstreamError(f"{self.where} is not owned")
         if self.sequence.is_under_way:
@@ -67,7 +74,7 @@ class Tenure:
         self.heard_at = boottime()
 
     def fenced_others(self) -> None:
-        self.has_fenced_others, self.resumes, self.fenced_at = True, False, boottime()
+        self.has_fenced_others, self.served_last_claim, self.fenced_at = True, False, boottime()
 
     @property
     def since_fence(self) -> float:
@@ -89,7 +96,7 @@ class Tenure:
         self.sent_at = boottime()
         return self.sequence.stamp(batch)
 
-    def settle(self, produced: Produced) -> UpstreamError | None:
+    def conclude(self, produced: Produced) -> UpstreamError | None:
         """What came of the batch that was stamped last; None where it is in the log. It is over otherwise."""
         trouble = outcome(self.where, self.sequence, produced)
         if trouble is None:

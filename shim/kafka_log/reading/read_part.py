@@ -21,7 +21,7 @@ from protocol.own.topic_log import Owner, decode_own, is_own
 from protocol.records.batches import MAX_DECOMPRESSED_SIZE, BatchError, BatchHeader, Record, records_of
 from shim.boottime import boottime
 from shim.kafka_log.lease import LONGEST_SECONDS, Claim
-from shim.log import LogError, LoggedRecord
+from shim.log import LogError, LoggedRecord, TopicPartition
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 
@@ -54,7 +54,7 @@ class ReadPart:
         self._leader: Leader | None = None
         self._has_to_be_whole = False
         self._deleted: Mapping[bytes, int] | None = None
-        self._name = f"{topic}-{number}"
+        self._name = str(TopicPartition(topic, number))
         self._claims: list[_Said] = []
 
     @classmethod

@@ -24,7 +24,7 @@ class Doubts:
         self._offsets = offsets
         self._tombstones = tombstones
 
-    async def of(self, number: int, copy: PartitionCopy) -> str | None:
+    async def why_not(self, number: int, copy: PartitionCopy) -> str | None:
         """Why the partition, which was taken over, is not gone on with from there; None where it is. Raises
         UpstreamError, and of its kinds AgeNotKnown where it is that which is not known."""
         if await self._is_too_old(copy):

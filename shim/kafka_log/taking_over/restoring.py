@@ -14,7 +14,7 @@ from shim.kafka_log.copies.snapshots import TopicSnapshots, on_disk
 from shim.kafka_log.copies.tombstones import AgeNotKnown
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.doubts import NOT_THERE, Doubts
-from shim.log import LogError
+from shim.log import LogError, TopicPartition
 from shim.upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -49,24 +49,24 @@ class Restoring:
         fence = self._offsets.fence(number)
         copy.up_to_date_at = fence.moment_of(kept.anchor.append_time_ms)
         try:
-            doubt = await self._doubt(number, kept, copy)
+            why_not = await self._restore(number, kept, copy)
         except AgeNotKnown as error:  # to read it from its beginning nobody need know that
             log.warning("%s: its snapshot is not used: %s", self._where(number), error)
             return None
-        if doubt is not None:
-            await on_disk(self._snapshots.refuse, kept, doubt)
+        if why_not is not None:
+            await on_disk(self._snapshots.refuse, kept, why_not)
             return None
         self._snapshots.gone_on_with(number, copy.up_to_date_at)
         return copy
 
-    async def _doubt(self, number: int, kept: Kept, copy: PartitionCopy) -> object:
-        """Why a snapshot is not gone on with; None where it is, and ``copy`` has it then. Raises UpstreamError,
-        AgeNotKnown among them."""
+    async def _restore(self, number: int, kept: Kept, copy: PartitionCopy) -> object:
+        """A snapshot, if it counts: ``copy`` has it then. Gives why not, else None. Raises UpstreamError, AgeNotKnown
+        among them."""
         fence = self._offsets.fence(number)
         if kept.anchor.append_time_ms > fence.append_time_ms:
             return "it is younger than the end of the log: the brokers' clocks tell nothing"
-        if (doubt := await self._doubts.of(number, copy)) is not None:
-            return doubt
+        if (why_not := await self._doubts.why_not(number, copy)) is not None:
+            return why_not
         if not await self._snapshots.has(kept.anchor, fence.leader_epoch):
             return NOT_THERE
         restored = partial(kept.restore, copy.coordinator, self._copies.home(number), self._check_goes_on)
@@ -86,7 +86,7 @@ class Restoring:
             raise UpstreamError("the shim stops")
 
     def _where(self, number: int) -> str:
-        return f"{self._topic}-{number}"
+        return str(TopicPartition(self._topic, number))
 
     def stop(self) -> None:
         """Snapshots that are being read are given up."""

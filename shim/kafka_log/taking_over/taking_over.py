@@ -24,6 +24,7 @@ from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.taking_over.doubts import Doubts
 from shim.kafka_log.taking_over.restoring import Restoring
 from shim.kafka_log.topics.wanted import TopicsWanted
+from shim.log import TopicPartition
 from shim.metrics import Before, StandbyCounts
 from shim.runtime.progress import Progress
 from shim.upstream import Cluster, UpstreamError
@@ -166,32 +167,28 @@ class TakingOver:
         else:
             before, where = "beginning", "from the beginning"
         self._counts.took_over(records, before)
-        log.log(level, "%s-%d: taken over, %s read %s", self._topic, number, counted(records, "record"), where)
+        log.log(level, "%s: taken over, %s read %s", self._where(number), counted(records, "record"), where)
 
     def _where(self, number: int) -> str:
-        return f"{self._topic}-{number}"
+        return str(TopicPartition(self._topic, number))
 
     async def _followed(self, number: int) -> PartitionCopy | None:
         """What was followed of a partition that is taken over now, if that is still what stands there."""
         copy = await self._standbys.taken(number)
         if copy is None:
             return None
+        why_not: object
         try:
-            doubt = await self._doubt(number, copy)
+            why_not = await self._doubts.why_not(number, copy)
+        except RetentionNotTold as error:
+            why_not = error
         except UpstreamError:
             self._standbys.give_back(number, copy)
             raise
-        if doubt is None:
+        if why_not is None:
             return copy
-        tell_not_used(self._topic, number, doubt)
+        tell_not_used(self._where(number), why_not)
         return None
-
-    async def _doubt(self, number: int, copy: PartitionCopy) -> object:
-        """Why what was followed is not gone on with; None where it is. Raises UpstreamError."""
-        try:
-            return await self._doubts.of(number, copy)
-        except RetentionNotTold as error:
-            return error
 
     # -- the end
 

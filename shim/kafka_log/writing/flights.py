@@ -191,15 +191,15 @@ class TopicFlights:
         # Of what there is to write they have the translation.
         offsets = {number: cast(list[RecordSet], its.offsets) for number, its in records.items()}
         history = {number: its.history for number, its in records.items() if its.history}
-        settled = partial(self._settled, taken_off)
+        completed = partial(self._completed, taken_off)
         if self._history is None or not history:
-            await self._offsets.write(offsets, now, settled)
+            await self._offsets.write(offsets, now, completed)
             return
         for number in history:
             taken_off.left[number] += 1
         async with asyncio.TaskGroup() as both:
-            both.create_task(self._offsets.write(offsets, now, settled))
-            both.create_task(self._history.write(history, now, settled))
+            both.create_task(self._offsets.write(offsets, now, completed))
+            both.create_task(self._history.write(history, now, completed))
 
     def _wrote(self, writing: asyncio.Task[None]) -> None:
         self._writing.discard(writing)
@@ -209,7 +209,7 @@ class TopicFlights:
             # A mistake of ours: what came of the flights nobody knows.
             running.set_exception(error)
 
-    def _settled(self, taken_off: _TakenOff, results: Mapping[int, UpstreamError | None]) -> None:
+    def _completed(self, taken_off: _TakenOff, results: Mapping[int, UpstreamError | None]) -> None:
         """Of these partitions it is known in one topic more what came of the flights that have taken off."""
         over = []
         for number, trouble in results.items():

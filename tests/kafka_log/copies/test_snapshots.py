@@ -24,8 +24,7 @@ from shim.kafka_log.copies.snapshot_format import Anchor, Kept, TopicDump, head_
 from shim.kafka_log.copies.snapshots import SNAPSHOTS_NAME, TopicSnapshots, _Folder
 from shim.kafka_log.owning.owned_topic import OwnedTopic
 from shim.kafka_log.owning.producer_ids import ProducerEpoch
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import Verdict
+from shim.kafka_log.producing.produced import Produced, Verdict
 from shim.log import LogError
 from shim.log.active import LastBatch
 from shim.log.files import Files

@@ -21,6 +21,7 @@ from shim.kafka_log.copies.replaying import TopicReplay
 from shim.kafka_log.copies.standbys import Standbys
 from shim.kafka_log.copies.tombstones import Tombstones
 from shim.kafka_log.reading.read_part import ReadPart
+from shim.logs.repeats import Repeats, event_of
 from shim.runtime.replaying import Home
 from shim.upstream import UpstreamError
 from shim.upstream.topic_leaders import Leader
@@ -150,6 +151,29 @@ async def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
+class Waits:
+    """Of those that begin again after a while: over when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._over = asyncio.Event()
+
+    async def begin(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self._over.wait()
+
+    def end(self) -> None:
+        self._over.set()
+        self._over = asyncio.Event()
+
+
+@pytest.fixture
+async def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    made, sleep = Waits(), asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda s: made.begin(s) if s == standbys.RETRY_SECONDS else sleep(s))
+    return made
+
+
 @asynccontextmanager
 async def following(*numbers: int) -> AsyncIterator[Following]:
     made = Following()
@@ -261,6 +285,45 @@ async def test_what_was_broken_off_is_of_no_use(caplog: pytest.LogCaptureFixture
         assert not copy.is_whole
         assert await its.taken(0) is None
     assert f"{TOPIC}-0 is not followed" in caplog.text
+
+
+async def test_a_mistake_of_ours_is_told_and_it_is_followed_anew_after_a_while(
+    waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With where it was made, as often as the log is to have that."""
+    times = 3
+    async with following(0) as its:
+        its.topic.brings(0, 5)
+        await its.counts(1, 0)
+        for each in range(1, times + 1):
+            made = len(its.made)
+            its.made[-1]._replay = None  # type: ignore[assignment]
+            its.topic.brings(0, 6)
+            await until(lambda each=each: len(waits.seconds) == each)  # type: ignore[misc]
+            assert (its.its.at_end, its.its.behind, its.topic.reading) == (0, 1, set())
+            its.topic.brings(0, 7, 8, at=0)
+            waits.end()
+            await its.counts(1, 0)
+            assert len(its.made) == made + 1
+        assert committed(await its.taken(0)) == {0: 7, 1: 8}
+    assert waits.seconds == [5.0] * times
+    records = [each for each in caplog.records if each.getMessage() == "t-0: its reading begins again"]
+    assert [each.exc_info is not None and each.exc_info[0] for each in records] == [AttributeError] * times
+    repeats = Repeats(times - 1)
+    events = [event_of(each.name, each.levelno, str(each.msg), each.getMessage()) for each in records]
+    assert [repeats.may_pass(each, 0.0) for each in events] == [True] * (times - 1) + [False]
+
+
+async def test_what_a_mistake_of_ours_was_made_in_is_not_gone_on_with(waits: Waits) -> None:
+    """The partition comes here while it waits to begin again; nor is it in the way of what is far behind."""
+    async with following(0, 1) as its:
+        its.made[0]._replay = None  # type: ignore[assignment]
+        its.topic.brings(0, 5, behind=1)
+        its.topic.brings(1, 6)
+        await its.counts(1, 1)
+        assert waits.seconds == [5.0]
+        assert await its.taken(0) is None
+        assert committed(await its.taken(1)) == {0: 6}
 
 
 async def test_a_log_that_is_another_one_is_read_anew() -> None:

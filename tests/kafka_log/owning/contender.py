@@ -32,8 +32,8 @@ def _say(*what: object) -> None:
     sys.stdout.flush()
 
 
-def _raise_failed(settled: Mapping[int, UpstreamError | None]) -> None:
-    for error in settled.values():
+def _raise_failed(told: Mapping[int, UpstreamError | None]) -> None:
+    for error in told.values():
         if error is not None:
             raise error
 

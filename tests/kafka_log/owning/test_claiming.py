@@ -12,8 +12,8 @@ from protocol.records.batches import read_header
 from shim.kafka_log.owning.claiming import LAST_EPOCH, Claiming
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.producer_ids import ProducerEpoch, ProducerIds
-from shim.kafka_log.owning.producing import Produced, TopicProducer
-from shim.kafka_log.owning.sequence import Verdict
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.producer import TopicProducer
 from shim.log import LogError
 from shim.upstream.errors import UpstreamError
 
@@ -64,7 +64,7 @@ class Made:
 async def test_whose_id_is_out_of_date_fences_nobody() -> None:
     """The others' is the newer one: they have taken it over since."""
     made = Made()
-    tenure = await made.its.begin(0, resumes=False)
+    tenure = await made.its.begin(0, served_last_claim=False)
     made.ids.last = ProducerEpoch(9, -1)
     with pytest.raises(UpstreamError, match=r"^t-0: producer id 7 is out of date$"):
         await made.its.fence_others(tenure, [9])
@@ -74,11 +74,20 @@ async def test_whose_id_is_out_of_date_fences_nobody() -> None:
 
 async def test_others_are_fenced_by_the_last_epoch_and_the_claim_is_behind_them() -> None:
     made = Made()
-    tenure = await made.its.begin(0, resumes=False)
+    tenure = await made.its.begin(0, served_last_claim=False)
     await made.its.fence_others(tenure, [3, 4])
     assert made.topic.written == [(7, 0), (3, LAST_EPOCH), (4, LAST_EPOCH), (7, 0)]
     assert (tenure.fence.base_offset, tenure.claim.base_offset) == (0, 3)
     assert tenure.has_fenced_others
+
+
+async def test_a_claim_is_sent_as_any_batch_of_its_tenure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When that was is known of it, too."""
+    made = Made()
+    tenure = await made.its.begin(0, served_last_claim=False)
+    monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: 10**9)
+    await made.its.again(tenure)
+    assert (tenure.sent_at, tenure.heard_at, tenure.claim.base_offset) == (10**9, 10**9, 1)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +99,13 @@ async def test_others_are_fenced_by_the_last_epoch_and_the_claim_is_behind_them(
 )
 async def test_who_has_come_meanwhile_is_not_fenced_but_once(last: ProducerEpoch) -> None:
     made = Made()
-    await made.its.begin(0, resumes=False)
+    await made.its.begin(0, served_last_claim=False)
     made.ids.last = last
     with pytest.raises(Fenced, match=r"^t-0: somebody else has got an epoch$"):
-        await made.its.begin(0, resumes=False)
+        await made.its.begin(0, served_last_claim=False)
     assert made.topic.written == [(7, 0)]
     made.ids.last = ProducerEpoch(11, 4)  # and others since, of whom whoever says so again knows
-    await made.its.begin(0, resumes=False)
+    await made.its.begin(0, served_last_claim=False)
     assert made.topic.written == [(7, 0), (11, 5)]
 
 
@@ -104,4 +113,4 @@ async def test_a_topic_without_the_brokers_times_is_not_owned() -> None:
     made = Made()
     made.topic.append_time_ms = -1
     with pytest.raises(LogError, match=r"^t: message\.timestamp\.type is not LogAppendTime$"):
-        await made.its.begin(0, resumes=False)
+        await made.its.begin(0, served_last_claim=False)

@@ -82,14 +82,14 @@ async def read(its: OwnedTopic, number: int, part: ReadPart | None = None) -> li
 
 
 async def write(its: OwnedTopic, writes: Mapping[int, Sequence[RecordSet]]) -> dict[int, UpstreamError]:
-    """Why those failed that did, once all are settled."""
+    """Why those failed that did, once all are told of."""
     told: dict[int, UpstreamError | None] = {}
 
-    def settled(some: Mapping[int, UpstreamError | None]) -> None:
+    def completed(some: Mapping[int, UpstreamError | None]) -> None:
         assert not some.keys() & told.keys(), "told twice"
         told.update(some)
 
-    await its.write(writes, 0, settled)
+    await its.write(writes, 0, completed)
     assert told.keys() == writes.keys()
     return {number: error for number, error in told.items() if error is not None}
 
@@ -309,7 +309,7 @@ async def test_a_leader_that_hangs_holds_up_only_what_it_leads(cluster: Brokers,
     told: dict[int, UpstreamError | None] = {}
     told_of_others = asyncio.Event()
 
-    def settled(some: Mapping[int, UpstreamError | None]) -> None:
+    def completed(some: Mapping[int, UpstreamError | None]) -> None:
         told.update(some)
         if len(told) == 2:
             told_of_others.set()
@@ -318,7 +318,7 @@ async def test_a_leader_that_hangs_holds_up_only_what_it_leads(cluster: Brokers,
         await served(its, 0, 1, 2)
         hanging, (held_up, one, several) = led_by(cluster, topic)
         with hung(hanging.pid):
-            writing = asyncio.create_task(its.write({held_up: [some(1)], one: [some(1)], several: large}, 0, settled))
+            writing = asyncio.create_task(its.write({held_up: [some(1)], one: [some(1)], several: large}, 0, completed))
             async with asyncio.timeout(PATIENCE_S):
                 await told_of_others.wait()
                 assert told == {one: None, several: None}
@@ -329,11 +329,11 @@ async def test_a_leader_that_hangs_holds_up_only_what_it_leads(cluster: Brokers,
         assert await served(its, held_up, one) == {held_up: some(1), one: some(1, 2)}
 
 
-async def test_who_gives_a_call_up_owns_what_was_settled(cluster: Brokers, make_topic: TopicFactory) -> None:
+async def test_who_gives_a_call_up_owns_what_was_told_to_be_written(cluster: Brokers, make_topic: TopicFactory) -> None:
     topic = make_topic(3, replication_factor=1, config=CONFIG)
     told: asyncio.Queue[int] = asyncio.Queue()
 
-    def settled(some: Mapping[int, UpstreamError | None]) -> None:
+    def completed(some: Mapping[int, UpstreamError | None]) -> None:
         for number in some:
             told.put_nowait(number)
 
@@ -341,7 +341,7 @@ async def test_who_gives_a_call_up_owns_what_was_settled(cluster: Brokers, make_
         await served(its, 0, 1, 2)
         hanging, (held_up, *others) = led_by(cluster, topic)
         with hung(hanging.pid):
-            writing = asyncio.create_task(its.write({number: [some(1)] for number in range(3)}, 0, settled))
+            writing = asyncio.create_task(its.write({number: [some(1)] for number in range(3)}, 0, completed))
             async with asyncio.timeout(PATIENCE_S):
                 assert sorted([await told.get(), await told.get()]) == sorted(others)
             writing.cancel()
@@ -369,24 +369,24 @@ async def test_of_a_call_that_is_given_up_nothing_is_left_running(broker: Broker
             assert asyncio.all_tasks() == before
 
 
-async def test_what_settled_raises(broker: Broker, make_topic: TopicFactory) -> None:
+async def test_what_on_completion_raises(broker: Broker, make_topic: TopicFactory) -> None:
     """Is told to who has called. What was written is owned."""
     topic = make_topic(config=CONFIG)
 
-    def settled(some: Mapping[int, UpstreamError | None]) -> None:
+    def completed(some: Mapping[int, UpstreamError | None]) -> None:
         raise KeyError(*some)
 
     async with owned(broker.bootstrap_servers, topic) as its:
         await served(its, 0)
         with pytest.raises(KeyError, match="0"):
-            await its.write({0: [some(1)]}, 0, settled)
+            await its.write({0: [some(1)]}, 0, completed)
         assert await write(its, {0: [some(2)]}) == {}
         assert await served(its, 0) == {0: some(1, 2)}
 
 
 async def test_a_request_has_a_bound(tmp_path: Path, make_topic: TopicFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker takes no larger ones than it is told to; a batch that is larger than ours goes by itself."""
-    monkeypatch.setattr("shim.kafka_log.owning.producing.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
+    monkeypatch.setattr("shim.kafka_log.producing.lanes.MAX_REQUEST_BYTES", 2 * MAX_BATCH_BYTES)
     with Broker(tmp_path / "small", properties={"socket.request.max.bytes": 3 * MAX_BATCH_BYTES}) as broker:
         topic = make_topic(8, config={**CONFIG, "max.message.bytes": str(MOST_BYTES)}, on=broker)
         nearly: RecordSet = [(b"k", bytes(MAX_BATCH_BYTES - 1024))]

@@ -12,10 +12,10 @@ from protocol.own.topic_log import Owner
 from protocol.records.batches import Record, encode_records, read_header
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning.claiming import LAST_EPOCH, Claiming
-from shim.kafka_log.owning.producing import Produced
 from shim.kafka_log.owning.reading_back import ReadingBack
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
@@ -60,7 +60,7 @@ class Claims:
 
 async def read_back(reader: Reader, claims: Claims) -> Tenure:
     fence = Produced(Verdict.WRITTEN, 0.0, 0, 0, FENCE_LEADER_EPOCH)
-    tenure = Tenure(0, "t-0", ProducerSequence(*OWN), Lease(0.0), fence, resumes=False)
+    tenure = Tenure(0, "t-0", ProducerSequence(*OWN), Lease(0.0), fence, served_last_claim=False)
     its = ReadingBack(
         cast(TopicReader, reader),
         cast(Claiming, claims),

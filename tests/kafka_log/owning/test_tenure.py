@@ -8,9 +8,9 @@ from protocol.records.batches import Record, encode_records
 from shim.kafka_log.lease import Lease
 from shim.kafka_log.owning import tenure
 from shim.kafka_log.owning.outcomes import Fenced
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict
 from shim.kafka_log.owning.tenure import Tenure
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.sequence import ProducerSequence
 from shim.upstream.errors import UpstreamError
 
 BATCH = encode_records([Record(b"k", b"v", (), 0, 0)])
@@ -19,7 +19,7 @@ BATCH = encode_records([Record(b"k", b"v", (), 0, 0)])
 def begun(lease_seconds: float = 0.0, sent_at: float = 0.0) -> Tenure:
     """Its fence is the batch at offset 4, and was sent then."""
     fence = Produced(Verdict.WRITTEN, sent_at, 4)
-    return Tenure(0, "t-0", ProducerSequence(7, 0), Lease(lease_seconds), fence, resumes=False)
+    return Tenure(0, "t-0", ProducerSequence(7, 0), Lease(lease_seconds), fence, served_last_claim=False)
 
 
 class Clock:
@@ -41,7 +41,7 @@ def test_behind_what_somebody_else_has_written_nobody_knows_the_last_batch() -> 
 
     def writes(base_offset: int) -> Produced | None:
         its.stamp(BATCH)
-        assert its.settle(Produced(Verdict.WRITTEN, 0.0, base_offset)) is None
+        assert its.conclude(Produced(Verdict.WRITTEN, 0.0, base_offset)) is None
         return its.last
 
     first = writes(5)
@@ -56,12 +56,12 @@ def test_one_that_is_over_stays_so(clock: Clock) -> None:
     its = begun()
     its.serve()
     clock.now += 60.0
-    its.check(60.0)
+    its.check_owned(60.0)
     assert its.is_idle(60.0)
     with pytest.raises(UpstreamError, match=r"^t-0 was not written for 59 s, and is owned no more$"):
-        its.check(59.0)
+        its.check_owned(59.0)
     with pytest.raises(UpstreamError, match=r"^t-0 is not owned$"):
-        its.check(60.0)
+        its.check_owned(60.0)
     assert not its.is_idle(60.0)
 
 
@@ -73,14 +73,14 @@ def test_whose_id_nobody_gets_any_more_is_fenced_later_than_others(clock: Clock)
     its.read_to(5)
     assert its.last is its.fence
     other = begun()
-    other.resumes = True
+    other.served_last_claim = True
     other.sequence.stamp(BATCH)
     assert other.sequence.written(4)
     clock.now += 2.0
     other.fenced_others()
     clock.now += 1.0
     assert other.since_fence == 1.0
-    assert not other.resumes
+    assert not other.served_last_claim
     other.read_to(5)
     assert other.last is None
 
@@ -103,7 +103,7 @@ def test_the_lease_goes_on_from_when_a_write_was_sent(clock: Clock) -> None:
     clock.now = 111.0
     its.stamp(BATCH)
     clock.now = 120.0
-    assert its.settle(Produced(Verdict.WRITTEN, 111.0, 5)) is None
+    assert its.conclude(Produced(Verdict.WRITTEN, 111.0, 5)) is None
     assert its.may_tell
     assert its.silent_for == 0.0
     clock.now = 121.0
@@ -135,7 +135,7 @@ def test_what_is_not_known_to_be_written_ends_it(verdict: Verdict) -> None:
     its = begun()
     its.serve()
     its.stamp(BATCH)
-    trouble = its.settle(Produced(verdict, 100.0))
+    trouble = its.conclude(Produced(verdict, 100.0))
     assert isinstance(trouble, Fenced) == (verdict is Verdict.FENCED)
     assert trouble is not None
     assert its.is_over

@@ -56,8 +56,9 @@ def test_who_follows_waits_for_whom_a_reading_would(seed: int, monkeypatch: pyte
     read = [*before, *left, its.claims[-1][1]]
     followed = its.part.claims(bytes([1] * 16))
     assert followed[-1] == read[-1]
-    for resumes in (True, False):
-        assert waiting_seconds(followed, resumes=resumes) >= waiting_seconds(read, resumes=resumes)
+    for served in (True, False):
+        least = waiting_seconds(read, served_last_claim=served)
+        assert waiting_seconds(followed, served_last_claim=served) >= least
     since = [at for at, _ in its.claims if at >= its.now - LEFT_ALONE_SECONDS]
     assert len(followed) <= len(since) + 2
 

@@ -18,8 +18,7 @@ from shim.coordinator import CoordinatorSettings
 from shim.kafka_log.copies.partition_copy import PartitionCopy
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.owning.producing import Produced
-from shim.kafka_log.owning.sequence import Verdict
+from shim.kafka_log.producing.produced import Produced, Verdict
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.kafka_log.taking_over import taking_over
 from shim.kafka_log.taking_over.taking_over import TakingOver

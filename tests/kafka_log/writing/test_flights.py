@@ -16,7 +16,7 @@ from shim.coordinator import GroupCoordinator
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.kafka_log.owning.owned_topic import OwnedTopic
-from shim.kafka_log.owning.producing import Settled
+from shim.kafka_log.producing.in_turn import OnCompletion
 from shim.kafka_log.writing.flights import TopicFlights
 from shim.log.batching import RecordSet
 from shim.runtime import Clock
@@ -37,22 +37,24 @@ class HeldTopic:
         self.under_way: dict[int, list[RecordSet]] = {}
         self.leased: set[int] = set()
         self.sent_in_time = True
-        self._settled: dict[int, Settled] = {}
+        self._on_completion: dict[int, OnCompletion] = {}
         self._over: dict[int, asyncio.Event] = {}
 
-    async def write(self, writes: Mapping[int, Sequence[RecordSet]], _timestamp_ms: int, settled: Settled) -> None:
+    async def write(
+        self, writes: Mapping[int, Sequence[RecordSet]], _timestamp_ms: int, on_completion: OnCompletion
+    ) -> None:
         assert self.under_way.keys().isdisjoint(writes), "one call at a time of each partition"
         over = [self._over.setdefault(number, asyncio.Event()) for number in writes]
         for number, sets in writes.items():
             self.under_way[number] = list(sets)
-            self._settled[number] = settled
+            self._on_completion[number] = on_completion
         for each in over:
             await each.wait()
 
-    def settle(self, number: int, trouble: UpstreamError | None = None) -> None:
+    def complete(self, number: int, trouble: UpstreamError | None = None) -> None:
         del self.under_way[number]
         self._over.pop(number).set()
-        self._settled.pop(number)({number: trouble})
+        self._on_completion.pop(number)({number: trouble})
 
     def may_tell(self, number: int) -> bool:
         return number in self.leased
@@ -130,13 +132,13 @@ async def test_no_partition_waits_for_another() -> None:
         second = its.waits(0)
         await round_the_loop()
         assert its.offsets.under_way.keys() == {0, 1}
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert (first.said, second.said) == ("told", None)
         await round_the_loop()
         assert its.offsets.under_way.keys() == {0, 1}, "the next of the one that has landed"
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert second.said == "told"
-        its.offsets.settle(1)
+        its.offsets.complete(1)
 
 
 async def test_what_is_told_waits_for_a_claim_where_the_lease_has_ended() -> None:
@@ -149,10 +151,10 @@ async def test_what_is_told_waits_for_a_claim_where_the_lease_has_ended() -> Non
         its.offsets.sent_in_time = False
         later = its.waits(0)
         its.offsets.leased.add(0)
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert [each.said for each in (*told, behind, later)] == ["told", "told", "told", None]
         await round_the_loop()
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert later.said == "told"
         assert its.flights.may_tell(0)
         assert its.flights.awaited(0) is None
@@ -165,7 +167,7 @@ async def test_within_the_lease_it_waits_for_what_it_tells_of() -> None:
         await round_the_loop()
         assert not its.flights.may_tell(0)
         assert its.flights.awaited(0) is its.flights.flying_of(0)
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         await round_the_loop()
 
 
@@ -176,9 +178,9 @@ async def test_offsets_and_history_are_there_or_it_is_not_told(fails: str | None
         told = its.waits(0)
         await round_the_loop()
         trouble = UpstreamError("no answer")
-        its.offsets.settle(0, trouble if fails == "offsets" else None)
+        its.offsets.complete(0, trouble if fails == "offsets" else None)
         assert [told.said] == [None]
-        its.history.settle(0, trouble if fails == "history" else None)
+        its.history.complete(0, trouble if fails == "history" else None)
         assert told.said == ("told" if fails is None else ErrorCode.NOT_COORDINATOR)
         assert its.failed == ({} if fails is None else {0: trouble})
         assert its.landed == ([0] if fails is None else [])
@@ -190,7 +192,7 @@ async def test_what_was_decided_behind_a_flight_that_failed_is_not_written() -> 
         await round_the_loop()
         its.flights.append(0, RECORDS, [])
         told, left = its.waits(0), its.flights.flight_of(0)
-        its.offsets.settle(0, UpstreamError("no answer"))
+        its.offsets.complete(0, UpstreamError("no answer"))
         assert told.said == ErrorCode.NOT_COORDINATOR
         assert left is not None
         assert left.over.is_set()
@@ -206,9 +208,9 @@ async def test_who_is_fenced_in_one_partition_goes_on_with_the_others() -> None:
         await round_the_loop()
         of_other = its.waits(1)
         fenced = Fenced("somebody else")
-        its.offsets.settle(0, fenced)
+        its.offsets.complete(0, fenced)
         assert its.failed == {0: fenced}
-        its.offsets.settle(1, None)
+        its.offsets.complete(1, None)
         assert of_other.said == "told"
 
 
@@ -265,7 +267,7 @@ async def snapped(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Snapped]:
         its.flights.stop()
         await round_the_loop()
         for number in list(its.offsets.under_way):
-            its.offsets.settle(number)
+            its.offsets.complete(number)
         await running
         await its.snapshots.ended()
         its.snapshots.shutdown()
@@ -280,17 +282,17 @@ async def test_a_snapshot_is_of_what_took_off_and_not_of_what_was_decided_behind
         its.snapshots.written(0, 3)  # it is due now, and with what is under way it would be too late
         its.flights.append(1, RECORDS, [])
         await round_the_loop()
-        its.offsets.settle(1)
+        its.offsets.complete(1)
         assert its.ends.begun == [], "nor is it begun as another one takes off"
         its.flights.append(0, RECORDS, [])
         its.coordinators[0].replay(OffsetCommitKey("g", "t", 0), OffsetCommitValue(1))
         await round_the_loop()
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert its.ends.begun == []
         await round_the_loop()
         assert its.ends.begun == [1], "begun as the next one takes off"
         assert its.ends.asked == [], "and told where that ends, once it is there"
-        its.offsets.settle(0)
+        its.offsets.complete(0)
         assert its.ends.asked == [0]
 
 
@@ -300,14 +302,14 @@ async def test_there_is_none_of_a_flight_that_fails(monkeypatch: pytest.MonkeyPa
         its.flights.append(0, RECORDS, [])
         await round_the_loop()
         assert its.ends.begun == [0]
-        its.offsets.settle(0, UpstreamError("no answer"))
+        its.offsets.complete(0, UpstreamError("no answer"))
         await round_the_loop()
         assert its.ends.asked == []
         its.flights.append(1, RECORDS, [])
         its.snapshots.written(1, 3)
         await round_the_loop()
         assert its.ends.begun == [0, 0], "and another one is not kept waiting"
-        its.offsets.settle(1)
+        its.offsets.complete(1)
         assert its.ends.asked == [1]
 
 
@@ -316,7 +318,7 @@ async def test_one_of_a_partition_that_nobody_writes_to_is_anchored_to_a_claim(m
         its.snapshots.loaded(1, 3, 0)
         await round_the_loop()
         assert its.offsets.under_way == {1: []}
-        its.offsets.settle(1)
+        its.offsets.complete(1)
         assert its.ends.asked == [1]
         await round_the_loop()
         assert its.offsets.under_way == {}, "one is enough"

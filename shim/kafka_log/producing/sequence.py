@@ -1,46 +1,12 @@
-"""The batches of one partition, numbered as brokers want them (KIP-98), and what an answer to one of them means."""
+"""The batches of one partition, numbered as brokers want them (KIP-98)."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Final
 
-from protocol.errors import ErrorCode
 from protocol.records.batches import of_producer, read_header
 
 _LARGEST: Final = 2**31 - 1
-
-
-class Verdict(Enum):
-    """Of a batch that was sent. ``WRITTEN``: it is in all in-sync replicas. ``FENCED``: somebody else owns the
-    partition (of a batch that was sent before, too, this says nothing of whether that was written). ``LOST``: the
-    cluster has lost batches that it had acknowledged. ``REFUSED``: now and later. ``UNKNOWN``: the very same bytes are
-    to be sent again, to whoever leads then, as brokers know what they have; once they are not, nobody knows what came
-    of them.
-    """
-
-    WRITTEN = auto()
-    FENCED = auto()
-    LOST = auto()
-    REFUSED = auto()
-    UNKNOWN = auto()
-
-
-_VERDICTS: Final = {
-    ErrorCode.NONE: Verdict.WRITTEN,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Verdict.FENCED,
-    ErrorCode.PRODUCER_FENCED: Verdict.FENCED,
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Verdict.LOST,
-    ErrorCode.UNKNOWN_PRODUCER_ID: Verdict.LOST,
-    # Of one batch at a time the broker knows more than the number only where others have written under it.
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Verdict.LOST,
-}
-
-
-def verdict_of(error_code: int) -> Verdict:
-    """What a broker's answer to a batch means, one at a time being under way."""
-    error = ErrorCode.for_code(error_code)
-    return _VERDICTS.get(error, Verdict.UNKNOWN if error.retriable else Verdict.REFUSED)
 
 
 class ProducerSequence:

@@ -6,7 +6,8 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.records.batches import decode_records, encode_batch, read_header
-from shim.kafka_log.owning.sequence import ProducerSequence, Verdict, verdict_of
+from shim.kafka_log.producing.produced import Verdict, verdict_of
+from shim.kafka_log.producing.sequence import ProducerSequence
 
 LARGEST = 2**31 - 1
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from protocol.records.batches import encode_batch
 from shim.config import HostPort, Settings, parse_servers
 from shim.demo.parts import Broker, free_port
-from shim.kafka_log.owning import producing
-from shim.kafka_log.owning.producing import Produced, TopicProducer
-from shim.kafka_log.owning.sequence import Verdict
+from shim.kafka_log.producing import requests
+from shim.kafka_log.producing.produced import Produced, Verdict
+from shim.kafka_log.producing.producer import TopicProducer
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_leaders import LedTopic, TopicLeaders
 from tests.conftest import TopicFactory
@@ -81,7 +81,7 @@ async def test_what_waits_behind_a_leader_that_hangs(
 ) -> None:
     """It is not sent there as well, once that is known."""
     topic = make_topic(2)
-    monkeypatch.setattr(producing, "_ANSWERED_WITHIN_S", 1.0)
+    monkeypatch.setattr(requests, "_ANSWERED_WITHIN_S", 1.0)
     async with silent() as (late, came), producer(broker, topic, late) as its:
         first = asyncio.create_task(its.send({0: BATCH}, PATIENCE_S))
         await came.get()
@@ -96,8 +96,8 @@ async def test_what_one_leader_holds_up_is_told_of_in_a_line(
 ) -> None:
     """What waits behind that, too."""
     topic = make_topic(5)
-    monkeypatch.setattr(producing, "_ANSWERED_WITHIN_S", 1.0)
-    caplog.set_level("INFO", "shim.kafka_log.owning.producing")
+    monkeypatch.setattr(requests, "_ANSWERED_WITHIN_S", 1.0)
+    caplog.set_level("INFO", "shim.kafka_log.producing.dispatching")
     async with silent() as (late, came), producer(broker, topic, late) as its:
         first = asyncio.create_task(its.send(dict.fromkeys((3, 1, 2), BATCH), PATIENCE_S))
         await came.get()
@@ -166,7 +166,7 @@ async def test_who_waits_hears_of_a_mistake(
     def wrong(*_: object) -> Produced:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(producing, "_judged", wrong)
+    monkeypatch.setattr(requests, "_of", wrong)
     async with producer(broker, topic) as its:
         with pytest.raises(ZeroDivisionError):
             await its.send({0: BATCH}, PATIENCE_S)
