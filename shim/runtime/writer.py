@@ -31,12 +31,11 @@ _QUICKER, _SLOWER = 0.9, 1.01
 """By so much a write changes what is enough, so that one of twelve takes less: most wait for a core, too, where it
 matters."""
 
-_MOMENT_SECONDS: Final = 0.00002
-"""It comes to some 70 µs, with the slack that Linux gives timers."""
+_AS_LONG_AGAIN, _MOST_SECONDS = 2.0, 0.001
+"""So many times what is enough the loop waits for a write that has taken as long as that, and this at most."""
 
-_FIRST, _LATER = 0.5, 1.3
-"""The thread waits for a core when it begins, too, and between two waits for the disk: the first moment comes in the
-middle of what is enough for a write; each other one when it has taken so many times as long."""
+_LATER = 1.3
+"""And again when it has taken so many times as long."""
 
 
 class Written(NamedTuple):
@@ -173,7 +172,7 @@ class Writer:
         flight = self._flying = self._next
         self._next = Flight()
         self._took_off_at = time.monotonic()
-        self._gives_way_at = self._took_off_at + max(_QUICK_SECONDS, self._enough * _FIRST)
+        self._gives_way_at = self._took_off_at + self._enough
         now = self._clock.now()
         writes: list[PartitionWrite] = []
         for number, records in flight.records.items():
@@ -187,14 +186,15 @@ class Writer:
         self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
 
     def give_way(self) -> None:
-        """For a loop that is busy with other things: let the thread have the core, for a moment, where a write takes
-        longer than it should. Linux has a thread that wakes up before the loop has run for as long as it did last
-        wait until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it is for; less
-        and less often, as it may be the disk all the same.
+        """For a loop that is busy with other things: let the thread have the core where a write takes longer than it
+        should, until it has landed or for a while. Linux has a thread that wakes up before the loop has run for as long
+        as it did last wait until the next tick, 4 ms as a rule (docs/performance.md). Blocks the loop, which is what it
+        is for; less and less often, as it may be the disk all the same.
         """
         if self._flying is not None and time.monotonic() >= self._gives_way_at:
-            time.sleep(_MOMENT_SECONDS)
-            self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
+            self._thread.tell_within(min(self._enough * _AS_LONG_AGAIN, _MOST_SECONDS))
+            if self._flying is not None:
+                self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
 
     def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
         """In the thread."""

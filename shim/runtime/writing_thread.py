@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Thread
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from threading import Lock, Thread
+from typing import Any, TypeVar, TypeVarTuple
 
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 
-class _Job(NamedTuple):
-    """``done`` is called in the loop, with the result or None, and the exception or None."""
+class _Job:
+    """``done`` is called in the loop, with the result or None, and the exception or None. ``over``: held until then."""
 
-    loop: asyncio.AbstractEventLoop
-    call: Callable[..., Any]
-    args: tuple[Any, ...]
-    done: Callable[[Any, BaseException | None], None]
+    __slots__ = ("args", "call", "done", "failed", "loop", "over", "result")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        done: Callable[[Any, BaseException | None], None],
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+    ) -> None:
+        self.loop = loop
+        self.done = done
+        self.call = call
+        self.args = args
+        self.result: Any = None
+        self.failed: BaseException | None = None
+        self.over = Lock()
+        self.over.acquire()
+
+    def run(self) -> None:
+        try:
+            self.result = self.call(*self.args)
+        except BaseException as error:
+            self.failed = error
+        self.over.release()
 
 
 class WritingThread:
@@ -28,6 +49,7 @@ class WritingThread:
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._untold: deque[_Job] = deque()
         # As a daemon, so that a process whose disk hangs can end.
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._begun = False
@@ -42,7 +64,21 @@ class WritingThread:
         if not self._begun:
             self._begun = True
             self._thread.start()
-        self._jobs.put(_Job(asyncio.get_running_loop(), call, args, done))
+        job = _Job(asyncio.get_running_loop(), done, call, args)
+        self._untold.append(job)
+        self._jobs.put(job)
+
+    def tell_within(self, seconds: float) -> None:
+        """Wait so long, at most, for what was begun last, and call its ``done`` now. Blocks the loop."""
+        if self._untold and (last := self._untold[-1]).over.acquire(timeout=seconds):
+            self._tell(last)
+
+    def _tell(self, job: _Job) -> None:
+        """And those before it, unless that was done. What was begun in a loop that is gone nobody is told of."""
+        while job in self._untold:
+            first = self._untold.popleft()
+            if first.loop is job.loop:
+                first.done(first.result, first.failed)
 
     async def call(self, call: Callable[[*_Arguments], _Result], *args: *_Arguments) -> _Result:
         """Likewise, and wait for it; where nobody does any more when its turn comes, nothing. Raises what it raises."""
@@ -64,14 +100,10 @@ class WritingThread:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            result = failed = None
-            try:
-                result = job.call(*job.args)
-            except BaseException as error:
-                failed = error
+            job.run()
             with suppress(RuntimeError):  # the loop was closed: whoever had it has given up
-                job.loop.call_soon_threadsafe(job.done, result, failed)
-            del job, result, failed  # or they would live as long as there is nothing else to do
+                job.loop.call_soon_threadsafe(self._tell, job)
+            del job  # or it would live as long as there is nothing else to do
 
     def shutdown(self) -> None:
         """Wait until it has done everything. None is begun any more."""

@@ -67,6 +67,37 @@ async def test_a_call_that_was_given_up_before_its_turn_is_not_made(thread: Writ
     assert made == ["third"]
 
 
+async def test_who_waits_for_a_call_is_told_in_their_order_and_once(thread: WritingThread) -> None:
+    go_on = threading.Event()
+    told: list[int] = []
+    thread.tell_within(WAIT_SECONDS)  # for nothing
+    for number in range(3):
+        thread.begin(lambda number, _: told.append(number), lambda number: go_on.wait(WAIT_SECONDS) and number, number)
+    thread.tell_within(0.001)
+    assert told == []
+    go_on.set()
+    thread.tell_within(WAIT_SECONDS)
+    assert told == [0, 1, 2]
+    thread.tell_within(WAIT_SECONDS)
+    assert await thread.call(lambda: 7) == 7
+    assert told == [0, 1, 2]
+
+
+async def test_who_fails_when_it_is_told_is_in_nobody_elses_way(thread: WritingThread) -> None:
+    told: list[str] = []
+
+    def fails(*_: object) -> None:
+        told.append("fails")
+        raise ValueError("a bug")
+
+    thread.begin(fails, lambda: None)
+    thread.begin(lambda *_: told.append("goes on"), lambda: None)
+    with pytest.raises(ValueError, match="a bug"):
+        thread.tell_within(WAIT_SECONDS)
+    assert await thread.call(lambda: 7) == 7
+    assert told == ["fails", "goes on"]
+
+
 def test_a_loop_that_is_gone_is_told_of_nothing_and_the_thread_goes_on(thread: WritingThread) -> None:
     go_on = threading.Event()
 
