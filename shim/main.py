@@ -68,6 +68,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
     # Only now: the other commands, and completion at each press of a key, do without half of what is imported.
     from shim.given import Given, given_to_serve
     from shim.serve import CannotStart, DiskHangs, check_ports, serve
+    from shim.serve.real_time import take_real_time
     from shim.serve.service_manager import ServiceManager
     from shim.workers.at_parent import Worker
     from shim.workers.parent import CannotGoOn, Parent, of_worker
@@ -122,6 +123,7 @@ def serve_command(config: Path | None, assignments: tuple[str, ...], **options: 
 
     try:
         check_ports(given)
+        take_real_time(given.settings)
         if given.settings.workers > 1:
             Parent(given, ready, be_worker, manager).serve(hung_up=bool(hung_up))
         else:

@@ -32,6 +32,10 @@ class Settings:
         False, "Whether consumers of 0.8 to 1.1 find brokers and topics in `zookeeper.connect`."
     )
     workers: int = integer(1, 1, 64, "Processes that share the ports and the partitions of the offsets log.")
+    process_realtime_enable: bool = boolean(
+        False,
+        "Whether threads of the shim come before all that is not in real time (`SCHED_RR`), where that is allowed.",
+    )
     offsets_log: str = choice(
         "local",
         ("local", "kafka", "moving"),

@@ -46,7 +46,8 @@ def shim_settings(name: str) -> Any:
             assignments.append(value)
         else:
             options[called[option]] = (option, value)
-    return load_configuration(None, assignments, image_environment(), options).settings
+    environment = image_environment() | services()[name]["environment"]
+    return load_configuration(None, assignments, environment, options).settings
 
 
 def listening(name: str) -> set[int]:
@@ -116,6 +117,13 @@ def test_a_shim_can_write_its_volume_alone(name: str) -> None:
     (volume,) = service["volumes"]
     assert volume.endswith(f":{image_environment()['OFFSET_SHIM_DATA_DIR']}")
     assert service["build"] == "."
+
+
+@pytest.mark.parametrize("name", SHIMS)
+def test_a_shim_may_have_the_real_time_that_it_takes(name: str) -> None:
+    """Of a user who is not root, with no capability: by the limit alone."""
+    assert shim_settings(name).process_realtime_enable
+    assert services()[name]["ulimits"] == {"rtprio": 1}
 
 
 def test_the_three_shims_have_one_log_and_differ_in_their_ports_alone() -> None:
