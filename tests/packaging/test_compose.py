@@ -33,6 +33,12 @@ def services() -> Mapping[str, Any]:
     return found
 
 
+def real_time_services() -> Mapping[str, Any]:
+    (document,) = yaml_documents(ROOT / "docker-compose.realtime.yml")
+    found: Mapping[str, Any] = document["services"]
+    return found
+
+
 def shim_settings(name: str) -> Any:
     """As its process has them."""
     options, assignments = {}, []
@@ -46,8 +52,7 @@ def shim_settings(name: str) -> Any:
             assignments.append(value)
         else:
             options[called[option]] = (option, value)
-    environment = image_environment() | services()[name]["environment"]
-    return load_configuration(None, assignments, environment, options).settings
+    return load_configuration(None, assignments, image_environment(), options).settings
 
 
 def listening(name: str) -> set[int]:
@@ -119,11 +124,13 @@ def test_a_shim_can_write_its_volume_alone(name: str) -> None:
     assert service["build"] == "."
 
 
-@pytest.mark.parametrize("name", SHIMS)
-def test_a_shim_may_have_the_real_time_that_it_takes(name: str) -> None:
-    """Of a user who is not root, with no capability: by the limit alone."""
-    assert shim_settings(name).process_realtime_enable
-    assert services()[name]["ulimits"] == {"rtprio": 1}
+def test_shims_may_have_the_real_time_that_they_take() -> None:
+    """Those and no others, and by the limit alone: their user is not root, and they have no capability."""
+    ((_, given),) = {str(each): each for each in real_time_services().values()}.items()
+    assert set(real_time_services()) == set(SHIMS)
+    assert load_configuration(None, [], given["environment"], {}).settings.process_realtime_enable
+    assert given == {"environment": given["environment"], "ulimits": {"rtprio": 1}}
+    assert not any("ulimits" in services()[name] for name in SHIMS), "Docker without root would not start them"
 
 
 def test_the_three_shims_have_one_log_and_differ_in_their_ports_alone() -> None:
