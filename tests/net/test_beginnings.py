@@ -246,6 +246,27 @@ def test_a_beginning_that_comes_again_is_not_looked_into_again() -> None:
     assert sink.begun == [True] * 3 + [False] * 2 + [True] * 3
 
 
+def test_what_was_said_of_one_version_is_not_said_of_another() -> None:
+    """The same bytes: a transactional id and `acks` of 0 there are an empty one and other `acks` here."""
+    reader, sink = reader_and_sink()
+    beginning = NULL + b"\x00\x01t"
+    reader.feed(frame(3, beginning, acks=0), sink)
+    reader.feed(frame(9, beginning, acks=0), sink)
+    assert [produce_acks(frame(version, beginning), 0, 21, version)[0] for version in (3, 9)] == [0, ord("t") << 8]
+    assert sink.begun == [False, True]
+
+
+def test_what_was_said_is_of_the_bytes_that_were_there_then() -> None:
+    """Where the next request is, as each of a connection's, read into the same place."""
+    reader, sink = reader_and_sink()
+    memory = bytearray(100)
+    for acks in (1, 0, 0, 1):
+        data = frame(9, b"\x00\x03app\x00\x00", acks=acks)
+        memory[: len(data)] = data
+        reader.feed(memoryview(memory)[: len(data)], sink)
+    assert sink.begun == [True, False, False, True]
+
+
 def test_what_is_kept_is_forgotten_when_other_requests_are_served() -> None:
     """It waits for no more bytes to be refused than any other request."""
     reader, sink = reader_and_sink()
