@@ -100,3 +100,18 @@ def test_many_are_not_known_at_a_glance(version: int) -> None:
     assert not produce.is_plain_response(API.response_frame(version, 7, many), version)
     long = ProduceResponse((TopicProduceResponse(name="t" * 127),))
     assert version >= 13 or not produce.is_plain_response(API.response_frame(version, 7, long), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_other_byte_is_taken_where_it_says_how_it_goes_on(version: int) -> None:
+    """Tagged fields of the header, of a partition, of a topic and at the end; counts and lengths; and what is null."""
+    name = bytes(16) if version >= 13 else "t"
+    response = ProduceResponse((named(version, name, (PartitionProduceResponse(0, 0, 7),)),))
+    frame = API.response_frame(version, 7, response)
+    assert produce.is_plain_response(frame, version)
+    numbers = 27 if version >= 13 else 13
+    rest = numbers + 30
+    of_name = [] if version >= 13 else [10]
+    for at in (8, 9, *of_name, numbers - 1, *range(rest, rest + 4), len(frame) - 1):
+        others = [frame[:at] + bytes([byte]) + frame[at + 1 :] for byte in range(256) if byte != frame[at]]
+        assert [other for other in others if produce.is_plain_response(other, version)] == [], at
