@@ -67,6 +67,13 @@ def test_they_stand_between_others() -> None:
     ]
 
 
+def test_sets_of_which_each_may_be_so_large_may_be_so_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MAX_BATCH_BYTES", 100)
+    monkeypatch.setattr(batching, "MAX_RECORD_SET_BYTES", encoded_size(pairs(0, 60)))
+    made = prepare_batches(0, [pairs(0, 60), pairs(60, 60), pairs(120, 1)], NOW)
+    assert [batch.next_offset for batch in made] == [60, 120, 121]
+
+
 def test_a_set_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "MAX_BATCH_BYTES", 100)
     monkeypatch.setattr(batching, "MAX_RECORD_SET_BYTES", 10_000)
