@@ -89,6 +89,16 @@ def test_what_the_segments_have_lost_is_put_back(log: OffsetsLog, data_dir: Path
     assert not has_entries(Files(), lost)
 
 
+def test_a_flight_of_many_partitions_is_one_sound_record(tmp_path: Path) -> None:
+    """However many: its checksum goes over a few of them at a time."""
+    for many in (7, 8, 9, 16, 17, 30):
+        data_dir = tmp_path / f"{many}"
+        log = opened(data_dir, partitions=many)
+        assert log.write([write(partition, one(f"{partition}")) for partition in range(many)]) == {}
+        assert [entry.partition.partition for entry in journal_of(data_dir)] == list(range(many))
+        log.close()
+
+
 def test_damage_to_what_was_not_yet_synced_is_put_right(log: OffsetsLog, data_dir: Path, tmp_path: Path) -> None:
     for key in ("first", "second"):
         assert log.write([write(0, one(key))]) == {}
