@@ -81,7 +81,8 @@ class Route(NamedTuple):
 
     It is called with (data, start, end, version) for a request that begins at ``start``, size included, and is there up
     to ``end``. When that is too little to say it gives None, and up to where the request has to be there. It raises
-    DecodeError where the broker might find another answer than it does.
+    DecodeError where the broker might find another answer than it does. It says the same of the same version and the
+    same bytes between the correlation id and where it has read to: what it has said of them is said again.
 
     ``several``, for a served API: takes requests at once that have come together. It is called with (services,
     connection, data, position, most) where one begins and gives where those end that it took, at most so many, or

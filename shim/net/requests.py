@@ -118,7 +118,7 @@ class RequestReader(Generic[RouteT]):
         self._collected: list[bytes] = []
         self._pending: tuple[Head, RouteT] | None = None
         # Of the last beginning that was looked into: by whom, in which version, its bytes, and what was said.
-        self._said: tuple[object, int, bytes, bool] | None = None
+        self._last: tuple[object, int, bytes, bool] | None = None
 
     @property
     def mid_request(self) -> bool:
@@ -241,24 +241,24 @@ class RequestReader(Generic[RouteT]):
         a doubt is not passed on.
         """
         begins = position + _BEFORE_BEGINNING
-        if self._said is not None:  # clients say the same in each request
-            by, version, beginning, says = self._said
-            said = begins + len(beginning)
-            if by is answered and version == head.api_version and said <= end and data[begins:said] == beginning:
-                return says, said - position
+        if self._last is not None:  # clients say the same in each request
+            by, version, beginning, says = self._last
+            ends = begins + len(beginning)
+            if by is answered and version == head.api_version and ends <= end and data[begins:ends] == beginning:
+                return says, ends - position
         named = f"api key {head.api_key} version {head.api_version}"
         try:
-            told, said = answered(data, position, end, head.api_version)
+            told, ends = answered(data, position, end, head.api_version)
         except DecodeError as error:
             raise BadRequest(f"{named}: {error.path}: {error.reason}") from error
         if told is None:
-            if said - position > _SIZE + head.size:
+            if ends - position > _SIZE + head.size:
                 raise BadRequest(f"{named}: a request of {head.size} bytes that ends within its beginning")
-            if said - position > MAX_BEGINNING:
+            if ends - position > MAX_BEGINNING:
                 raise BadRequest(f"{named}: a beginning of more than {MAX_BEGINNING} bytes")
-        elif said - begins <= _KEPT_BEGINNING:
-            self._said = answered, head.api_version, bytes(data[begins:said]), told
-        return told, said - position
+        elif ends - begins <= _KEPT_BEGINNING:
+            self._last = answered, head.api_version, bytes(data[begins:ends]), told
+        return told, ends - position
 
     def _keep(self, data: bytes | memoryview, position: int, *, had_tail: bool) -> None:
         """What is behind ``position``, for when more comes."""

@@ -193,8 +193,7 @@ class Writer:
         """
         if self._flying is not None and time.monotonic() >= self._gives_way_at:
             self._thread.tell_within(min(self._enough * _AS_LONG_AGAIN, _MOST_SECONDS))
-            if self._flying is not None:
-                self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
+            self._gives_way_at = self._took_off_at + (time.monotonic() - self._took_off_at) * _LATER
 
     def _write(self, writes: list[PartitionWrite], of_snapshot: int | None) -> Written:
         """In the thread."""

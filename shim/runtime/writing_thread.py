@@ -69,9 +69,10 @@ class WritingThread:
         self._jobs.put(job)
 
     def tell_within(self, seconds: float) -> None:
-        """Wait so long, at most, for what was begun last, and call its ``done`` now. Blocks the loop."""
-        if self._untold and (last := self._untold[-1]).over.acquire(timeout=seconds):
-            self._tell(last)
+        """Wait so long, at most, for what was begun first of all that nobody was told of, and call its ``done`` now.
+        Blocks the loop."""
+        if self._untold and (first := self._untold[0]).over.acquire(timeout=seconds):
+            self._tell(first)
 
     def _tell(self, job: _Job) -> None:
         """And those before it, unless that was done. What was begun in a loop that is gone nobody is told of."""

@@ -76,11 +76,25 @@ async def test_who_waits_for_a_call_is_told_in_their_order_and_once(thread: Writ
     thread.tell_within(0.001)
     assert told == []
     go_on.set()
-    thread.tell_within(WAIT_SECONDS)
-    assert told == [0, 1, 2]
+    for number in range(3):
+        thread.tell_within(WAIT_SECONDS)
+        assert told == list(range(number + 1))
     thread.tell_within(WAIT_SECONDS)
     assert await thread.call(lambda: 7) == 7
     assert told == [0, 1, 2]
+
+
+async def test_what_is_over_is_told_though_more_is_being_done(thread: WritingThread) -> None:
+    go_on = threading.Event()
+    told: list[str] = []
+    thread.begin(lambda *_: told.append("over"), lambda: None)
+    waiting = asyncio.create_task(thread.call(go_on.wait, WAIT_SECONDS))
+    await asyncio.sleep(0)
+    thread.tell_within(WAIT_SECONDS)
+    assert told == ["over"]
+    go_on.set()
+    assert await waiting
+    assert told == ["over"]
 
 
 async def test_who_fails_when_it_is_told_is_in_nobody_elses_way(thread: WritingThread) -> None:
