@@ -66,6 +66,21 @@ def to_bring(own: Committed, there: Committed) -> tuple[Committed, list[TopicPar
     return changed, sorted(there.keys() - own.keys())
 
 
+def further_on(own: Committed, there: Committed) -> list[str]:
+    """In words, the offsets that are further on there than here."""
+    return [
+        f"{at} ({own[at].offset} here, {theirs.offset} there)"
+        for at, theirs in sorted(there.items())
+        if at in own and theirs.offset > own[at].offset
+    ]
+
+
+def some_of(words: Sequence[str]) -> str:
+    """The first few of them."""
+    more = f", and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
+
+
 def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:
     """To be raised: names the first few of them."""
     shown = "; ".join(map(str, differences[:_SHOWN]))

@@ -79,8 +79,9 @@ async def test_who_waits_is_told_when_it_is_there(
 
 
 async def test_a_restart_writes_what_differs_and_nothing_else(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """And says what it takes back that somebody has committed in the cluster meanwhile."""
     topic = make_topic(2)
     groups = [f"{group}-{number}" for number in range(20)]
     async with mirrored(broker, tmp_path) as at:
@@ -99,6 +100,9 @@ async def test_a_restart_writes_what_differs_and_nothing_else(
         assert {each for each, _ in at.groups.committed} == {groups[3], groups[5]}
         assert at.groups.deleted == [(groups[4], [TopicPartition(topic, 0)])]
         assert [await at.offset_in_cluster(each, topic) for each in groups[3:7]] == [6, None, 5, 5]
+    (told,) = [each for each in caplog.messages if "later offsets" in each]
+    assert told.startswith(f"group {groups[5]}: ")
+    assert f": {topic}-0 (5 here, 77 there); " in told
 
 
 async def test_nothing_is_written_before_the_log_has_caught_up_with_the_clusters(

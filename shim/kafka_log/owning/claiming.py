@@ -61,8 +61,12 @@ class Claiming:
         return Tenure(number, self._where(number), sequence, lease, fence, served_last_claim=served_last_claim)
 
     async def again(self, tenure: Tenure) -> None:
-        """Raises Fenced, UpstreamError."""
-        tenure.claimed(await self._send(tenure.number, tenure.sequence, tenure.stamp(self.batch())))
+        """Raises Fenced, UpstreamError; the tenure is over then, as nobody knows what came of its last batch."""
+        try:
+            tenure.claimed(await self._send(tenure.number, tenure.sequence, tenure.stamp(self.batch())))
+        except BaseException:  # given up, too
+            tenure.give_up()
+            raise
 
     async def fence_others(self, tenure: Tenure, producer_ids: Sequence[int]) -> None:
         """Where the transactional id was forgotten, those who had it before have another producer id, which its new

@@ -41,12 +41,13 @@ class Topic:
         self.written: list[tuple[int, int]] = []
         """Producer ids and epochs."""
         self.append_time_ms = 1
+        self.verdict = Verdict.WRITTEN
 
     async def send(self, batches: Mapping[int, bytes], _seconds: float) -> dict[int, Produced]:
         ((number, batch),) = batches.items()
         header = read_header(batch)
         self.written.append((header.producer_id, header.producer_epoch))
-        return {number: Produced(Verdict.WRITTEN, 0.0, len(self.written) - 1, self.append_time_ms)}
+        return {number: Produced(self.verdict, 0.0, len(self.written) - 1, self.append_time_ms)}
 
 
 class Made:
@@ -88,6 +89,17 @@ async def test_a_claim_is_sent_as_any_batch_of_its_tenure(monkeypatch: pytest.Mo
     monkeypatch.setattr("shim.kafka_log.owning.tenure.boottime", lambda: 10**9)
     await made.its.again(tenure)
     assert (tenure.sent_at, tenure.heard_at, tenure.claim.base_offset) == (10**9, 10**9, 1)
+
+
+@pytest.mark.parametrize("why", [Verdict.UNKNOWN, Verdict.FENCED])
+async def test_where_a_claim_fails_the_tenure_is_over(why: Verdict) -> None:
+    """Nobody knows what came of its last batch."""
+    made = Made()
+    tenure = await made.its.begin(0, served_last_claim=False)
+    made.topic.verdict = why
+    with pytest.raises(UpstreamError, match=f"^t-0: {why.name.lower()}: "):
+        await made.its.again(tenure)
+    assert tenure.is_over
 
 
 @pytest.mark.parametrize(
