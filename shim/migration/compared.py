@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
@@ -66,13 +66,9 @@ def to_bring(own: Committed, there: Committed) -> tuple[Committed, list[TopicPar
     return changed, sorted(there.keys() - own.keys())
 
 
-def further_on(own: Committed, there: Committed) -> list[str]:
-    """In words, the offsets that are further on there than here."""
-    return [
-        f"{at} ({own[at].offset} here, {theirs.offset} there)"
-        for at, theirs in sorted(there.items())
-        if at in own and theirs.offset > own[at].offset
-    ]
+def beside(own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> list[str]:
+    """In words, what both have of these."""
+    return [f"{at} ({_shown(own.get(at))} here, {_shown(there.get(at))} there)" for at in sorted(partitions)]
 
 
 def some_of(words: Sequence[str]) -> str:
@@ -86,6 +82,10 @@ def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:
     shown = "; ".join(map(str, differences[:_SHOWN]))
     more = f"; and {len(differences) - _SHOWN} more (migrate verify)" if len(differences) > _SHOWN else ""
     return Refused(f"group {group}: {why}: {shown}{more}")
+
+
+def _shown(committed: CommittedOffset | None) -> str:
+    return "none" if committed is None else str(committed.offset)
 
 
 def _offset(committed: CommittedOffset | None) -> int | None:

@@ -238,7 +238,9 @@ class Migration:
                 since,
                 cause,
                 self._stores.lag_seconds(group),
-                "; ".join(filter(None, (self._guard.alarm(group), self._stores.why(group)))),
+                "; ".join(
+                    filter(None, (self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)))
+                ),
             )
         try:
             described = await self._cluster_groups.described(group)

@@ -10,7 +10,7 @@ from typing import Final
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
 from shim.logged_once import LoggedOnce
-from shim.migration.compared import further_on, some_of, to_bring
+from shim.migration.compared import to_bring
 from shim.migration.mirror.last_written import Written
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
@@ -24,13 +24,6 @@ log = logging.getLogger(__name__)
 _OFFSETS_AT_ONCE: Final = 5_000
 _GROUPS_AT_ONCE: Final = 500
 _AGAIN_SECONDS: Final = 1.0
-_FURTHER_ON: Final = (
-    "group %s: the cluster had later offsets than were loaded here, and now gets these: %s; somebody has committed "
-    "there while no shim had the group, see docs/migration.md, Coming back"
-)
-"""What this process had not brought there when it ended is behind, but for a reset to earlier offsets within its last
-second."""
-
 _TROUBLE: Final = "the offsets that were loaded cannot be compared to the cluster's own"
 
 
@@ -134,5 +127,3 @@ class Comparison:
                 self._written.update(group, found[group], ())
             if any(to_bring(own, found[group])):
                 self._touched([group])
-            if further := further_on(own, found[group]):
-                log.warning(_FURTHER_ON, group, some_of(further))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Set
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
@@ -14,14 +14,15 @@ from protocol.own.state_log import Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import to_bring
+from shim.migration.compared import to_bring, without
 from shim.migration.mirror.comparison import Comparison
+from shim.migration.mirror.held import Held
 from shim.migration.mirror.last_written import Written
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
+from shim.offsets.store import GroupInUse, Partition, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
@@ -33,7 +34,8 @@ class Mirror:
 
     A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
     has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
-    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written.
+    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is never written over later
+    offsets of a group (:class:`Held`).
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
     before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
@@ -60,17 +62,25 @@ class Mirror:
         self._touched: dict[str, float] = {}
         self._unanswered: dict[str, float] = {}
         self._nowhere: dict[str, Set[TopicPartition]] = {}
+        self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched)
         runtime.watch(self._served)
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """Or not any more. What is known of groups that another process has is not so any more when they come back."""
+        if coordinator is not None:
+            self._held.loaded(number, self._runtime.now())
         if self._mirrors:
             self._comparison.served(number, coordinator)
         if coordinator is None and self._runtime.is_elsewhere(number):
-            known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._outbox.groups)
-            for group in {group for groups in known for group in groups if self._runtime.partition_of(group) == number}:
+            known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._held)
+            for group in {
+                group
+                for groups in (*known, self._outbox.groups)
+                for group in groups
+                if self._runtime.partition_of(group) == number
+            }:
                 self.forget(group)
 
     def touched(self, groups: Iterable[str]) -> None:
@@ -131,6 +141,15 @@ class Mirror:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
         return self._nowhere.get(group, frozenset())
 
+    def held(self, group: str, own: Committed, times: Mapping[Partition, int], there: Committed) -> Set[TopicPartition]:
+        """Of what the cluster has in another way than the log those that are to stay so. ``times``: of ``own``, commit
+        timestamps."""
+        return self._held.of(self._runtime.partition_of(group), group, own, times, there)
+
+    def alarm(self, group: str) -> str:
+        """That the cluster keeps offsets which the log has in another way; "" where it does not."""
+        return self._held.alarm(group)
+
     def unanswered(self, group: str) -> None:
         """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
         is on its way arrives soon, or never."""
@@ -145,6 +164,7 @@ class Mirror:
         self._unanswered.pop(group, None)
         self._nowhere.pop(group, None)
         self._touched.pop(group, None)
+        self._held.forget(group)
         self.written.forget(group)
         self.contested.discard(group)
         self._outbox.forget(group)
@@ -184,7 +204,7 @@ class Mirror:
             self.contested.discard(group)
             return
         try:
-            own = own_offsets(coordinator, group)
+            own, times = own_offsets(coordinator, group), coordinator.commit_times(group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
         with self._remembering(coordinator, group):
@@ -193,7 +213,7 @@ class Mirror:
                 raise StoreUnavailable(
                     f"group {group}: its partition is read back: what was not acknowledged may not be there"
                 )
-            await self._bring(coordinator, group, own)
+            await self._bring(coordinator, group, own, times)
 
     @contextmanager
     def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[None]:
@@ -216,10 +236,14 @@ class Mirror:
         if coordinator.has_pending(group):
             self.written.forget(group)
 
-    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed) -> None:
+    async def _bring(
+        self, coordinator: GroupCoordinator, group: str, own: Committed, times: Mapping[Partition, int]
+    ) -> None:
         there = self.written.get(group)
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
+        held = self.held(group, own, times, there)
+        own = {**without(own, held), **{at: its for at, its in there.items() if at in held}}
         changed, gone = to_bring(own, there)
         if changed and self._is_served(coordinator, group):
             nowhere = await self._cluster.commit(group, changed)

@@ -8,7 +8,7 @@ What goes wrong on the way leaves the group in the hands that it was in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from typing import Final
 
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -17,6 +17,7 @@ from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommi
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import Hands, Step
 from shim.counted import counted
+from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import differences_to_cluster, differing, refused, without
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
@@ -158,7 +159,8 @@ class HandOver:
     # -- giving back
 
     async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> None:
-        """To the cluster's own coordinator, with the offsets that it has here. Raises Refused."""
+        """To the cluster's own coordinator, with the offsets that it has here, but where those that the cluster has are
+        held (:meth:`Mirror.held`): they stay. Raises Refused."""
         async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
             in_cluster = await self._cluster_groups.described(group)
             if in_cluster.group_state not in NOBODY:
@@ -179,34 +181,41 @@ class HandOver:
                         f"group {group}: the cluster has not answered a commit of its offsets, which may be done there "
                         f"yet: try again in {seconds:.0f} s"
                     )
-                there = await self._changing.cluster_offsets(group) if dual else {}
+                there = await self._changing.cluster_offsets(group)
+                times = self._changing.coordinator(group).commit_times(group)
+                held = self._mirror.held(group, offsets, times, there)
+                offsets, there = without(offsets, held), without(there, held)
                 kept = without(offsets, self._mirror.nowhere(group))
                 if dual and (wrong := differences_to_cluster(kept, there)):
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
-                    await self._write_to_cluster(group, offsets)
+                    await self._write_to_cluster(group, offsets, there, held)
                 except Unanswered:
                     self._mirror.unanswered(group)
                     raise
                 await self._changing.take_in_hand(group, Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
                 self._mirror.forget(group)
             log.info("group %s is passed through from now on: %d offsets given back (%s)", group, len(offsets), cause)
+            if held:
+                log.warning("group %s: %s left as in the cluster", group, counted(len(held), "offset"))
             await self._changing.done(group, lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
 
-    async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
-        present = await self._changing.cluster_offsets(group)
+    async def _write_to_cluster(
+        self, group: str, offsets: Committed, there: Committed, held: Set[TopicPartition]
+    ) -> None:
+        """So that it has these in the place of those that are ``there``, and of all others what it has."""
         refused_there = await self._cluster_groups.try_commit(group, offsets)
         nowhere = {each.at for each in refused_there if is_nowhere(each)}
         if nowhere:
             log.info("group %s: the cluster has no partition for %d of its offsets", group, len(nowhere))
         problems = [str(each) for each in refused_there if not is_nowhere(each)]
-        if stale := sorted(present.keys() - offsets.keys()):
+        if stale := sorted(there.keys() - offsets.keys()):
             problems += await self._cluster_groups.delete(group, stale)
         if problems:
             raise Refused(
                 f"group {group}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
             )
-        found = await self._changing.cluster_offsets(group)
+        found = without(await self._changing.cluster_offsets(group), held)
         if wrong := differing(found, without(offsets, nowhere)):
             extra = counted(len(wrong), "offset")
             raise Refused(f"group {group}: the cluster has {extra} that it was not given, as of {wrong[0]}")

@@ -1,0 +1,139 @@
+"""Clients had gone on at the brokers, and a shim begins again on its directory of before: what it has loaded is not
+written over what the cluster has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.demo.parts import Broker
+from shim.log.checkpoint import TopicPartition
+from tests.conftest import TopicFactory
+from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored
+from tests.migration.test_changing_hands import Administered, administered
+from tests.migration.test_first_contact import commit, committed
+from tests.waiting import wait_until
+
+_SAYS: Final = "the cluster has other offsets than were loaded here, and keeps them: "
+
+
+async def _in_cluster(at: Mirrored, group: str) -> dict[int, int]:
+    return {its.partition: found[0] for its, found in (await at.in_cluster(group)).items()}
+
+
+async def _left_there(broker: Broker, data_dir: Path, group: str, topic: str, *offsets: int) -> None:
+    """By a shim that has ended."""
+    async with mirrored(broker, data_dir) as at:
+        await at.serve(group)
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(*each) for each in enumerate(offsets)))
+        await at.reached(group)
+
+
+async def _committed_there(broker: Broker, at: Mirrored, group: str, offsets: dict[TopicPartition, int]) -> None:
+    refused = await at.cluster_groups.try_commit(
+        group, {each: CommittedOffset(offset, -1, "", 0) for each, offset in offsets.items()}
+    )
+    assert refused == []
+
+
+async def test_all_that_differs_is_left_until_it_is_committed_here(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """Further on there, set back there, and there alone; what is as it was is nobody's business."""
+    topic = make_topic(4)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        later = {TopicPartition(topic, 0): 77, TopicPartition(topic, 1): 2, TopicPartition(topic, 3): 9}
+        await _committed_there(broker, other, group, later)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        assert at.mirror.alarm(group).startswith(
+            f"{_SAYS}{topic}-0 (5 here, 77 there), {topic}-1 (5 here, 2 there), {topic}-3 (none here, 9 there); "
+        )
+        await at.commit(group, topic, OffsetCommitRequestPartition(2, 6))  # of what is not held
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 77, 1: 2, 2: 6, 3: 9}
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))  # as it was: that is a word, too
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 5, 1: 2, 2: 6, 3: 9}
+        assert "-0 (" not in at.mirror.alarm(group)
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 8) for number in (1, 3)))
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 5, 1: 8, 2: 6, 3: 8}
+        assert at.mirror.alarm(group) == ""
+
+
+async def test_what_is_deleted_here_stays_there(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """It may have expired, as nobody has committed here for so long."""
+    topic = make_topic()
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    commit(broker.bootstrap_servers, group, topic, 77)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        await at.delete(group)
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 77}
+        assert f"{topic}-0 (none here, 77 there)" in at.mirror.alarm(group)
+
+
+async def test_a_commit_before_the_first_look_is_none_of_what_was_loaded(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        await _committed_there(broker, other, group, {TopicPartition(topic, number): 77 for number in (0, 1)})
+    async with mirrored(broker, tmp_path / "data", replace(SETTINGS, offsets_mirror_upstream=False)) as at:
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 6))
+        await at.mirror.fed(group)
+        assert await _in_cluster(at, group) == {0: 6, 1: 77}
+        assert f"{_SAYS}{topic}-1 (5 here, 77 there); " in at.mirror.alarm(group)
+
+
+async def test_what_the_shim_had_not_brought_there_is_brought(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await at.reached(group)
+        at.mirror.close()
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 6) for number in (0, 1)))
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: len(at.groups.committed) == 1)
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 6, 1: 6}
+        assert at.mirror.alarm(group) == ""
+
+
+def _alarm(at: Administered, group: str) -> str:
+    found: Any = at.status(group)["alarm"]
+    return str(found)
+
+
+def test_given_back_and_taken_over_again_it_goes_on_where_it_stands(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """The way that docs/migration.md tells."""
+    topic = make_topic()
+    with administered(broker, tmp_path / "data") as at:
+        commit(at.shim.bootstrap, group, topic, 5)
+        wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 5, "it does not arrive")
+    commit(broker.bootstrap_servers, group, topic, 77)
+    with administered(broker, tmp_path / "data") as at:
+        wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
+        assert committed(at.shim.bootstrap, group, topic) == 5
+        given_back = at.migrate("rollback", group)
+        assert given_back.status == 0, given_back
+        assert committed(at.shim.bootstrap, group, topic) == 77
+        assert f"group {group}: 1 offset left as in the cluster" in at.shim.log()
+        assert at.migrate("start", group).status == 0
+        assert _alarm(at, group) == ""
+        assert at.offsets(group) == {(topic, 0): 77}
+        assert committed(broker.bootstrap_servers, group, topic) == 77
