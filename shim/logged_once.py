@@ -20,6 +20,7 @@ class LoggedOnce:
             self._why[what] = why
             self._log.log(level, "%s for now: %s", what, error)
 
-    def went_well(self, what: str) -> bool:
-        """Whether there was trouble until now."""
-        return self._why.pop(what, None) is not None
+    def went_well(self, what: str) -> None:
+        """That it is over is a line, too, where there was trouble."""
+        if self._why.pop(what, None) is not None:
+            self._log.info("this is over: %s", what)

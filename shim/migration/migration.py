@@ -14,7 +14,7 @@ from typing import Final
 
 from protocol.errors import ErrorCode
 from protocol.own.shim_group import PROTOCOL_TYPE
-from protocol.own.state_log import Hands, Step
+from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
 from shim.config import Settings
 from shim.migration.compared import differs_from_zookeeper
 from shim.migration.dual.lookup import Lookup
@@ -184,7 +184,9 @@ class Migration:
 
     def _is_served(self, group: str) -> str:
         step = self._place(group)
-        at = "" if step is None else f", at {STORAGES[step]}: `advance` takes it on"
+        at = "" if step is None else f", at {STORAGES[step]}"
+        if step in IN_ZOOKEEPER:
+            at += ": `advance` takes it on"
         return f"group {group} is served by the shim already{at}"
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:

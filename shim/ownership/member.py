@@ -116,8 +116,7 @@ class GroupMember:
                 try:
                     joined = await self._join()
                     comes_up_until = 0.0
-                    if self._trouble.went_well(self._what):
-                        log.info("what partitions are whose is known again from group %s", self._group_id)
+                    self._trouble.went_well(self._what)
                     self._joined = joined
                     await self._stay(joined)
                 except _Refused as refused:

@@ -8,6 +8,7 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from shim.admin.commands.admin_client import RunningShim
+from shim.admin.commands.causes import cause_of
 from shim.admin.commands.console import (
     SOMETHING_WRONG,
     Refused,
@@ -169,7 +170,7 @@ def _move(move: str, given: _Given, more: Row | None = None, at: str | None = No
     if groups:
         question = _QUESTIONS[move].format(counted(len(groups), "group"))
         agree(question, groups, yes=given["yes"] or len(groups) == 1)
-        cause = given["cause"] or f"migrate {move}"
+        cause = cause_of(f"migrate {move}", given["cause"])
         asked: Row = {"cause": cause, **(more or {})}
         done = done_of(shim, move, f"/v1/migrate/{move}", Chosen(groups, None), asked, look="migrate status")
     tell(done, show_statuses, json_wanted=given["json_wanted"], none_of_them=_none_can(choice))

@@ -95,7 +95,7 @@ class HandOver:
                     f"group {group}: {counted(len(wrong), 'offset')} changed in the cluster meanwhile, as of {wrong[0]}"
                 )
             await self._changing.take_in_hand(group, Hands.SERVED, cause, step, from_zookeeper=from_zookeeper)
-            log.info("group %s is served from now on: %d offsets adopted (%s)", group, len(offsets), cause)
+            log.info("group %s is served from now on: %s adopted (%s)", group, counted(len(offsets), "offset"), cause)
             await self._leave(group, described.members)
 
     async def take_over_without_offsets(self, group: str, cause: str) -> None:
@@ -195,7 +195,8 @@ class HandOver:
                     raise
                 await self._changing.take_in_hand(group, Hands.PASSED_THROUGH, cause, from_zookeeper=from_zookeeper)
                 self._mirror.forget(group)
-            log.info("group %s is passed through from now on: %d offsets given back (%s)", group, len(offsets), cause)
+            given_back = counted(len(offsets), "offset")
+            log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
             if held:
                 log.warning("group %s: %s left as in the cluster", group, counted(len(held), "offset"))
             await self._changing.done(group, lambda coordinator, now, asker: coordinator.abandon(now, group, asker))

@@ -19,6 +19,7 @@ from shim.offsets.zookeeper.znodes import EnsembleUnavailable, SessionEvent
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 1.0
+_NOT_SEEN: Final = "changes of offsets in ZooKeeper are not seen"
 """The pause before what has failed is tried again."""
 
 _CHANGED_AT_ONCE: Final = 200
@@ -48,7 +49,6 @@ class OffsetsWatch:
         self._connected = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self._trouble = LoggedOnce(log)
-        self._away = False
         ensemble.watch_session(self._session_changed)
 
     def watch(self, group: str) -> None:
@@ -106,13 +106,11 @@ class OffsetsWatch:
         self._connected.clear()
         try:
             await look.read()
-            self._away = False
+            self._trouble.went_well(_NOT_SEEN)
             self._looked(look)
         except EnsembleUnavailable as error:
             self._want(look.wanted)
-            if not self._away:
-                log.warning("changes of offsets in ZooKeeper are not seen for now: %s", error)
-            self._away = True
+            self._trouble.failed(_NOT_SEEN, error, kind="away")
             # Short of a new connection, too: one that hung for a moment goes on as if nothing had been.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_AGAIN_SECONDS):

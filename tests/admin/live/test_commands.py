@@ -18,6 +18,7 @@ import click
 import pytest
 
 from shim.admin.commands import admin_client, running_shim
+from shim.admin.commands.causes import cause_of
 from shim.admin.commands.history_elsewhere import HISTORY_ELSEWHERE
 from shim.admin.errors import NotOffered
 from shim.admin.live.asked.groups import Moved as MovedOffset
@@ -150,7 +151,7 @@ def test_status(moved: Moved, admin: str) -> None:
     assert told.stdout.splitlines() == [
         "GROUP  OFFSETS.STORAGE  DUAL.COMMIT.ENABLED  BEHIND  STATE   MEMBERS  SINCE                     CAUSE",
         "g      kafka            false                -       Stable        2  2023-11-14T22:13:20.000Z  "
-        "change\\x1b[2J 4711",
+        + cause_of("migrate start", "change\\x1b[2J 4711"),
         "h      upstream         false                -       Stable        2  -                         it was there",
         "i      kafka            true                 12.3 s  Stable        2  -                         it was there",
     ]
@@ -239,7 +240,7 @@ def test_there_and_back(moved: Moved, admin: str) -> None:
     assert started.status == 0
     assert started.json["not_done"] == []
     (row,) = started.json["groups"]
-    assert (row["group"], row["offsets_storage"], row["cause"]) == ("g", "kafka", "migrate start")
+    assert (row["group"], row["offsets_storage"], row["cause"]) == ("g", "kafka", cause_of("migrate start", None))
     assert offset_shim("migrate", "rollback", "g", "--admin", admin).stdout.splitlines()[1].split()[:2] == [
         "g",
         "upstream",
@@ -252,7 +253,7 @@ def test_every_step(moved: Moved, admin: str) -> None:
     for move, at in expected:
         (row,) = offset_shim("migrate", move, "g", "--json", "--admin", admin).json["groups"]
         assert (row["offsets_storage"], row["dual_commit_enabled"]) == STEPS[at]
-        assert row["cause"] == f"migrate {move}"
+        assert row["cause"] == cause_of(f"migrate {move}", None)
     refused = offset_shim("migrate", "rollback", "g", "--admin", admin)
     assert refused == (1, "", "g: refused: it is at the first step\n")
 

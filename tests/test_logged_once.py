@@ -1,0 +1,35 @@
+"""What goes wrong again and again is a line, and that it is over."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from shim.logged_once import LoggedOnce
+
+
+def test_a_line_each_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    trouble = LoggedOnce(logging.getLogger(__name__))
+    for error in ("away", "away", "refused"):
+        trouble.failed("it cannot be read", OSError(error))
+    trouble.failed("another thing", OSError("away"), logging.ERROR)
+    for _ in range(2):
+        trouble.went_well("it cannot be read")
+        trouble.went_well("what never failed")
+    trouble.failed("it cannot be read", OSError("refused"))
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("WARNING", "it cannot be read for now: away"),
+        ("WARNING", "it cannot be read for now: refused"),
+        ("ERROR", "another thing for now: away"),
+        ("INFO", "this is over: it cannot be read"),
+        ("WARNING", "it cannot be read for now: refused"),
+    ]
+
+
+def test_other_words_of_one_kind_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    trouble = LoggedOnce(logging.getLogger(__name__))
+    for broker in (1, 2):
+        trouble.failed("it is away", OSError(f"broker {broker}"), kind="away")
+    assert caplog.messages == ["it is away for now: broker 1"]
