@@ -1,0 +1,307 @@
+"""Commands that are given wrong, and those to which no shim answers, or not to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from shim.admin.commands import admin_client
+from shim.admin.live.asked.migration import GroupStatus, Source
+from shim.demo.parts import free_port
+from shim.relocation.words import LogPlaces
+from tests.admin.live.moved import Moved
+from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, offset_shim
+from tests.admin.live.watching import OVERVIEW, Relocated
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["migrate", "start"], "Which groups?"),
+        (["migrate", "advance"], "Which groups?"),
+        (["migrate", "rollback"], "Which groups?"),
+        (["migrate", "verify", "g", "--all"], "one of them"),
+        (["migrate", "start", "g", "--all"], "one of them"),
+        (["migrate", "plan", "--pattern", "*", "--all"], "one of them"),
+        (["migrate", "status", "--admin", "nowhere"], "is not host:port"),
+        (["migrate", "start", "\udc80"], "not UTF-8"),
+        (["migrate", "start", "--all", "--cause", "\udc80"], "not UTF-8"),
+        (["groups", "list", "--pattern", "\udc80"], "not UTF-8"),
+        (["groups", "describe", "\udc80"], "not UTF-8"),
+        (["groups", "describe"], "Missing argument"),
+        (["groups", "describe", "a", "b"], "unexpected extra argument"),
+    ],
+)
+def test_bad_usage(args: list[str], told: str) -> None:
+    result = offset_shim(*args)
+    assert (result.status, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+def test_what_the_shim_does_not_take(admin: str) -> None:
+    result = offset_shim("migrate", "start", "x" * 40_000, "--admin", admin)
+    assert result == (2, "", "Error: a group's name is longer than 32767 bytes\n")
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], ["groups", "describe", "g"], ["migrate", "start", "g"]])
+def test_no_shim_there(command: list[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    expected = f"Error: no shim answers at {address}: Connection refused. Does it run, with --admin {address}?\n"
+    assert offset_shim(*command, "--admin", address) == (2, "", expected)
+
+
+@pytest.mark.parametrize("command", [["groups", "list"], ["groups", "describe", "g"], ["migrate", "start", "g"]])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"220 mail.example.org ESMTP\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+        b"HTTP/1.0 404 Not Found\r\n\r\n<html>",
+        b"HTTP/1.0 403 Forbidden\r\n\r\n[]",
+    ],
+)
+def test_something_else_is_there(command: list[str], answer: bytes) -> None:
+    with answering(answer) as address:
+        result = offset_shim(*command, "--admin", address)
+    if not answer and command[0] == "migrate":  # or a shim that has begun with it
+        assert (result.status, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"Error: the shim at {address} did not say what became of it: ")
+        assert result.stderr.endswith("; if clients bootstrap there, it is the wrong port\n")
+        return
+    assert (result.status, result.stdout) == (2, "")
+    told = f"something else than a shim's admin port answers at {address}"
+    ended = "" if answer else ", or a shim that is ending: the connection was closed"
+    assert result.stderr == f"Error: {told}{ended}; if clients bootstrap there, it is the wrong port\n"
+
+
+_CHANGES = (
+    (("migrate", "start", "g"), "migrate status"),
+    (("migrate", "advance", "g"), "migrate status"),
+    (("migrate", "rollback", "g"), "migrate status"),
+    (("groups", "delete", "g"), "groups list"),
+    (("log", "move", "--to", "kafka"), "log move"),
+)
+
+
+@pytest.mark.parametrize(("command", "look"), _CHANGES, ids=lambda value: value if isinstance(value, str) else value[1])
+@pytest.mark.parametrize(
+    ("answer", "hangs", "why"),
+    [
+        (b"", True, "timed out"),
+        (b"", False, "Remote end closed connection without response"),
+        (b"HTTP/1.0 504 Gateway Time-out\r\n\r\n<html>", False, "HTTP status 504"),
+    ],
+    ids=["it hangs", "it is gone", "a proxy gives up"],
+)
+def test_a_change_that_the_shim_is_silent_about(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], look: str, answer: bytes, hangs: bool, why: str
+) -> None:
+    """It took the request, so it may have begun: that is no "nothing was done", and what shows it is named."""
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    with answering(answer, hangs=hangs) as address:
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (1, "")
+    told = (
+        f"Error: the shim at {address} did not say what became of it: {why}. Look with `{look}` before you do it again"
+    )
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"groups"'])
+def test_a_change_that_the_shim_goes_silent_about_before_its_first_line(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    for hangs, why in ((True, "timed out"), (False, "the answer was cut off")):
+        with answering(HEAD + answer, hangs=hangs) as address:
+            result = offset_shim("migrate", "advance", "g", "--json", "--admin", address)
+        assert (result.status, result.json) == (1, {"groups": [], "not_done": []})
+        assert f"did not say what became of it: {why}. Look with `migrate status`" in result.stderr
+
+
+def test_what_only_looks_leaves_nothing_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    for command in (("groups", "delete", "g", "--dry-run"), ("migrate", "advance", "g", "--dry-run")):
+        with answering(HEAD, hangs=True) as address:
+            result = offset_shim(*command, "--admin", address)
+        assert (result.status, result.stderr) == (2, f"Error: {silent_at(address)}\n")
+
+
+@pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
+def test_a_shim_that_hangs(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    """The kernel takes the connection, and nobody reads it."""
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {silent_at(address)}\n"
+
+
+@pytest.mark.parametrize("command", [("groups", "list"), ("migrate", "plan")])
+def test_a_shim_that_hangs_in_the_middle(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    monkeypatch.setattr(admin_client, "_SILENT_SECONDS", 0.1)
+    with answering(HEAD, hangs=True) as address:
+        result = offset_shim(*command, "--admin", address)
+    assert (result.status, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {silent_at(address)}\n"
+
+
+def silent_at(address: str) -> str:
+    return f"the shim at {address} was reached, and has said nothing for 0.1 s: it hangs, or its disk does"
+
+
+HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
+ROW = (
+    b'{"group":"a","offsets_storage":"kafka","dual_commit_enabled":false,"state":"Empty","members":0,'
+    b'"changed_ms":null,"cause":"","lag_seconds":null,"alarm":""}\n'
+)
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n\n", b'{"group":"b","offs', b"nonsense\n"])
+def test_a_shim_that_goes_away_in_the_middle(rest: bytes) -> None:
+    """What it has told is shown all the same."""
+    with answering(HEAD + b'{"groups":2}\n' + ROW + rest) as address:
+        result = offset_shim("migrate", "start", "a", "b", "--admin", address)
+    assert result.status == 1
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["GROUP", "a"]
+    assert result.stderr.startswith(f"Error: the shim at {address} told of 1 of 2 groups: ")
+    assert result.stderr.endswith(". What became of the others is not certain: look with `migrate status`\n")
+
+
+def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_client, "_MOST_NAMES", 1)
+    with answering(HEAD + b'{"groups":1}\n' + ROW + b'{"done":1}\n') as address:
+        result = offset_shim("migrate", "start", "a", "b", "--json", "--admin", address)
+    assert result.status == 1
+    assert [row["group"] for row in result.json["groups"]] == ["a"]
+    assert result.stderr.startswith(f"Error: no shim answers at {address}")
+
+
+@contextmanager
+def answering(answer: bytes, *, hangs: bool = False) -> Iterator[str]:
+    """Takes one request, answers so, and closes the port; ``hangs``: and says nothing more until it is given up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_one() -> None:
+            connection, _ = listening.accept()
+            listening.close()
+            with connection:
+                read = b""
+                while b"\r\n\r\n" not in read and (piece := connection.recv(65_536)):
+                    read += piece
+                connection.sendall(answer)
+                if not hangs:
+                    connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):
+                    pass
+
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        thread = threading.Thread(target=answer_one)
+        thread.start()
+        try:
+            yield address
+        finally:
+            thread.join(30)
+
+
+class Awaited(Moved):
+    """Its moves are seen, and let go on, from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way, self.ended = threading.Event(), threading.Event()
+
+    async def start(self, group: str, cause: str, source: Source | None = None) -> GroupStatus:
+        self.loop = asyncio.get_running_loop()
+        self.under_way.set()
+        try:
+            return await super().start(group, cause, source)
+        finally:
+            self.ended.set()
+
+
+def interrupted(under_way: threading.Event, *args: str) -> tuple[int, str, str]:
+    """Status, output and errors of a command that is told to stop then."""
+    # Whoever runs this in the background has it ignored, and so would the child.
+    begun = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from shim.main import cli; cli()"
+    command = [sys.executable, "-c", begun, *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert under_way.wait(TIME_LIMIT_SECONDS)
+            child.send_signal(signal.SIGINT)
+            stdout, stderr = child.communicate(timeout=TIME_LIMIT_SECONDS)
+        finally:
+            child.kill()
+    return child.returncode, stdout, stderr
+
+
+def test_ctrl_c() -> None:
+    moved = Awaited()
+    moved.add("g")
+    moved.held["g"] = asyncio.Event()
+    with admin_of(moved) as address:
+        status, stdout, stderr = interrupted(moved.under_way, "migrate", "start", "g", "--json", "--admin", address)
+        moved.loop.call_soon_threadsafe(moved.held["g"].set)
+        assert moved.ended.wait(TIME_LIMIT_SECONDS)
+    assert status == 1
+    assert json.loads(stdout) == {"groups": [], "not_done": []}
+    assert stderr == "Error: stopped; groups under way are brought to an end, no others begun\n"
+    assert (moved.groups["g"].storage, moved.cancelled) == ("kafka", [])
+
+
+class Unending(Relocated):
+    """Partitions are being moved for longer than anybody looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way = threading.Event()
+
+    async def changed(self, turn: int, seconds: float) -> LogPlaces:
+        self.under_way.set()
+        await asyncio.sleep(0.05)  # as long as a turn
+        return await super().changed(turn, seconds)
+
+
+def test_who_stops_looking_at_a_move_stops_nothing() -> None:
+    its = Unending()
+    with admin_of(Moved(), relocates=lambda: its) as address:
+        told = interrupted(its.under_way, "log", "move", "--to", "kafka", "--admin", address)
+    assert told == (1, "", "stopped looking; the shim goes on, and the same command watches it again\n")
+
+
+@pytest.mark.parametrize(("log", "where"), [("local", "its data directory"), ("kafka", "topics of the cluster")])
+def test_where_a_log_is_that_is_not_moved(log: str, where: str) -> None:
+    with admin_of(Moved(), whole=OVERVIEW._replace(log=log), relocates=lambda: None) as address:
+        for more in ((), ("--to", "kafka")):
+            told = offset_shim("log", "move", *more, "--admin", address)
+            assert (told.status, told.stderr) == (
+                2,
+                f"Error: this shim has its log in one place, {where} (50 partitions): started with "
+                "offsets.log=moving, it moves partitions\n",
+            )
+
+
+def test_a_shim_that_is_gone_amid_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+
+    def change(self: admin_client.RunningShim, path: str, wanted: object, look: str) -> object:
+        return {"partitions": [{"log": "local"}], "to": "kafka", "turn": 1}
+
+    monkeypatch.setattr(admin_client.RunningShim, "change", change)
+    told = offset_shim("log", "move", "--to", "kafka", "--admin", f"127.0.0.1:{port}")
+    assert told.status == 1
+    assert told.stderr.endswith(
+        f"with --admin 127.0.0.1:{port}? Partitions were being moved: once it runs, give this command again\n"
+    )
