@@ -33,3 +33,12 @@ def test_other_words_of_one_kind_are_no_news(caplog: pytest.LogCaptureFixture) -
     for broker in (1, 2):
         trouble.failed("it is away", OSError(f"broker {broker}"), kind="away")
     assert caplog.messages == ["it is away for now: broker 1"]
+
+
+def test_at_another_level_it_is_something_else(caplog: pytest.LogCaptureFixture) -> None:
+    """As where somebody may look at it now that it has lasted."""
+    caplog.set_level(logging.INFO)
+    trouble = LoggedOnce(logging.getLogger(__name__))
+    for level in (logging.INFO, logging.INFO, logging.WARNING):
+        trouble.failed("it is away", OSError("refused"), level, kind="away")
+    assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]

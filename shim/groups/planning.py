@@ -11,9 +11,9 @@ from shim.groups.words import NO_OFFSET, Change, Kind, Partition, Refused, Targe
 
 class Known(NamedTuple):
     """``committed``: what the group has. ``starts``, ``ends``: of the logs, of all partitions in question. ``at_time``:
-    the first offset at or after the target's time, where there is one. ``before``: for HISTORY and UNDO, what is to be
-    had again, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then; ``deleted``: since
-    then."""
+    the first offset at or after the target's time, where there is one. ``before``: for HISTORY, UNDO and UPSTREAM, what
+    is to be had, NO_OFFSET for none; ``doubtful``: of these, what may not be what was committed then; ``deleted``:
+    since then."""
 
     committed: Mapping[Partition, int]
     starts: Mapping[Partition, int]
@@ -80,6 +80,12 @@ def _from_history(_: Target, at: Partition, known: Known) -> _To:
     return _To(to.offset, "; ".join(notes))
 
 
+def _from_upstream(_: Target, at: Partition, known: Known) -> _To:
+    if at not in known.before:
+        raise Refused(f"{at[0]}-{at[1]}: the cluster has no offset of it")
+    return _clipped(known.before[at], at, known)
+
+
 _TO: Final[Mapping[Kind, Callable[[Target, Partition, Known], _To]]] = {
     Kind.OFFSET: lambda target, at, known: _clipped(target.number, at, known),
     Kind.EARLIEST: lambda _, at, known: _To(known.starts[at]),
@@ -89,5 +95,6 @@ _TO: Final[Mapping[Kind, Callable[[Target, Partition, Known], _To]]] = {
     Kind.SHIFT: _shifted,
     Kind.FILE: lambda target, at, known: _clipped(target.offsets[at], at, known),
     Kind.HISTORY: _from_history,
+    Kind.UPSTREAM: _from_upstream,
     Kind.UNDO: lambda _, at, known: _To(known.before[at]),
 }

@@ -70,6 +70,8 @@ class Resetting:
         found = await self._found(group)
         if target.kind in _OF_HISTORY and not found.served:
             raise Refused(f"group {group} is not served by the shim, which has no history of it then")
+        if target.kind is Kind.UPSTREAM and not found.served:
+            raise Refused(f"group {group} is not served by the shim: what the cluster has is what it goes on from")
         then = await self._then(group, target, found)
         partitions = await self._partitions(group, target, scope, found, then.offsets)
         known = await self._known(target, partitions, found, then)
@@ -107,7 +109,10 @@ class Resetting:
         return _Group(described.group_state, served, (await self._looking.offsets([group]))[group])
 
     async def _then(self, group: str, target: Target, found: _Group) -> Then:
-        """What is to be had again; empty for all other targets."""
+        """What is to be had, of the past or of the cluster; empty for all other targets."""
+        if target.kind is Kind.UPSTREAM:
+            there = (await self._cluster_groups.offsets_of([group]))[group]
+            return Then({(at.topic, at.partition): each.offset for at, each in there.items()})
         if target.kind is Kind.HISTORY:
             return await self._history.at(group, target.number)
         if target.kind is not Kind.UNDO:
@@ -132,7 +137,7 @@ class Resetting:
             meant = set(found.offsets) or {at for at, offset in before.items() if offset != NO_OFFSET}
         elif scope.topics:
             meant = await self._named(scope.topics)
-        by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before)}
+        by_itself = {Kind.FILE: set(target.offsets), Kind.UNDO: set(before), Kind.UPSTREAM: set(before)}
         if target.kind in by_itself:
             meant = by_itself[target.kind] & meant if meant else by_itself[target.kind]
         if not meant:

@@ -19,7 +19,8 @@ class NotCertain(Exception):
 
 class Kind(Enum):
     """Where offsets can be reset to, by Kafka's options. ``OFFSET`` and ``SHIFT`` need a number; ``TIME`` and
-    ``HISTORY`` a time in milliseconds since the epoch; ``FILE`` an offset for each partition."""
+    ``HISTORY`` a time in milliseconds since the epoch; ``FILE`` an offset for each partition. ``UPSTREAM``: what the
+    cluster itself has of a group that the shim serves."""
 
     OFFSET = "to-offset"
     EARLIEST = "to-earliest"
@@ -29,6 +30,7 @@ class Kind(Enum):
     SHIFT = "shift-by"
     FILE = "from-file"
     HISTORY = "from-history"
+    UPSTREAM = "from-upstream"
     UNDO = "undo"
 
 

@@ -47,8 +47,8 @@ async def found_for(address: HostPort) -> list[tuple[Any, ...]]:
 
 
 def check_free(address: HostPort) -> None:
-    """That it can be listened on now; nobody can connect meanwhile. A host that is a name is not looked at: who is asked
-    what it stands for may not answer for long. Raises OSError where it cannot."""
+    """That it can be listened on now; nobody can connect meanwhile. A host that is a name is not looked at: who is
+    asked what it stands for may not answer for long. Raises OSError where it cannot."""
     try:
         host = ip_address(address.host)
     except ValueError:

@@ -43,7 +43,7 @@ async def test_their_status() -> None:
     coordinator = GroupCoordinator()
     for number in range(GROUPS):
         coordinator.replay(OffsetCommitKey(f"g{number}", "orders", 0), OffsetCommitValue(5, commit_timestamp=1))
-    runtime, nobody = runtime_of(coordinator), SimpleNamespace()
+    runtime, nobody = runtime_of(coordinator), SimpleNamespace(alarm=lambda _: "")
     stores: Any = SimpleNamespace(lag_seconds=lambda _: None, why=lambda _: "", mirror=nobody)
     guard: Any = SimpleNamespace(alarm=lambda _: "")
     settings, there = Settings(), nobody

@@ -4,18 +4,24 @@ written over what the cluster has.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from protocol.own.state_log import Hands, Step
+from shim.coordinator import GroupCoordinator, Outcome
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
+from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored
+from tests.migration.mirrored import Mirrored, eventually, mirrored
 from tests.migration.test_changing_hands import Administered, administered
-from tests.migration.test_first_contact import commit, committed
+from tests.migration.test_first_contact import commit, committed, produce
+from tests.runtime.test_hands import decided
 from tests.waiting import wait_until
 
 _SAYS: Final = "the cluster has other offsets than were loaded here, and keeps them: "
@@ -40,8 +46,12 @@ async def _committed_there(broker: Broker, at: Mirrored, group: str, offsets: di
     assert refused == []
 
 
+def _written_over(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [told for each in caplog.messages if (told := each.partition("with what is committed here: ")[2])]
+
+
 async def test_all_that_differs_is_left_until_it_is_committed_here(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Further on there, set back there, and there alone; what is as it was is nobody's business."""
     topic = make_topic(4)
@@ -57,14 +67,35 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         await at.commit(group, topic, OffsetCommitRequestPartition(2, 6))  # of what is not held
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77, 1: 2, 2: 6, 3: 9}
-        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))  # as it was: that is a word, too
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))  # as it was loaded
         await at.reached(group)
-        assert await _in_cluster(at, group) == {0: 5, 1: 2, 2: 6, 3: 9}
+        assert await _in_cluster(at, group) == {0: 77, 1: 2, 2: 6, 3: 9}
+        assert _written_over(caplog) == []
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 7))
+        await at.reached(group)
+        assert _written_over(caplog) == [f"{topic}-0 (7 here, 77 there)"]
+        assert await _in_cluster(at, group) == {0: 7, 1: 2, 2: 6, 3: 9}
         assert "-0 (" not in at.mirror.alarm(group)
         await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 8) for number in (1, 3)))
         await at.reached(group)
-        assert await _in_cluster(at, group) == {0: 5, 1: 8, 2: 6, 3: 8}
+        assert await _in_cluster(at, group) == {0: 7, 1: 8, 2: 6, 3: 8}
         assert at.mirror.alarm(group) == ""
+        assert _written_over(caplog)[1:] == [f"{topic}-1 (8 here, 2 there), {topic}-3 (8 here, 9 there)"]
+
+
+async def test_what_is_there_alone_stays_there(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """A partition had its first record after the shim had ended: nothing that both have has moved."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        await _committed_there(broker, other, group, {TopicPartition(topic, 1): 9})
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-1 (none here, 9 there); ")
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 5, 1: 9}
 
 
 async def test_what_is_deleted_here_stays_there(
@@ -82,18 +113,24 @@ async def test_what_is_deleted_here_stays_there(
         assert f"{topic}-0 (none here, 77 there)" in at.mirror.alarm(group)
 
 
-async def test_a_commit_before_the_first_look_is_none_of_what_was_loaded(
-    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+def _to_upstream_dual(group: str, coordinator: GroupCoordinator, now: int, asker: Any) -> Outcome:
+    return coordinator.take_in_hand(now, group, Hands.SERVED, "", asker, Step.UPSTREAM_DUAL, from_zookeeper=False)
+
+
+async def test_where_each_commit_has_to_be_in_the_cluster_nothing_is_held(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = make_topic(2)
-    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
-    async with mirrored(broker, tmp_path / "of another") as other:
-        await _committed_there(broker, other, group, {TopicPartition(topic, number): 77 for number in (0, 1)})
-    async with mirrored(broker, tmp_path / "data", replace(SETTINGS, offsets_mirror_upstream=False)) as at:
-        await at.commit(group, topic, OffsetCommitRequestPartition(0, 6))
+    topic = make_topic()
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    async with mirrored(broker, tmp_path / "data") as at:
+        assert (await decided(at.runtime, group, partial(_to_upstream_dual, group))).done
+    commit(broker.bootstrap_servers, group, topic, 77)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await at.commit_offset(group, topic, 5)
         await at.mirror.fed(group)
-        assert await _in_cluster(at, group) == {0: 6, 1: 77}
-        assert f"{_SAYS}{topic}-1 (5 here, 77 there); " in at.mirror.alarm(group)
+        assert await _in_cluster(at, group) == {0: 5}
+        assert at.mirror.alarm(group) == ""
+        assert _written_over(caplog) == [f"{topic}-0 (5 here, 77 there)"]
 
 
 async def test_what_the_shim_had_not_brought_there_is_brought(
@@ -117,23 +154,47 @@ def _alarm(at: Administered, group: str) -> str:
     return str(found)
 
 
-def test_given_back_and_taken_over_again_it_goes_on_where_it_stands(
+def test_nothing_is_given_back_before_somebody_has_said_which_is_right(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:
-    """The way that docs/migration.md tells."""
-    topic = make_topic()
+    """The way that docs/migration.md tells, to the cluster's offsets."""
+    topic = make_topic(2)
+    produce(broker.bootstrap_servers, topic, *(b"" for _ in range(200)))
     with administered(broker, tmp_path / "data") as at:
         commit(at.shim.bootstrap, group, topic, 5)
         wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 5, "it does not arrive")
-    commit(broker.bootstrap_servers, group, topic, 77)
+    commit(broker.bootstrap_servers, group, topic, 17)
     with administered(broker, tmp_path / "data") as at:
         wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
         assert committed(at.shim.bootstrap, group, topic) == 5
+        refused = at.migrate("rollback", group)
+        assert refused.status == 1
+        assert f"{_SAYS}{topic}-0 (5 here, 17 there); " in refused.stdout
+        taken = offset_shim("groups", "reset", group, "--from-upstream", "--json", "--admin", at.address)
+        assert taken.status == 0, taken
+        assert committed(at.shim.bootstrap, group, topic) == 17
         given_back = at.migrate("rollback", group)
         assert given_back.status == 0, given_back
-        assert committed(at.shim.bootstrap, group, topic) == 77
-        assert f"group {group}: 1 offset left as in the cluster" in at.shim.log()
+        assert "this is over: the cluster has other offsets" in at.shim.log()
+        assert committed(at.shim.bootstrap, group, topic) == committed(broker.bootstrap_servers, group, topic) == 17
         assert at.migrate("start", group).status == 0
         assert _alarm(at, group) == ""
-        assert at.offsets(group) == {(topic, 0): 77}
-        assert committed(broker.bootstrap_servers, group, topic) == 77
+
+
+def test_what_was_set_back_just_before_the_end_is_given_back_by_nobody(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """The cluster's are those of before: nobody was there, which cannot be told. Without a mirror it is the shim's."""
+    topic = make_topic()
+    commit(broker.bootstrap_servers, group, topic, 17)
+    with administered(broker, tmp_path / "data", **{"offsets.mirror.upstream": "false"}) as at:
+        assert at.migrate("start", group).status == 0
+        commit(at.shim.bootstrap, group, topic, 5)
+    with administered(broker, tmp_path / "data") as at:
+        wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
+        assert at.migrate("rollback", group).status == 1
+        assert committed(at.shim.bootstrap, group, topic) == 5
+    with administered(broker, tmp_path / "data", **{"offsets.mirror.upstream": "false"}) as at:
+        given_back = at.migrate("rollback", group)
+        assert given_back.status == 0, given_back
+        assert committed(broker.bootstrap_servers, group, topic) == 5

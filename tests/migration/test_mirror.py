@@ -93,13 +93,13 @@ async def test_a_restart_writes_what_differs_and_nothing_else(
         await at.delete(groups[4])
     commit(broker.bootstrap_servers, groups[5], topic, 4)
     async with mirrored(broker, tmp_path) as at:
-        await eventually(lambda: len(at.groups.committed) == 2 and at.groups.deleted)
+        await eventually(lambda: len(at.groups.committed) == 2)
         await eventually(lambda: all(each in at.mirror.written for each in groups))
         await at.reached(*groups)
         assert {each for each, _ in at.groups.committed} == {groups[3], groups[5]}
-        assert at.groups.deleted == [(groups[4], [TopicPartition(topic, 0)])]
-        assert [await at.offset_in_cluster(each, topic) for each in groups[3:7]] == [6, None, 5, 5]
-    assert [each for each in groups if at.mirror.alarm(each)] == []
+        assert at.groups.deleted == []
+        assert [await at.offset_in_cluster(each, topic) for each in groups[3:7]] == [6, 5, 5, 5]
+        assert [each for each in groups if at.mirror.alarm(each)] == [groups[4]], "it might have been committed there"
 
 
 async def test_nothing_is_written_before_the_log_has_caught_up_with_the_clusters(

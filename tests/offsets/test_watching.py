@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -20,7 +21,7 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
 from shim.offsets.zookeeper.watching import OffsetsWatch
-from shim.offsets.zookeeper.znodes import Create, SessionEvent
+from shim.offsets.zookeeper.znodes import Create, EnsembleUnavailable, SessionEvent
 from tests.hung import hung
 from tests.offsets.conftest import TIMEOUT_S, kazoo, put
 from tests.offsets.events import Events
@@ -362,6 +363,30 @@ async def test_a_short_hang_is_got_over(zookeeper: ZooKeeper, connect: str) -> N
     finally:
         logging.getLogger("shim.offsets.zookeeper.watching").removeHandler(line)
         await ensemble.close()
+
+
+async def test_an_outage_is_a_line_and_that_it_is_over(
+    ensemble: Ensemble, others: KazooClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many words there are for it."""
+    caplog.set_level(logging.INFO)
+    put(others, f"{T}/0", b"1")
+    whys, looks = ["it is suspended", "it is lost"], ensemble.children_many
+
+    async def away_at_first(*args: Any, **more: Any) -> Any:
+        if whys:
+            raise EnsembleUnavailable(whys.pop(0))
+        return await looks(*args, **more)
+
+    monkeypatch.setattr(ensemble, "children_many", away_at_first)
+    told = Told()
+    async with watching(ensemble, told, "g"):
+        assert told.calls == [("g", {("t", 0): StoredOffset(1, 1)})]
+    lines = [record.getMessage() for record in caplog.records if record.name == "shim.offsets.zookeeper.watching"]
+    assert lines == [
+        "changes of offsets in ZooKeeper are not seen for now: it is suspended",
+        "this is over: changes of offsets in ZooKeeper are not seen",
+    ]
 
 
 async def test_it_starts_before_the_session(connect: str) -> None:

@@ -72,11 +72,16 @@ _TARGETS: Final[Mapping[str, _Option]] = {
         {"type": parse_time, "metavar": "TIME", "help": "To what was committed at that time, by the shim's history."},
         lambda given, _: given,
     ),
+    "from-upstream": _Option(
+        "from_upstream",
+        {"is_flag": True, "help": "To what the cluster itself has, of a group that the shim serves."},
+        lambda given, _: given,
+    ),
     "undo": _Option(
         "undo", {"is_flag": True, "help": "Put back what the last reset has changed."}, lambda given, _: given
     ),
 }
-_BY_ITSELF: Final = ("from-file", "undo")
+_BY_ITSELF: Final = ("from-file", "from-upstream", "undo")
 """Which partitions these are about they say themselves."""
 
 _BY_HISTORY: Final = frozenset({"from_history_ms", "undo"})

@@ -1,80 +1,102 @@
-"""Offsets that were loaded and are not written over what the cluster has: it has later ones of the same group, so
-somebody has committed there while no shim had it, and which are right is for people to say.
+"""Offsets that were loaded and are not written over what the cluster has: as it seems somebody has committed there
+while no shim had the group, and which are right is for people to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import beside, differing, some_of
+from shim.migration.compared import beside, some_of, to_bring
 from shim.migration.mirror.alarms import Alarms
 from shim.offsets.cluster.groups import Committed
-from shim.offsets.store import Partition
+
+log = logging.getLogger(__name__)
 
 _OTHERS: Final = (
     "the cluster has other offsets than were loaded here, and keeps them: {}; somebody has committed there while no "
-    "shim had the group, see docs/migration.md, Coming back"
+    "shim had the group, or they were set back or deleted here just before it ended: `groups reset --from-upstream` "
+    "takes them, see docs/migration.md, Coming back"
 )
+_WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
 
 
 class Held:
-    """For the event loop. The first look at a group after its partition was loaded decides. Of one of which any offset
-    is further on in the cluster all are held that differ: those that are there alone, or were set back there, were
-    committed there, too. What is committed here from then on is not.
-
-    Times are commit timestamps, in ms.
+    """For the event loop. The first look at a group that was loaded when the process began decides, and is kept for as
+    long as the process runs. What had not yet been brought to the cluster is behind there: where any offset is further
+    on, or there alone, all are held that differ, those as well that are behind. One that is another one here by then is
+    held no more; that it has expired here, or was deleted, changes nothing.
     """
 
     def __init__(self) -> None:
-        self._loaded_at: dict[int, int] = {}
-        self._seen: dict[int, set[str]] = {}
-        self._held: dict[str, Mapping[TopicPartition, int | None]] = {}
+        self._due: set[str] = set()
+        """Groups that were loaded, and not looked at yet."""
+        self._loaded: set[int] = set()
+        self._held: dict[str, Mapping[TopicPartition, CommittedOffset | None]] = {}
         self._alarms = Alarms()
 
-    def loaded(self, number: int, now: int) -> None:
-        """The partition of groups, from what was durable."""
-        self._loaded_at[number] = now
-        self._seen[number] = set()
+    def loaded(self, number: int, groups: Iterable[str]) -> None:
+        """The partition of groups, with these. Only the first time: from then on the process knows itself what it has
+        done."""
+        if number not in self._loaded:
+            self._loaded.add(number)
+            self._due.update(groups)
 
-    def of(
-        self, number: int, group: str, own: Committed, times: Mapping[Partition, int], there: Committed
-    ) -> Set[TopicPartition]:
-        """Those of which nothing is to be written or deleted in the cluster. ``times``: of ``own``."""
-        seen = self._seen.setdefault(number, set())
-        if group not in seen:
-            seen.add(group)
-            self._look(group, own, times, there, self._loaded_at.get(number, 0))
+    def is_open(self, group: str) -> bool:
+        """Whether what the cluster has of the group is to be looked at."""
+        return group in self._due or group in self._held
+
+    def look(self, group: str, own: Committed, there: Committed, *, holds: bool = True) -> None:
+        """The first time decides. Not ``holds``: what differs is written over, and told."""
+        if group not in self._due:
+            return
+        self._due.remove(group)
+        changed, alone = to_bring(own, there)
+        behind = changed.keys() & there.keys()
+        if not alone and all(there[at].offset <= own[at].offset for at in behind):
+            return
+        found = {at: own.get(at) for at in (*behind, *alone)}
+        if holds:
+            self._held[group] = found
+            self._alarms.saw(group, _OTHERS.format(some_of(beside(own, there, found))))
+        else:
+            log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, found)))
+
+    def to_bring(self, group: str, own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
+        """As :func:`shim.migration.compared.to_bring`, but for what is held."""
+        changed, gone = to_bring(own, there)
         held = self._held.get(group)
         if held is None:
-            return frozenset()
-        differ = set(differing(own, there))
-        # One that has expired here, or was deleted, was not committed.
-        left = {at: time for at, time in held.items() if at in differ and times.get(at, time) == time}
-        if not left:
+            return changed, gone
+        differ = {*changed, *gone}
+        left = {at: its for at, its in held.items() if at in differ and own.get(at, its) == its}
+        over = [at for at in held if at not in left and at in differ and _offset(there, at) != _offset(own, at)]
+        if over:
+            log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, over)))
+        if left:
+            self._held[group] = left
+            self._alarms.saw(group, _OTHERS.format(some_of(beside(own, there, left))))
+        else:
             self.forget(group)
-            return frozenset()
-        self._held[group] = left
-        self._alarms.saw(group, _OTHERS.format(some_of(beside(own, there, left))))
-        return left.keys()
-
-    def _look(
-        self, group: str, own: Committed, times: Mapping[Partition, int], there: Committed, loaded_at: int
-    ) -> None:
-        held = {at: times.get(at) for at in differing(own, there) if times.get(at, -1) < loaded_at}
-        if any(there[at].offset > own[at].offset for at in held if at in own and at in there):
-            self._held[group] = held
+        return {at: its for at, its in changed.items() if at not in left}, [at for at in gone if at not in left]
 
     def __iter__(self) -> Iterator[str]:
-        """Groups."""
-        return iter(self._held)
+        """Groups of which something is kept in mind."""
+        return iter({*self._due, *self._held})
 
     def alarm(self, group: str) -> str:
         """What somebody should look at; "" where nothing is held."""
         return self._alarms.line(group)
 
     def forget(self, group: str) -> None:
-        """Nothing of it is held any more."""
-        self._held.pop(group, None)
-        self._alarms.over(group)
+        """Nothing of it is held any more, or will be: it was not loaded so."""
+        self._due.discard(group)
+        if self._held.pop(group, None) is not None:
+            self._alarms.over(group)
+
+
+def _offset(offsets: Committed, at: TopicPartition) -> int | None:
+    return offsets[at].offset if at in offsets else None

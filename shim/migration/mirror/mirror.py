@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
+from collections.abc import AsyncIterator, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-from protocol.own.state_log import Hands
+from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import to_bring, without
 from shim.migration.mirror.comparison import Comparison
 from shim.migration.mirror.held import Held
 from shim.migration.mirror.last_written import Written
@@ -22,7 +21,7 @@ from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, Partition, StoreError, StoreUnanswered, StoreUnavailable
+from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
@@ -34,8 +33,8 @@ class Mirror:
 
     A turn of a group writes what differs from what was written last, or, where that is not known, from what the cluster
     has; a partition that is loaded has all its groups compared, so that a restart costs reads and not writes. With
-    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is never written over later
-    offsets of a group (:class:`Held`).
+    ``offsets.mirror.upstream=false`` only what is :meth:`fed` is written. What was loaded is not written over what
+    somebody else has committed there (:class:`Held`).
 
     Whoever gives a group back to the cluster holds it :meth:`alone`: a write that is on its way there is executed
     before, and none comes after; but for one that was not answered (:meth:`may_arrive_seconds`).
@@ -69,10 +68,10 @@ class Mirror:
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """Or not any more. What is known of groups that another process has is not so any more when they come back."""
-        if coordinator is not None:
-            self._held.loaded(number, self._runtime.now())
         if self._mirrors:
             self._comparison.served(number, coordinator)
+            if coordinator is not None:
+                self._held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
         if coordinator is None and self._runtime.is_elsewhere(number):
             known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._held)
             for group in {
@@ -141,13 +140,21 @@ class Mirror:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
         return self._nowhere.get(group, frozenset())
 
-    def held(self, group: str, own: Committed, times: Mapping[Partition, int], there: Committed) -> Set[TopicPartition]:
-        """Of what the cluster has in another way than the log those that are to stay so. ``times``: of ``own``, commit
-        timestamps."""
-        return self._held.of(self._runtime.partition_of(group), group, own, times, there)
+    async def kept(self, group: str, own: Committed) -> str:
+        """What the cluster keeps that the log has in another way, in a line; "" for nothing. ``own``: as the log has
+        it by now. Raises StoreError."""
+        if self._held.is_open(group):
+            there = (await self._cluster.offsets_of({group: own}))[group]
+            self._held.look(group, own, there)
+            self._held.to_bring(group, own, there)
+        return self._held.alarm(group)
+
+    def taken_over(self, group: str) -> None:
+        """From the cluster, a moment ago."""
+        self._held.forget(group)
 
     def alarm(self, group: str) -> str:
-        """That the cluster keeps offsets which the log has in another way; "" where it does not."""
+        """As :meth:`kept`, of the last look."""
         return self._held.alarm(group)
 
     def unanswered(self, group: str) -> None:
@@ -204,7 +211,7 @@ class Mirror:
             self.contested.discard(group)
             return
         try:
-            own, times = own_offsets(coordinator, group), coordinator.commit_times(group)
+            own = own_offsets(coordinator, group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
         with self._remembering(coordinator, group):
@@ -213,7 +220,7 @@ class Mirror:
                 raise StoreUnavailable(
                     f"group {group}: its partition is read back: what was not acknowledged may not be there"
                 )
-            await self._bring(coordinator, group, own, times)
+            await self._bring(coordinator, group, own)
 
     @contextmanager
     def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[None]:
@@ -236,15 +243,13 @@ class Mirror:
         if coordinator.has_pending(group):
             self.written.forget(group)
 
-    async def _bring(
-        self, coordinator: GroupCoordinator, group: str, own: Committed, times: Mapping[Partition, int]
-    ) -> None:
+    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed) -> None:
         there = self.written.get(group)
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
-        held = self.held(group, own, times, there)
-        own = {**without(own, held), **{at: its for at, its in there.items() if at in held}}
-        changed, gone = to_bring(own, there)
+        # Where each commit has to be there, it is.
+        self._held.look(group, own, there, holds=coordinator.step_of(group) is not Step.UPSTREAM_DUAL)
+        changed, gone = self._held.to_bring(group, own, there)
         if changed and self._is_served(coordinator, group):
             nowhere = await self._cluster.commit(group, changed)
             self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
@@ -255,7 +260,7 @@ class Mirror:
         elif group in self.written:
             self.written.update(group, changed, gone)
         else:
-            self.written.update(group, own, ())
+            self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
 
     def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
         """Asked before each write: the cluster's coordinator may have it by now."""

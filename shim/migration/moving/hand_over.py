@@ -8,7 +8,7 @@ What goes wrong on the way leaves the group in the hands that it was in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -17,7 +17,6 @@ from protocol.offsets_log import GroupMetadataValue, MemberMetadata, OffsetCommi
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import Hands, Step
 from shim.counted import counted
-from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import differences_to_cluster, differing, refused, without
 from shim.migration.hands.placements import SERVED, Placements, Whose
 from shim.migration.mirror.mirror import Mirror
@@ -88,6 +87,7 @@ class HandOver:
             offsets = await self._changing.cluster_offsets(group)
             members = self._members(group, described, gathered)
             await self._adopt(group, offsets, members)
+            self._mirror.taken_over(group)
             if not await self._followed(group):
                 raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
             if wrong := differing(await self._changing.cluster_offsets(group), offsets):
@@ -111,6 +111,7 @@ class HandOver:
                 )
             await self._cluster_groups.transactions_ended(group)
             await self._adopt(group, {}, None)
+            self._mirror.taken_over(group)
             if not await self._followed(group):
                 raise Refused(f"group {group}: the cluster's log is not read as far as it goes, try again")
             await self._changing.take_in_hand(group, Hands.SERVED, cause, Step.ZOOKEEPER, from_zookeeper=True)
@@ -159,8 +160,7 @@ class HandOver:
     # -- giving back
 
     async def give_back(self, group: str, cause: str, *, from_zookeeper: bool = False) -> None:
-        """To the cluster's own coordinator, with the offsets that it has here, but where those that the cluster has are
-        held (:meth:`Mirror.held`): they stay. Raises Refused."""
+        """To the cluster's own coordinator, with the offsets that it has here. Raises Refused."""
         async with self._changing.group(group, SERVED, "is in the cluster's hands already") as placement:
             in_cluster = await self._cluster_groups.described(group)
             if in_cluster.group_state not in NOBODY:
@@ -172,6 +172,8 @@ class HandOver:
             if self._changing.coordinator(group).has_pending(group):
                 raise Refused(f"group {group}: a transaction with offsets of it has not ended yet, try again")
             offsets = await self._changing.own_offsets(group)
+            if why := await self._mirror.kept(group, offsets):
+                raise Refused(f"group {group}: {why}")
             dual = self._changing.coordinator(group).step_of(group) is Step.UPSTREAM_DUAL
             if dual:
                 await self._mirror.fed(group)
@@ -181,15 +183,12 @@ class HandOver:
                         f"group {group}: the cluster has not answered a commit of its offsets, which may be done there "
                         f"yet: try again in {seconds:.0f} s"
                     )
-                there = await self._changing.cluster_offsets(group)
-                times = self._changing.coordinator(group).commit_times(group)
-                held = self._mirror.held(group, offsets, times, there)
-                offsets, there = without(offsets, held), without(there, held)
+                there = await self._changing.cluster_offsets(group) if dual else {}
                 kept = without(offsets, self._mirror.nowhere(group))
                 if dual and (wrong := differences_to_cluster(kept, there)):
                     raise refused(group, wrong, "the cluster was written past the shim")
                 try:
-                    await self._write_to_cluster(group, offsets, there, held)
+                    await self._write_to_cluster(group, offsets)
                 except Unanswered:
                     self._mirror.unanswered(group)
                     raise
@@ -197,26 +196,22 @@ class HandOver:
                 self._mirror.forget(group)
             given_back = counted(len(offsets), "offset")
             log.info("group %s is passed through from now on: %s given back (%s)", group, given_back, cause)
-            if held:
-                log.warning("group %s: %s left as in the cluster", group, counted(len(held), "offset"))
             await self._changing.done(group, lambda coordinator, now, asker: coordinator.abandon(now, group, asker))
 
-    async def _write_to_cluster(
-        self, group: str, offsets: Committed, there: Committed, held: Set[TopicPartition]
-    ) -> None:
-        """So that it has these in the place of those that are ``there``, and of all others what it has."""
+    async def _write_to_cluster(self, group: str, offsets: Committed) -> None:
+        present = await self._changing.cluster_offsets(group)
         refused_there = await self._cluster_groups.try_commit(group, offsets)
         nowhere = {each.at for each in refused_there if is_nowhere(each)}
         if nowhere:
             log.info("group %s: the cluster has no partition for %d of its offsets", group, len(nowhere))
         problems = [str(each) for each in refused_there if not is_nowhere(each)]
-        if stale := sorted(there.keys() - offsets.keys()):
+        if stale := sorted(present.keys() - offsets.keys()):
             problems += await self._cluster_groups.delete(group, stale)
         if problems:
             raise Refused(
                 f"group {group}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
             )
-        found = without(await self._changing.cluster_offsets(group), held)
+        found = await self._changing.cluster_offsets(group)
         if wrong := differing(found, without(offsets, nowhere)):
             extra = counted(len(wrong), "offset")
             raise Refused(f"group {group}: the cluster has {extra} that it was not given, as of {wrong[0]}")

@@ -19,8 +19,8 @@ from shim.offsets.zookeeper.znodes import EnsembleUnavailable, SessionEvent
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 1.0
-_NOT_SEEN: Final = "changes of offsets in ZooKeeper are not seen"
 """The pause before what has failed is tried again."""
+_NOT_SEEN: Final = "changes of offsets in ZooKeeper are not seen"
 
 _CHANGED_AT_ONCE: Final = 200
 _UNREAD_AT_ONCE: Final = 20

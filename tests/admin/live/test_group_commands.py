@@ -200,6 +200,7 @@ def test_a_shim_that_starts(command: tuple[str, ...]) -> None:
         (("--from-history", "1772373900000"), Kind.HISTORY, 1_772_373_900_000),
         (("--to-latest",), Kind.LATEST, 0),
         (("--to-current",), Kind.CURRENT, 0),
+        (("--from-upstream",), Kind.UPSTREAM, 0),
         (("--undo",), Kind.UNDO, 0),
     ],
 )

@@ -199,7 +199,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "ResetWanted": _object(
         {"group": _TEXT},
         {
-            **{name: {"const": True} for name in ("to_earliest", "to_latest", "to_current", "undo", "all_topics")},
+            **{
+                name: {"const": True}
+                for name in ("to_earliest", "to_latest", "to_current", "from_upstream", "undo", "all_topics")
+            },
             **dict.fromkeys(("to_offset", "to_time_ms", "shift_by", "from_history_ms"), _COUNT),
             "offsets": _list(_object({**_AT, "offset": _COUNT})),
             "topics": _list(_object({"topic": _TEXT}, {"partitions": _list(_COUNT)})),

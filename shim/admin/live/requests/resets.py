@@ -58,7 +58,7 @@ def plan_wanted(body: bytes) -> PlanWanted:
     scope = Scope(_topics(document.get("topics", [])), _flag(document.get("all_topics", False), "all_topics"))
     if scope.all_topics and scope.topics:
         raise BadRequest("topics or all_topics, not both")
-    if not (scope.all_topics or scope.topics or target.kind in (Kind.FILE, Kind.UNDO)):
+    if not (scope.all_topics or scope.topics or target.kind in (Kind.FILE, Kind.UPSTREAM, Kind.UNDO)):
         raise BadRequest("topics or all_topics has to be given")
     return PlanWanted(group_in(document), target, scope)
 
@@ -180,5 +180,6 @@ _TARGETS: Final[Mapping[str, Callable[[object, str], Target]]] = {
     "shift_by": _numbered(Kind.SHIFT, -INT64_MAX),
     "offsets": _file,
     "from_history_ms": _numbered(Kind.HISTORY),
+    "from_upstream": _bare(Kind.UPSTREAM),
     "undo": _bare(Kind.UNDO),
 }

@@ -1,0 +1,96 @@
+"""What is kept in the cluster as it is, look by look."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.migration.mirror.held import Held
+from shim.offsets.cluster.groups import Committed
+
+
+def _at(number: int) -> TopicPartition:
+    return TopicPartition("t", number)
+
+
+def _offsets(*offsets: int | None) -> Committed:
+    """By partition."""
+    return {_at(number): CommittedOffset(each, -1, "", 0) for number, each in enumerate(offsets) if each is not None}
+
+
+def _brought(held: Held, own: Committed, there: Committed) -> tuple[dict[int, int], list[int]]:
+    held.look("g", own, there)
+    changed, gone = held.to_bring("g", own, there)
+    return {at.partition: its.offset for at, its in changed.items()}, [at.partition for at in gone]
+
+
+@pytest.fixture
+def held() -> Held:
+    found = Held()
+    found.loaded(0, ["g"])
+    return found
+
+
+def test_what_is_behind_there_is_brought(held: Held) -> None:
+    assert _brought(held, _offsets(5, 6, 7), _offsets(5, 4)) == ({1: 6, 2: 7}, [])
+    assert (held.alarm("g"), held.is_open("g")) == ("", False)
+
+
+@pytest.mark.parametrize("there", [_offsets(9, 2, None), _offsets(5, 2, None, 1)], ids=["further on", "there alone"])
+def test_all_that_differs_is_held_but_what_is_not_there(held: Held, there: Committed) -> None:
+    assert _brought(held, _offsets(5, 5, 5), there) == ({2: 5}, [])
+    assert "t-1 (5 here, 2 there)" in held.alarm("g")
+    assert "t-2" not in held.alarm("g")
+
+
+def test_another_offset_is_brought_and_none_is_not(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    there = _offsets(9, 9, 9)
+    assert _brought(held, _offsets(5, 5), there) == ({}, [])
+    assert _brought(held, _offsets(6, None, 1), there) == ({0: 6, 2: 1}, [])
+    (told,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert told.endswith(": t-0 (6 here, 9 there), t-2 (1 here, 9 there)")
+    assert "(none here, 9 there)" in held.alarm("g")
+
+
+def test_it_is_over_when_both_have_the_same(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert _brought(held, _offsets(5), _offsets(9)) == ({}, [])
+    assert _brought(held, _offsets(9), _offsets(9)) == ({}, [])
+    assert (held.alarm("g"), held.is_open("g"), list(held)) == ("", False, [])
+    assert [each.levelname for each in caplog.records] == ["ERROR", "INFO"]
+
+
+def test_only_the_first_look_at_what_was_loaded_decides(held: Held) -> None:
+    assert _brought(held, _offsets(5), _offsets(5)) == ({}, [])
+    held.loaded(0, ["g"])  # read back, after a failure
+    assert _brought(held, _offsets(5), _offsets(9, 9)) == ({0: 5}, [1])
+    held.loaded(1, ["h"])
+    assert held.is_open("h")
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_what_was_not_loaded_is_not_held(forgotten: bool) -> None:
+    held = Held()
+    if forgotten:
+        held.loaded(0, ["g"])
+        held.forget("g")
+    assert _brought(held, _offsets(5), _offsets(9, 9)) == ({0: 5}, [1])
+    assert held.alarm("g") == ""
+
+
+def test_where_nothing_may_be_held_it_is_told(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    held.look("g", _offsets(5), _offsets(9), holds=False)
+    assert held.to_bring("g", _offsets(5), _offsets(9)) == (_offsets(5), [])
+    (told,) = caplog.messages
+    assert told.endswith(": t-0 (5 here, 9 there)")
+
+
+def test_a_group_that_is_given_away_is_forgotten(held: Held) -> None:
+    assert list(held) == ["g"]
+    assert _brought(held, _offsets(5), _offsets(9)) == ({}, [])
+    assert list(held) == ["g"]
+    held.forget("g")
+    assert (list(held), held.alarm("g")) == ([], "")
