@@ -154,6 +154,13 @@ STORE_GROUPS: Final = Metric(
     ("store",),
 )
 STORE_LAG: Final = Metric("store_lag_seconds", _GAUGE, "For how long the oldest of these waits.", ("store",))
+ALARMED: Final = Metric(
+    "alarmed_groups",
+    _GAUGE,
+    "Groups with an `alarm`: of `members` in the cluster, past the shim; of `commits` there, past the shim; of other "
+    "offsets there that are `kept`.",
+    ("alarm",),
+)
 ZOOKEEPER_SESSION: Final = Metric(
     "zookeeper_session", _GAUGE, "1 where there is a session with ZooKeeper, 0 where not; none without --zookeeper."
 )
@@ -192,7 +199,7 @@ ALL: Final = (
     ),
     *(LAG, LAG_LEFT_OUT, LAG_UNKNOWN, LAG_AGE),
     *(CONNECTIONS, CONNECTIONS_CREATED, CONNECTIONS_REFUSED, CLIENT_BYTES, BROKER_BYTES, SOFTWARE, OLDEST, NEWEST),
-    *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ZOOKEEPER_SESSION),
+    *(UPSTREAM_REACHABLE, UPSTREAM_BROKERS, STEPS, STORE_GROUPS, STORE_LAG, ALARMED, ZOOKEEPER_SESSION),
     *(LOOP_DELAY, READY, WORKER_ANSWERS, STATSD_DATAGRAMS, STATSD_DROPPED, START_TIME, BUILD),
 )
 """In the order in which they are shown."""

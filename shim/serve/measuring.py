@@ -27,6 +27,7 @@ from shim.metrics import (
     families,
 )
 from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.mirror import Mirror
 from shim.migration.words import PASSED_THROUGH, STORAGES
 from shim.net import Limits
@@ -57,6 +58,7 @@ class Measured(NamedTuple):
     limits: Limits
     lags: Lags
     mirror: Mirror
+    guard: Guard
     dual_commit: DualCommit | None
     loop_delay: LoopDelay
     forwarding: ForwardingCounts | None
@@ -224,6 +226,7 @@ def _of_places(parts: Measured) -> Iterable[tuple[Metric, Sequence[Sample]]]:
         (families.UPSTREAM_BROKERS, _one(len(parts.cluster.brokers))),
         (families.STORE_GROUPS, _each(lagging)),
         (families.STORE_LAG, _each(longest)),
+        (families.ALARMED, _each({**parts.guard.alarmed, "kept": mirror.alarmed})),
         (families.ZOOKEEPER_SESSION, () if dual_commit is None else _one(dual_commit.has_session)),
     )
 

@@ -143,7 +143,9 @@ class Parts:
         self.loop_delay = LoopDelay()
         lags = Lags(runtime, self._ends, settings)
         forwarding = None if peers is None else peers.counts
-        measured = Measured(runtime, cluster, limits, lags, self.mirror, dual_commit, self.loop_delay, forwarding)
+        measured = Measured(
+            runtime, cluster, limits, lags, self.mirror, self.guard, dual_commit, self.loop_delay, forwarding
+        )
         self.measuring = Measuring(measured)
         others: Callable[[], Sequence[str]] = tuple if self.sharing is None else self.sharing.other_owners
         log_moves = (opened.data_dir.path / PLACES_NAME).exists()

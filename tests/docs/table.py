@@ -20,9 +20,7 @@ _CODEC: Final = "tests/benchmarks/test_codec.py::test_command"
 _COMMIT: Final = "tests/benchmarks/test_commit.py::test_both_sides_carry_every_line"
 _PROXY: Final = "tests/benchmarks/test_proxy.py::test_all_three_ways_in_a_network_of_their_own"
 _DEMO: Final = "tests/demo/test_demo.py::test_it_ends_with_a_report_in_which_every_check_holds"
-_BACK: Final = (
-    "tests/migration/test_coming_back.py::test_nothing_is_given_back_before_somebody_has_said_which_is_right"
-)
+_BACK: Final = "tests/migration/test_coming_back.py::test_nothing_is_given_back_before_somebody_has_said_which_is_right"
 _MOVED: Final = "tests/relocation/test_live.py::test_clients_commit_all_the_while"
 _TWENTY: Final = "tests/rebalancing/test_rebalancing.py::test_twenty_members_beside_the_real_coordinator"
 

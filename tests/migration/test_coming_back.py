@@ -61,6 +61,7 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         await _committed_there(broker, other, group, later)
     async with mirrored(broker, tmp_path / "data") as at:
         await eventually(lambda: at.mirror.alarm(group))
+        assert at.mirror.alarmed == 1
         assert at.mirror.alarm(group).startswith(
             f"{_SAYS}{topic}-0 (5 here, 77 there), {topic}-1 (5 here, 2 there), {topic}-3 (none here, 9 there); "
         )

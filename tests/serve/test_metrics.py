@@ -150,6 +150,7 @@ def test_a_group_with_members_and_its_lag(
         "confluent-kafka-python"
     }
     assert found.value("store_lagging_groups", store="upstream") >= 0
+    assert [found.value("alarmed_groups", alarm=kind) for kind in ("members", "commits", "kept")] == [0, 0, 0]
     assert {each["treatment"] for each in found.labels("requests_total")} >= {"served", "forwarded", "rewritten"}
     assert found.labels("forwarding_failures_total") == [], "there is nobody else"
 

@@ -73,6 +73,11 @@ class Guard:
         """That of one group; "" where there is none."""
         return "; ".join(filter(None, (self._members.line(group), self._commits.line(group))))
 
+    @property
+    def alarmed(self) -> Mapping[str, float]:
+        """How many groups have an alarm of each kind."""
+        return {"members": float(len(self._members.groups())), "commits": float(len(self._commits.groups()))}
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:

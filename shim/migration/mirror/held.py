@@ -91,6 +91,11 @@ class Held:
         """What somebody should look at; "" where nothing is held."""
         return self._alarms.line(group)
 
+    @property
+    def alarmed(self) -> int:
+        """Groups of which something is held."""
+        return len(self._held)
+
     def forget(self, group: str) -> None:
         """Nothing of it is held any more, or will be: it was not loaded so."""
         self._due.discard(group)

@@ -157,6 +157,11 @@ class Mirror:
         """As :meth:`kept`, of the last look."""
         return self._held.alarm(group)
 
+    @property
+    def alarmed(self) -> float:
+        """How many groups have such an alarm."""
+        return float(self._held.alarmed)
+
     def unanswered(self, group: str) -> None:
         """Something was sent to the cluster that may be done there yet: its connection is broken off, and what of it
         is on its way arrives soon, or never."""
