@@ -15,16 +15,18 @@ class NotReadable(Exception):
 
 
 def own_offsets(coordinator: GroupCoordinator, group: str) -> Committed:
-    """All that are committed, durable or not, without the time at which they were; what is pending of a transaction is
-    none of them. Raises NotReadable."""
+    """All that are committed, durable or not, with their commit timestamps; what is pending of a transaction is none of
+    them. Raises NotReadable."""
     answer = coordinator.own_offsets(group)
     if answer.error_code:
         raise NotReadable(f"group {group}: {ErrorCode.for_code(answer.error_code).name}")
+    times = coordinator.commit_times(group)
     found: Committed = {}
     for topic in answer.topics:
         for each in topic.partitions:
             at = TopicPartition(topic.name, each.partition_index)
             if each.error_code:
                 raise NotReadable(f"group {group}: {at}: {ErrorCode.for_code(each.error_code).name}")
-            found[at] = CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata or "", 0)
+            its = each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+            found[at] = CommittedOffset(*its, times.get(at, 0))
     return found

@@ -16,6 +16,7 @@ from shim.coordinator import GroupCoordinator, Outcome
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
+from shim.migration.own_offsets import own_offsets
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import Mirrored, eventually, mirrored
@@ -68,18 +69,15 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         await at.commit(group, topic, OffsetCommitRequestPartition(2, 6))  # of what is not held
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77, 1: 2, 2: 6, 3: 9}
-        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))  # as it was loaded
-        await at.reached(group)
-        assert await _in_cluster(at, group) == {0: 77, 1: 2, 2: 6, 3: 9}
         assert _written_over(caplog) == []
-        await at.commit(group, topic, OffsetCommitRequestPartition(0, 7))
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))  # as it was: that is a word, too
         await at.reached(group)
-        assert _written_over(caplog) == [f"{topic}-0 (7 here, 77 there)"]
-        assert await _in_cluster(at, group) == {0: 7, 1: 2, 2: 6, 3: 9}
+        assert _written_over(caplog) == [f"{topic}-0 (5 here, 77 there)"]
+        assert await _in_cluster(at, group) == {0: 5, 1: 2, 2: 6, 3: 9}
         assert "-0 (" not in at.mirror.alarm(group)
         await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 8) for number in (1, 3)))
         await at.reached(group)
-        assert await _in_cluster(at, group) == {0: 7, 1: 8, 2: 6, 3: 8}
+        assert await _in_cluster(at, group) == {0: 5, 1: 8, 2: 6, 3: 8}
         assert at.mirror.alarm(group) == ""
         assert _written_over(caplog)[1:] == [f"{topic}-1 (8 here, 2 there), {topic}-3 (8 here, 9 there)"]
 
@@ -127,11 +125,46 @@ async def test_where_each_commit_has_to_be_in_the_cluster_nothing_is_held(
         assert (await decided(at.runtime, group, partial(_to_upstream_dual, group))).done
     commit(broker.bootstrap_servers, group, topic, 77)
     async with mirrored(broker, tmp_path / "data") as at:
+        assert await at.mirror.kept(group, own_offsets(at.coordinator(group), group)) == ""
         await at.commit_offset(group, topic, 5)
         await at.mirror.fed(group)
         assert await _in_cluster(at, group) == {0: 5}
         assert at.mirror.alarm(group) == ""
         assert _written_over(caplog) == [f"{topic}-0 (5 here, 77 there)"]
+
+
+async def test_what_was_alike_is_changed_there_as_ever(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """After an orderly restart: set back, and deleted, without an alarm."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: group in at.mirror.written)
+        await at.commit_offset(group, topic, 3)
+        await at.reached(group)
+        await at.delete_offset(group, topic, 1)
+        await at.reached(group)
+        assert (await _in_cluster(at, group), at.mirror.alarm(group)) == ({0: 3}, "")
+
+
+async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        await _committed_there(broker, other, group, {TopicPartition(topic, number): 77 for number in (0, 1)})
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        number = at.runtime.partition_of(group)
+        at.runtime.own({0, 1, 2} - {number})
+        await eventually(lambda: at.runtime.coordinator(number) is None)
+        assert at.mirror.alarm(group) == ""
+        at.runtime.own({0, 1, 2})
+        await eventually(lambda: at.mirror.alarm(group))
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 77, 1: 77}
 
 
 async def test_what_the_shim_had_not_brought_there_is_brought(
@@ -195,6 +228,10 @@ def test_what_was_set_back_just_before_the_end_is_given_back_by_nobody(
         wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
         assert at.migrate("rollback", group).status == 1
         assert committed(at.shim.bootstrap, group, topic) == 5
+        ours = offset_shim("groups", "reset", group, "--to-current", "--all-topics", "--admin", at.address)
+        assert ours.status == 0, ours
+        wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 5, "it does not arrive")
+        assert _alarm(at, group) == ""
     with administered(broker, tmp_path / "data", **{"offsets.mirror.upstream": "false"}) as at:
         given_back = at.migrate("rollback", group)
         assert given_back.status == 0, given_back

@@ -55,6 +55,13 @@ def test_another_offset_is_brought_and_none_is_not(held: Held, caplog: pytest.Lo
     assert "(none here, 9 there)" in held.alarm("g")
 
 
+def test_the_same_offset_again_is_another_commit(held: Held) -> None:
+    assert _brought(held, _offsets(5), _offsets(9)) == ({}, [])
+    again = {at: its._replace(commit_timestamp=1) for at, its in _offsets(5).items()}
+    assert _brought(held, again, _offsets(9)) == ({0: 5}, [])
+    assert held.alarm("g") == ""
+
+
 def test_it_is_over_when_both_have_the_same(held: Held, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     assert _brought(held, _offsets(5), _offsets(9)) == ({}, [])
@@ -67,6 +74,9 @@ def test_only_the_first_look_at_what_was_loaded_decides(held: Held) -> None:
     assert _brought(held, _offsets(5), _offsets(5)) == ({}, [])
     held.loaded(0, ["g"])  # read back, after a failure
     assert _brought(held, _offsets(5), _offsets(9, 9)) == ({0: 5}, [1])
+    held.given_up(0)
+    held.loaded(0, ["g"])  # somebody else had it meanwhile
+    assert _brought(held, _offsets(5), _offsets(9, 9)) == ({}, [])
     held.loaded(1, ["h"])
     assert held.is_open("h")
 

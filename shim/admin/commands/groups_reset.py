@@ -85,7 +85,9 @@ def reset_command(
     if by_history(question) and has_history_elsewhere(shim):  # first, as it may be why there is nothing to be set
         tell_of_history_elsewhere()
     plan: Row = shim.ask("/v1/groups/reset/plan", question)
-    changing = [row for row in plan["offsets"] if row["offset"] != row["new_offset"]]
+    # What is committed is committed once more where that is asked for: the cluster may keep another one until then.
+    again = "to_current" in question
+    changing = [row for row in plan["offsets"] if again or row["offset"] != row["new_offset"]]
     if not json_wanted:
         _show(plan["offsets"], changing)
         if plan["state"] == _DEAD and changing:

@@ -9,6 +9,7 @@ from typing import Final
 
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator
+from shim.counted import counted
 from shim.logged_once import LoggedOnce
 from shim.migration.compared import to_bring
 from shim.migration.mirror.last_written import Written
@@ -39,13 +40,17 @@ class Comparison:
         written: Written,
         waits: Callable[[str], bool],
         touched: Callable[[Iterable[str]], None],
+        look: Callable[[GroupCoordinator, str, Committed, Committed], None],
     ) -> None:
+        """``look``: of each group what the log and the cluster have."""
         self._runtime = runtime
         self._cluster_groups = cluster_groups
         self._cluster = ClusterStore(cluster_groups)
         self._written = written
         self._waits = waits
         self._touched = touched
+        self._look = look
+        self._compared = 0
         self._loaded: set[int] = set()
         self._any = asyncio.Event()
         self._trouble = LoggedOnce(log)
@@ -85,6 +90,9 @@ class Comparison:
             await self._compare(coordinator, listed.keys())
             if self._runtime.coordinator(number) is coordinator:
                 self._loaded.discard(number)
+        if self._compared and not self._loaded:
+            log.info("compared with the cluster's own offsets: %s", counted(self._compared, "group"))
+            self._compared = 0
 
     async def _compare(self, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
         """``listed``: the groups that the cluster has."""
@@ -97,15 +105,13 @@ class Comparison:
                 own = own_offsets(coordinator, group)
             except NotReadable as error:
                 raise StoreUnavailable(str(error)) from error
+            self._compared += 1
             known = self._written.get(group)
-            if known is not None:
-                if any(to_bring(own, known)):
-                    self._touched([group])
-            elif group in listed:
+            if known is None and group in listed:
                 portion[group] = own
                 offsets += len(own)
-            elif own:
-                self._touched([group])
+            else:
+                self._judge(coordinator, group, own, known or {})
             if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
                 await self._compare_portion(coordinator, portion)
                 portion, offsets = {}, 0
@@ -117,7 +123,7 @@ class Comparison:
             found = await self._cluster.offsets_of(portion)
         except StoreUnavailable:
             raise
-        except StoreError:  # of one of them: each finds out for itself
+        except StoreError:  # of one of them: each finds out for itself, in its turn
             self._touched(portion)
             return
         for group, own in portion.items():
@@ -125,5 +131,9 @@ class Comparison:
                 continue
             if not coordinator.has_pending(group):
                 self._written.update(group, found[group], ())
-            if any(to_bring(own, found[group])):
-                self._touched([group])
+            self._judge(coordinator, group, own, found[group])
+
+    def _judge(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
+        self._look(coordinator, group, own, there)
+        if any(to_bring(own, there)):
+            self._touched([group])

@@ -25,10 +25,10 @@ _WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over 
 
 
 class Held:
-    """For the event loop. The first look at a group that was loaded when the process began decides, and is kept for as
-    long as the process runs. What had not yet been brought to the cluster is behind there: where any offset is further
-    on, or there alone, all are held that differ, those as well that are behind. One that is another one here by then is
-    held no more; that it has expired here, or was deleted, changes nothing.
+    """For the event loop. The first look at a group that was loaded decides, and holds for as long as the process has
+    it. What had not yet been brought to the cluster is behind there: where any offset is further on, or there alone,
+    all are held that differ, those as well that are behind. One that is committed here after that look is held no more,
+    be it to the same offset; that it has expired here, or was deleted, changes nothing.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,15 @@ class Held:
         self._alarms = Alarms()
 
     def loaded(self, number: int, groups: Iterable[str]) -> None:
-        """The partition of groups, with these. Only the first time: from then on the process knows itself what it has
-        done."""
+        """The partition of groups, with these. One that is only read back is as it was: what was done meanwhile the
+        process has done itself."""
         if number not in self._loaded:
             self._loaded.add(number)
             self._due.update(groups)
+
+    def given_up(self, number: int) -> None:
+        """The partition is another process's by now."""
+        self._loaded.discard(number)
 
     def is_open(self, group: str) -> bool:
         """Whether what the cluster has of the group is to be looked at."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
-from protocol.own.state_log import Hands, Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
@@ -26,6 +26,7 @@ from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
+_NOT_HELD: Final = ZOOKEEPER_IS_RIGHT | {Step.UPSTREAM_DUAL}
 
 
 class Mirror:
@@ -63,7 +64,7 @@ class Mirror:
         self._nowhere: dict[str, Set[TopicPartition]] = {}
         self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
-        self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched)
+        self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched, self._look)
         runtime.watch(self._served)
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
@@ -73,6 +74,7 @@ class Mirror:
             if coordinator is not None:
                 self._held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
         if coordinator is None and self._runtime.is_elsewhere(number):
+            self._held.given_up(number)
             known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._held)
             for group in {
                 group
@@ -143,9 +145,10 @@ class Mirror:
     async def kept(self, group: str, own: Committed) -> str:
         """What the cluster keeps that the log has in another way, in a line; "" for nothing. ``own``: as the log has
         it by now. Raises StoreError."""
-        if self._held.is_open(group):
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        if coordinator is not None and self._held.is_open(group):
             there = (await self._cluster.offsets_of({group: own}))[group]
-            self._held.look(group, own, there)
+            self._look(coordinator, group, own, there)
             self._held.to_bring(group, own, there)
         return self._held.alarm(group)
 
@@ -252,8 +255,7 @@ class Mirror:
         there = self.written.get(group)
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
-        # Where each commit has to be there, it is.
-        self._held.look(group, own, there, holds=coordinator.step_of(group) is not Step.UPSTREAM_DUAL)
+        self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
         if changed and self._is_served(coordinator, group):
             nowhere = await self._cluster.commit(group, changed)
@@ -266,6 +268,10 @@ class Mirror:
             self.written.update(group, changed, gone)
         else:
             self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
+
+    def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
+        """Nothing is held where each commit has to be in the cluster, nor where another place says what is right."""
+        self._held.look(group, own, there, holds=coordinator.step_of(group) not in _NOT_HELD)
 
     def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
         """Asked before each write: the cluster's coordinator may have it by now."""
