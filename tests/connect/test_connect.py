@@ -41,6 +41,7 @@ def _values(bootstrap: str, topic: str) -> list[str]:
 
 def _stop(programs: Programs, worker: Worker) -> None:
     """It commits, leaves its groups and ends."""
+    worker.wait_up()
     worker.program.terminate()
     assert programs.wait_end(worker.program) == LEFT, worker.program.report()
 

@@ -99,6 +99,11 @@ class Worker:
         path = f"connectors/{configuration['name']}/config"
         self._programs.wait(f"{self.name} to take {path}", lambda: self._ask(path, configuration))
 
+    def wait_up(self) -> None:
+        """Until it answers at its REST port. Connectors of a standalone worker may be at work before; one that is told
+        to stop by then hangs now and then."""
+        self._programs.wait(f"{self.name} to answer", lambda: self._ask("connectors") is not None)
+
     def at_work(self, connector: str) -> str:
         """The address of the worker where the one task of the connector is at work, as soon as it is somewhere."""
         found: list[str] = []
