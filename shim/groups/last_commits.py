@@ -19,8 +19,8 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class _Known(NamedTuple):
-    """``end``: of the history, up to which it was read. ``again_at``: it was not read back to its beginning, and will
-    be, from that time of the loop on; None: there is no need."""
+    """``end``: of the history, up to which it was read. ``again_at``: not all of that was, and will be, the newest
+    first, from that time of the loop on; None: there is no need."""
 
     moved: Moved | None
     end: int
@@ -35,8 +35,9 @@ class LastCommits:
         self._known: dict[str, _Known] = {}  # the one that was looked at longest ago is the first
 
     async def of(self, group: str) -> Moved | None:
-        """The newest, also where retention has taken it since; None where there is none, or it was not found in time.
-        Raises Refused."""
+        """The newest, also where retention has taken it since; where what has come since the last look could not be
+        read in time it may be an older one for a minute. None where there is none, or it was not found in time. Raises
+        Refused."""
         end, now = await self._history.end(group), asyncio.get_running_loop().time()
         known = self._known.get(group)
         if known is not None and (known.end > end or (known.again_at is not None and known.again_at <= now)):
@@ -54,6 +55,7 @@ class LastCommits:
             async with asyncio.timeout(_READ_SECONDS):
                 found = await self._history.last_commit(group, 0 if known is None else known.end)
         except TimeoutError:
-            # The next look reads on from where the last one ended; only all of it is not tried again at once.
-            return known or _Known(None, end, now + _AGAIN_SECONDS)
+            # What was not read is passed over until then: a group that is idle beside busy ones would have it read, to
+            # no end, at each look.
+            return _Known(None if known is None else known.moved, end, now + _AGAIN_SECONDS)
         return _Known(found, end) if found is not None or known is None else known._replace(end=end)

@@ -132,7 +132,22 @@ async def test_what_is_known_outlasts_a_look_that_takes_too_long(
     monkeypatch.setattr(last_commits, "_READ_SECONDS", 30.0)
     await commit(kept, "g", 3)
     assert await offset(commits, "g") == 3
-    assert history.reads == [0, 1, 1], "it is read on from where the last look ended"
+    assert history.reads == [0, 1, 2], "what could not be read in time is not tried again at once"
+
+
+async def test_what_was_passed_over_is_read_later(
+    kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = LastCommits(history)
+    await commit(kept, "g", 1)
+    assert await offset(commits, "g") == 1
+    await commit(kept, "g", 2)
+    monkeypatch.setattr(last_commits, "_READ_SECONDS", 0.0)
+    monkeypatch.setattr(last_commits, "_AGAIN_SECONDS", 0.0)
+    assert await offset(commits, "g") == 1
+    monkeypatch.setattr(last_commits, "_READ_SECONDS", 30.0)
+    assert await offset(commits, "g") == 2
+    assert history.reads == [0, 1, 0]
 
 
 async def test_groups_beyond_those_that_are_kept(kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
