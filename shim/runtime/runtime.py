@@ -65,10 +65,6 @@ class Runtime:
         if not backend.is_divided:
             self.own(range(backend.num_partitions))
 
-    def now(self) -> int:
-        """Ms since the epoch, by the clock of which commit timestamps are."""
-        return self._clock.now()
-
     @property
     def is_divided(self) -> bool:
         """See :class:`shim.runtime.backend.Backend`."""
