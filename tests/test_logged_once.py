@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from shim.logged_once import LoggedOnce
+from shim.logged_once import MOST, LoggedOnce
 
 
 def test_a_line_each_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,3 +42,28 @@ def test_at_another_level_it_is_something_else(caplog: pytest.LogCaptureFixture)
     for level in (logging.INFO, logging.INFO, logging.WARNING):
         trouble.failed("it is away", OSError("refused"), level, kind="away")
     assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
+
+
+def test_what_goes_away_is_not_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    trouble = LoggedOnce(logging.getLogger(__name__))
+    trouble.failed("it cannot be read", OSError("away"))
+    for _ in range(2):
+        trouble.forget("it cannot be read")
+    trouble.went_well("it cannot be read")
+    trouble.failed("it cannot be read", OSError("away"))
+    assert caplog.messages == ["it cannot be read for now: away"] * 2
+
+
+def test_what_is_remembered_is_bounded_and_what_still_goes_wrong_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Names of groups are the clients' to choose."""
+    caplog.set_level(logging.INFO)
+    trouble = LoggedOnce(logging.getLogger(__name__))
+    for group in range(3 * MOST):
+        trouble.failed("it still goes wrong", OSError("away"))
+        trouble.failed(f"group {group}", OSError("away"))
+    assert caplog.messages.count("it still goes wrong for now: away") == 1
+    caplog.clear()
+    for group in range(3 * MOST):
+        trouble.went_well(f"group {group}")
+    assert len(caplog.messages) == MOST - 1, "and the one that still goes wrong"

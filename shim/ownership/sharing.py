@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _CLUSTERS_OFFSETS: Final = "__consumer_offsets"
 _WHO_LEADS: Final = "who leads partitions of the cluster's offsets is not known"
+_ONE_HAS_ALL: Final = "one shim has all groups"
 _IDLE: Final = "this shim has no groups"
 _PATIENCE_SECONDS: Final = 3.0
 _LATELY_SECONDS: Final = 10.0
@@ -153,6 +154,8 @@ class Sharing:
             ", ".join(sorted(each.name for each in shares.assignment.shims)),
         )
         self._tell_of_idling(shares)
+        if len({shares.owner_of(number).instance_id for number in range(self._runtime.num_partitions)}) > 1:
+            self._trouble.went_well(_ONE_HAS_ALL)  # another member may lead by now, and have counted
         self._own(shares)
         if self._member is not None and shares.own is not None and shares.own.addresses != self._addresses:
             self._member.rejoin()  # what the others tell clients is where it was before it was started anew
@@ -245,6 +248,7 @@ class Sharing:
         while True:
             await asyncio.sleep(self._settings.topology_refresh_interval_ms / 1000)
             if self.shares is None or not member.is_leader:
+                self._trouble.forget(_WHO_LEADS)  # whoever leads the group asks
                 continue
             try:
                 wrong = self._wrong(self.shares, await self._leaders_now())
@@ -268,8 +272,9 @@ class Sharing:
         here = self._runtime.num_partitions
         if len(led.places) != here:
             why = UpstreamError(f"offsets.topic.num.partitions is {here}, the cluster's has {len(led.places)}")
-            self._trouble.failed("one shim has all groups", why)
+            self._trouble.failed(_ONE_HAS_ALL, why)
             return None
+        self._trouble.went_well(_ONE_HAS_ALL)
         nodes = {address: node_id for node_id, address in self._cluster.brokers.items()}
         leaders = ((number, nodes.get(place.leader)) for number, place in led.places.items() if place.leader)
         return {number: node_id for number, node_id in leaders if node_id is not None}

@@ -204,6 +204,7 @@ class Keeper:
 
     async def _put_right(self, partition: Partition) -> None:
         number, trouble = partition.number, LoggedOnce(log)
+        what = f"{self._name(partition)}: reload failed, trying again"
         while not self._stopping:
             # What of the partition is being written has to be in the log, or to have failed, before it is read back or
             # given up.
@@ -220,10 +221,11 @@ class Keeper:
             elif partition.is_to_be_loaded:
                 try:
                     await self._load(partition)
+                    trouble.went_well(what)
                 except OwnedElsewhere as error:
                     self.lose(partition, error)
                 except self._log.passing as error:
-                    trouble.failed(f"{self._name(partition)}: reload failed, trying again", error)
+                    trouble.failed(what, error)
                     await asyncio.sleep(RELOAD_RETRY_SECONDS)
                 except Exception as error:
                     self._cannot_serve(partition, error)

@@ -24,6 +24,9 @@ QUEUED: Final = 1024
 _RESOLVED_SECONDS: Final = 60.0
 """A name is looked up again after that: nobody tells a sender of datagrams that the receiver has moved."""
 
+_HEARD_SECONDS: Final = 1.0
+"""By then a sender knows that a datagram was refused, where anybody tells."""
+
 _TROUBLE: Final = "metrics are not received"
 
 
@@ -42,6 +45,10 @@ class StatsdPush:
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUED)
         self._stream: asyncio_dgram.aio.DatagramClient | None = None
         self._connected_at = 0.0
+        self._well_since: float | None = None
+        """When the first was sent on this socket of those of which none was refused."""
+        # So that each lives until it is known whether what was sent on it was refused.
+        self._resolved_seconds = max(_RESOLVED_SECONDS, 2 * interval_seconds)
         self._trouble = LoggedOnce(log)
 
     async def run(self) -> None:
@@ -83,13 +90,23 @@ class StatsdPush:
                 await stream.send(datagram)
             except ConnectionRefusedError:  # one before this: its sender hears of it now
                 self.dropped += 1
+                self._well_since = None
                 self._trouble.failed(_TROUBLE, OSError(f"{self._address}: nobody listens"))
             else:
                 self.sent += 1
+                self._not_refused()
                 return
 
+    def _not_refused(self) -> None:
+        """None of those that were sent a while ago on this socket, or its sender had heard now."""
+        now = time.monotonic()
+        if self._well_since is None:
+            self._well_since = now
+        elif now - self._well_since >= _HEARD_SECONDS:
+            self._trouble.went_well(_TROUBLE)
+
     async def _connected(self) -> asyncio_dgram.aio.DatagramClient:
-        if self._stream is not None and time.monotonic() - self._connected_at > _RESOLVED_SECONDS:
+        if self._stream is not None and time.monotonic() - self._connected_at > self._resolved_seconds:
             self._disconnect()
         if self._stream is None:
             self._stream = await asyncio_dgram.connect(tuple(self._address))
@@ -99,4 +116,4 @@ class StatsdPush:
     def _disconnect(self) -> None:
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
+            self._stream = self._well_since = None

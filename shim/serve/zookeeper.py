@@ -51,12 +51,13 @@ def ensemble_at(zookeeper: str, settings: Settings) -> Ensemble:
 async def begin_session(ensemble: Ensemble, tried: asyncio.Event, begun: asyncio.Event, *, waits: bool) -> None:
     """With a ZooKeeper that is away until it is there; what is in it is not known until then. One without the chroot
     is another one than was meant, unless the registrar is about to make it (``waits``)."""
-    trouble = LoggedOnce(log)
+    trouble, what = LoggedOnce(log), "offsets in ZooKeeper are not served"
     while True:
         try:
             await ensemble.start(_START_SECONDS)
             tried.set()
             begun.set()
+            trouble.went_well(what)
             break
         except ChrootMissing as error:
             if not waits:
@@ -64,7 +65,7 @@ async def begin_session(ensemble: Ensemble, tried: asyncio.Event, begun: asyncio
             await asyncio.sleep(_START_SECONDS / 10)  # ZooKeeper would tell, but not a session that is none
         except EnsembleError as error:
             tried.set()
-            trouble.failed("offsets in ZooKeeper are not served", error)
+            trouble.failed(what, error)
     await asyncio.Event().wait()  # kazoo goes on by itself
 
 
@@ -74,13 +75,14 @@ async def look_for_groups(
     """Say what is there, once there is a session: a chroot that was forgotten shows nothing else. ``found``: called
     where groups have offsets or consumers there."""
     await session.wait()
-    trouble = LoggedOnce(log)
+    trouble, what = LoggedOnce(log), "what groups are in ZooKeeper is not known"
     while True:
         try:
             groups = await lookup.groups()
+            trouble.went_well(what)
             break
         except StoreError as error:
-            trouble.failed("what groups are in ZooKeeper is not known", error)
+            trouble.failed(what, error)
             await asyncio.sleep(_START_SECONDS)
     if groups:
         log.info("ZooKeeper at %s: %d groups have offsets or consumers there", zookeeper, len(groups))

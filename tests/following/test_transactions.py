@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from pathlib import Path
 
 import pytest
 
 from protocol.errors import ErrorCode
 from protocol.own.history_log import HISTORY_TOPIC, decode_history
+from protocol.own.position import Position
 from shim.coordinator.upkeep.followed import NOBODY
 from shim.following.transactions import taking_over
 from shim.log import batching
@@ -242,4 +244,44 @@ async def test_a_transaction_of_much_history_ends_as_any(tmp_path: Path, monkeyp
         records = [record for batch in history for record in batch.records]
         told = [each for record in records for each in decode_history(record.key or b"", record.value) or ()]
         assert sorted(key.partition for key, _ in told) == list(range(100))
+        await following.stop()
+
+
+async def test_that_it_is_known_again_how_far_the_cluster_was_read_is_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "shim.following")
+    monkeypatch.setattr("shim.following.transactions.follower._PASSED_WITHIN_S", 0.05)
+    async with running(tmp_path) as shim:
+        cluster = Cluster()
+        following = await follows(shim, cluster)
+        await ready(following, "g")
+        whole = cluster.end_of
+
+        async def away(_: int) -> Position:
+            raise UpstreamError("it is away")
+
+        async def hangs(_: int) -> Position:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody ends this")
+
+        for instead in (away, away, hangs):
+            monkeypatch.setattr(cluster, "end_of", instead)
+            assert not await following.passed_by("g")
+        monkeypatch.setattr(cluster, "end_of", away)
+        assert await following.end_of("g") is None
+        monkeypatch.setattr(cluster, "end_of", whole)
+        shim.log.release(1_000)
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await following.passed_by("g")
+        assert await following.end_of("g") is not None
+        what = "how far the cluster's log has been read for group g cannot be found out"
+        end = f"where __consumer_offsets-{cluster.home('g')} of the cluster ends cannot be found out"
+        assert caplog.messages == [
+            f"{what} for now: it is away",
+            f"{what} for now: its end of now is not reached in 0.05 s",
+            f"{end} for now: it is away",
+            f"this is over: {what}",
+            f"this is over: {end}",
+        ]
         await following.stop()

@@ -181,7 +181,9 @@ def test_while_the_cluster_cannot_be_asked_a_group_that_is_known_goes_on_and_ano
         assert commit_error(client, new, topic, 1) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         broker.start()
         wait_until(lambda: commit_error(client, new, topic, 1) == ErrorCode.NONE)
-    assert "whether the cluster knows a group cannot be found out for now" in shim.log()
+    what = f"whether the cluster knows group {new} cannot be found out"
+    assert f"{what} for now: " in shim.log()
+    assert f"this is over: {what}" in shim.log()
 
 
 def commit_error(client: WireClient, group: str, topic: str, offset: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -54,6 +55,9 @@ class _Said(ClusterTopics):
         super().__init__(cluster, Settings())
         self._said = said
         self.asked: list[str] = []
+
+    def says(self, said: Mapping[str, Topic | None]) -> None:
+        self._said = said
 
     async def all(self, names: Collection[str]) -> Mapping[str, Topic | None]:
         self.asked += names
@@ -117,4 +121,28 @@ async def test_of_another_cluster_nothing_is_believed() -> None:
         topics = TopicList(cluster, _Said(cluster, {}), Settings(), _OURS)
         with pytest.raises(UpstreamError, match="is of another cluster"):
             await topics.look({})
+        topics.close()
+
+
+@pytest.mark.parametrize("seen_again", [False, True])
+async def test_that_brokers_do_not_say_is_a_line_and_that_it_is_over(
+    caplog: pytest.LogCaptureFixture, *, seen_again: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with scripted_broker() as broker:
+        _answers(broker, _topic("payments", 1))
+        cluster = Cluster([broker.address], Settings())
+        asking = _Said(cluster, None)
+        topics = TopicList(cluster, asking, Settings(), _OURS)
+        for names in (["orders", "users"], ["users", "orders"]):
+            await topics.look(dict.fromkeys(names, _of(3)))
+        what = "topics that one broker does not have stay registered"
+        why = "orders and perhaps others, as not all brokers say: most brokers are down"
+        assert caplog.messages == [f"{what} for now: {why}"]
+        if seen_again:
+            _answers(broker, _topic("orders", 3), _topic("users", 3))
+        else:
+            asking.says({"orders": None, "users": None})
+        await topics.look({"orders": _of(3), "users": _of(3)})
+        assert caplog.messages[1:] == [f"this is over: {what}"]
         topics.close()

@@ -21,7 +21,7 @@ from shim.offsets.zookeeper.ensemble import Ensemble
 from shim.offsets.zookeeper.offsets import ZooKeeperOffsets
 from shim.offsets.zookeeper.watched_group import Look, WatchedGroup
 from shim.offsets.zookeeper.watching import OffsetsWatch
-from shim.offsets.zookeeper.znodes import Create, EnsembleUnavailable, SessionEvent
+from shim.offsets.zookeeper.znodes import Create, EnsembleError, EnsembleUnavailable, SessionEvent
 from tests.hung import hung
 from tests.offsets.conftest import TIMEOUT_S, kazoo, put
 from tests.offsets.events import Events
@@ -182,6 +182,65 @@ async def test_unwatched(ensemble: Ensemble, others: KazooClient) -> None:
         assert told.calls[1:] == [("g", {("t", 0): StoredOffset(9, 2), ("t", 1): StoredOffset(9, 1)})]
         others.set(f"{T}/0", b"11")
         assert await told.one("g", ("t", 0), 11) == StoredOffset(11, 3)
+
+
+async def test_what_is_not_watched_any_more_is_not_over(
+    ensemble: Ensemble, others: KazooClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    put(others, f"{T}/0", b"7")
+    refused, get_many = asyncio.Event(), ensemble.get_many
+
+    async def refuses(paths: Any, *args: Any, wrong: Any, **more: Any) -> Any:
+        found = await get_many(paths, *args, wrong=wrong, **more)
+        wrong |= dict.fromkeys(paths, EnsembleError("it is refused"))
+        if paths:
+            refused.set()
+        return [None for _ in found]
+
+    monkeypatch.setattr(ensemble, "get_many", refuses)
+    line = Line("are not seen for now")
+    logging.getLogger("shim.offsets.zookeeper.watching").addHandler(line)
+    try:
+        async with watching(ensemble, Told()) as watch:
+            watch.watch("g")
+            async with asyncio.timeout(TIMEOUT_S):
+                await line.there.wait()
+            watch.unwatch("g")
+    finally:
+        logging.getLogger("shim.offsets.zookeeper.watching").removeHandler(line)
+    assert refused.is_set()
+    assert [each for each in caplog.messages if "'g'" in each] == [
+        "offsets of group 'g' in ZooKeeper are not seen for now: it is refused"
+    ]
+
+
+async def test_that_what_is_strange_is_gone_is_a_line(
+    ensemble: Ensemble, others: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    put(others, f"{T}/0", b"no offset")
+    put(others, f"{T}/x", b"7")
+    put(others, f"{T}/1", b"7")
+    for name in ("0", "x"):
+        put(others, f"/consumers/g/offsets/u/{name}", b"no offset")
+    told = Told()
+    async with watching(ensemble, told, "g"):
+        others.delete("/consumers/g/offsets/u", recursive=True)
+        others.delete(f"{T}/0")
+        others.delete(f"{T}/x")
+        others.set(f"{T}/1", b"8")
+        await told.one("g", ("t", 1), 8)
+        put(others, f"{T}/2", b"9")  # behind both
+        await told.one("g", ("t", 2), 9)
+        put(others, "/consumers/g/offsets/v/0", b"1")  # behind the other topic
+        await told.one("g", ("v", 0), 1)
+    over = {each for each in caplog.messages if each.startswith("this is over: what stands at ")}
+    assert over == {
+        f"this is over: what stands at {topic}/{name} is not taken as an offset"
+        for topic in (T, "/consumers/g/offsets/u")
+        for name in "0x"
+    }
 
 
 async def test_unwatched_while_it_is_looked_at(ensemble: Ensemble, others: KazooClient) -> None:

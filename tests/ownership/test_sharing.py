@@ -25,6 +25,7 @@ from shim.config import HostPort, Settings
 from shim.kafka_log.backend import KafkaBackend
 from shim.kafka_log.topics.ready import LogTopics
 from shim.ownership.assignment import Shares, assign
+from shim.ownership.member import GroupMember
 from shim.ownership.shared_ports import SharedPorts
 from shim.ownership.sharing import Sharing
 from shim.runtime import Clock, Runtime
@@ -130,6 +131,58 @@ async def test_with_another_number_of_partitions_one_has_all() -> None:
     its._assigned("k", 8, encode_assignment(assignment))
     assert [its.named_owner(number) for number in range(PARTITIONS)] == ["b"] * PARTITIONS
     assert its.other_owners() == ["b"]
+
+
+async def test_that_one_has_all_is_over_where_the_leader_counts_as_many_or_several_have_some(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    lines = ["one shim has all groups for now: ", "this is over: one shim has all groups"]
+    three, as_many = Leaders(1, 2, 1), Leaders(1, 2, 1, 2)
+    for again_with in (as_many, three):
+        caplog.clear()
+        its, _ = await sharing(leaders=three)
+        both = {"i": member("a"), "j": member("b")}
+        for _ in range(2):
+            data = await its._assign({name: encode_member(each) for name, each in both.items()})
+            its._assigned("i", 1, data)
+        its._leaders = cast(TopicLeaders, again_with)
+        if again_with is as_many:
+            await its._leaders_now()
+        else:  # another one leads, and has counted
+            its._assigned("i", 2, told(both, {0: 1, 1: 2, 2: 1, 3: 2}))
+        found = [each for each in caplog.messages if "one shim has all groups" in each]
+        assert [line[: len(lines[number])] for number, line in enumerate(found)] == lines
+
+
+async def test_who_leads_is_asked_by_whoever_leads_the_group_and_it_is_not_over_for_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, sharing_module.__name__)
+    its, _ = await sharing(leaders=Leaders(), settings=Settings(topology_refresh_interval_ms=1))
+    its._assigned("i", 1, told({"i": member("a")}, {0: 1, 1: 2, 2: 1, 3: 2}))
+    caplog.clear()
+    looked = asyncio.Event()
+
+    class Leading:
+        """Of every second look, as others lead between."""
+
+        looks = 0
+
+        @property
+        def is_leader(self) -> bool:
+            self.looks += 1
+            if self.looks > 3:
+                looked.set()
+            return self.looks % 2 == 1
+
+    following = asyncio.ensure_future(its._follow_leaders(cast(GroupMember, Leading())))
+    async with asyncio.timeout(10):
+        await looked.wait()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    line = "who leads partitions of the cluster's offsets is not known for now: nobody says so"
+    assert caplog.messages == [line] * 2
 
 
 async def test_what_was_shared_out_is_told(caplog: pytest.LogCaptureFixture) -> None:

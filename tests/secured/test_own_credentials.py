@@ -121,7 +121,7 @@ def test_without_rights_it_says_what_is_missing_and_with_them_it_is_complete(
         try:
             with pytest.raises(KafkaException, match="COORDINATOR_LOAD_IN_PROGRESS"):
                 consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-            until_logged(shim, "whether the cluster knows a group cannot be found out for now: ")
+            until_logged(shim, f"whether the cluster knows group {group} cannot be found out for now: ")
             own.allow(DESCRIBE_GROUPS, Rule("shim", "READ", "TOPIC", "__consumer_offsets"))
             consumer.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
             until_logged(shim, f"the shim may not describe {topic}:")

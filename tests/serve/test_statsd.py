@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -140,3 +141,26 @@ async def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, receiver: 
     pushing.cancel()
     await asyncio.gather(pushing, return_exceptions=True)
     assert push.sent == 0
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+async def test_that_somebody_listens_again_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, samples: int
+) -> None:
+    """Not before the socket's own datagrams were heard of, or one that is sent in vain each time were two lines."""
+    monkeypatch.setattr("shim.serve.statsd._HEARD_SECONDS", 0.1)
+    caplog.set_level(logging.INFO, "shim.serve.statsd")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = taken.getsockname()[1]
+    push = StatsdPush(HostPort("127.0.0.1", nobody), 0.05, "statsd", _looks(samples))
+    pushing = asyncio.create_task(push.run())
+    await _until(lambda: push.dropped >= 10)
+    failed = f"metrics are not received for now: 127.0.0.1:{nobody}: nobody listens"
+    assert caplog.messages == [failed]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
+        listening.bind(("127.0.0.1", nobody))
+        await _until(lambda: len(caplog.messages) > 1)
+        assert caplog.messages == [failed, "this is over: metrics are not received"]
+    pushing.cancel()
+    await asyncio.gather(pushing, return_exceptions=True)

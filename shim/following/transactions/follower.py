@@ -83,9 +83,12 @@ class TransactionFollower:
         pair = self._pair(group_id)
         if pair is not None:
             try:
-                return await self._cluster_log.end_of(pair.followed)
+                end = await self._cluster_log.end_of(pair.followed)
             except UpstreamError as error:
                 self._trouble.failed(_where_it_ends(pair.followed), error)
+            else:
+                self._trouble.went_well(_where_it_ends(pair.followed))
+                return end
         return None
 
     async def passed_by(self, group_id: str) -> bool:
@@ -95,7 +98,9 @@ class TransactionFollower:
         coordinator = self._runtime.coordinator(number)
         if coordinator is None:
             return False
+        what = f"how far the cluster's log has been read for group {group_id} cannot be found out"
         if not coordinator.followed:
+            self._trouble.went_well(what)
             return True
         try:
             async with asyncio.timeout(_PASSED_WITHIN_S):
@@ -103,15 +108,20 @@ class TransactionFollower:
                     self._followed_count = await self._cluster_log.partition_count()
                 pair = Pair(number, partition_for(group_id, self._followed_count))
                 if pair.followed not in coordinator.followed:
+                    self._trouble.went_well(what)
                     return True
                 end = await self._cluster_log.end_of(pair.followed)
                 taking_over = self._taking_over.get(pair)
                 if taking_over is None:
                     return False
                 position = await taking_over.reached(end.next_offset)
-        except (UpstreamError, TimeoutError) as error:
-            self._trouble.failed(f"how far the cluster's log has been read for group {group_id}", error)
+        except UpstreamError as error:
+            self._trouble.failed(what, error)
             return False
+        except TimeoutError:
+            self._trouble.failed(what, UpstreamError(f"its end of now is not reached in {_PASSED_WITHIN_S:g} s"))
+            return False
+        self._trouble.went_well(what)
         self._runtime.decide(number, lambda its, now: its.follow(now, position))
         await self._runtime.settled(number)
         return self._runtime.coordinator(number) is coordinator

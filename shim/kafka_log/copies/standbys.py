@@ -102,6 +102,7 @@ class Standbys:
         if its is not None and its.task is not None:
             its.task.cancel()
             its.task = None
+            self._trouble.forget(_NOT_KNOWN.format(self._where(number)))
 
     async def taken(self, number: int) -> PartitionCopy | None:
         """What was replayed of a partition up to :meth:`hold`, for whoever has taken it over; it is not kept here. None

@@ -36,6 +36,14 @@ _SEEN_MOST: Final = 100_000
 """Members of groups that are passed through, of which it is known when they were last heard of."""
 
 
+def _cluster_not_asked(group_id: str) -> str:
+    return f"whether the cluster knows group {group_id} cannot be found out"
+
+
+def _zookeeper_not_asked(group_id: str) -> str:
+    return f"whether ZooKeeper has offsets of group {group_id} cannot be found out"
+
+
 class Whose(Enum):
     """``SERVED_AND_ELSEWHERE``: the shim serves it, and another place has a say in its offsets, too
     (:mod:`shim.migration.stores`). ``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the
@@ -154,25 +162,24 @@ class Placements:
         return await asyncio.shield(task)  # others may wait for it, too
 
     async def _find_out(self, group_id: str, *, opening: bool) -> ErrorCode:
-        what = "whether the cluster knows a group cannot be found out"
         in_zookeeper = False
         try:
             async with self._turns:
                 known = await self._known_as(group_id)
+            self._trouble.went_well(_cluster_not_asked(group_id))
             if not known:  # not in a turn: one that hangs is no reason for others to wait
-                in_zookeeper = await self._lookup.knows(group_id)
+                in_zookeeper = await self._knows_in_zookeeper(group_id)
             if not known and not in_zookeeper and not opening:
                 return ErrorCode.NONE
             if not known and not await self._followed(group_id):
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         except StoreError as error:
-            self._trouble.failed("whether ZooKeeper has offsets of a group cannot be found out", error)
+            self._trouble.failed(_zookeeper_not_asked(group_id), error)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         except UpstreamError as error:
             self._cluster_groups.forget(group_id)
-            self._trouble.failed(what, error)
+            self._trouble.failed(_cluster_not_asked(group_id), error)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        self._trouble.went_well(what)
         step = Step.KAFKA
         if known:
             hands, cause = Hands.PASSED_THROUGH, f"the cluster has {known}"
@@ -189,10 +196,17 @@ class Placements:
         taken = await self.decide(group_id, partial(_take_in_hand, group_id, hands, cause, step))
         return taken if isinstance(taken, ErrorCode) else ErrorCode.NONE
 
+    async def _knows_in_zookeeper(self, group_id: str) -> bool:
+        """Raises StoreError."""
+        known = await self._lookup.knows(group_id)
+        self._trouble.went_well(_zookeeper_not_asked(group_id))
+        return known
+
     async def _is_in_zookeeper_too(self, group_id: str) -> bool:
         try:
-            return await self._lookup.knows(group_id)
+            return await self._knows_in_zookeeper(group_id)
         except StoreError as error:  # it is the cluster's in any case
+            self._trouble.forget(_zookeeper_not_asked(group_id))
             log.info("group %s: it is not known whether ZooKeeper has offsets of it, too: %s", group_id, error)
             return False
 

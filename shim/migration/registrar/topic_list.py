@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from itertools import islice
+from typing import Final
 
 from compat.registration import Partition, Partitions
 from protocol.errors import ErrorCode
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _WITH_NULL_FOR_ALL = 1
 """The version of Metadata from which on that is how to ask for all topics."""
+
+_NOT_ALL_SAY: Final = "topics that one broker does not have stay registered"
 
 
 class TopicList:
@@ -49,8 +52,10 @@ class TopicList:
             for name, partitions in known.items()
             if name not in self._internal and len(seen.get(name, ())) < len(partitions)
         ]
-        if shrunk:
-            said = await self._said_by_all(shrunk)
+        if not shrunk:
+            self._trouble.went_well(_NOT_ALL_SAY)
+        else:
+            said = await self._said_by_all(sorted(shrunk))
             for name in shrunk:
                 now = said.get(name, _UNSAID)
                 if now is None:
@@ -66,7 +71,10 @@ class TopicList:
             while some := list(islice(left, TOPICS_AT_ONCE)):
                 said.update(await self._cluster_topics.all(some))
         except UpstreamError as error:
-            self._trouble.failed(f"{names[0]} and perhaps other topics stay registered, not all brokers say", error)
+            why = UpstreamError(f"{names[0]} and perhaps others, as not all brokers say: {error}")
+            self._trouble.failed(_NOT_ALL_SAY, why)
+        else:
+            self._trouble.went_well(_NOT_ALL_SAY)
         return said
 
     async def _answer(self) -> metadata.MetadataResponse:

@@ -22,6 +22,8 @@ class WatchedGroup:
         self.topics: dict[str, set[str]] = {}
         """Topic → the znodes below it that say offsets. Each of them, and the topic's own, is watched or wanted; where
         one is not there any more, its parent's watch tells of a new one."""
+        self.strange: dict[str, set[str]] = {}
+        """Topic → the znodes below it whose names say no partition, or none of their own."""
         self.listed = False
         """Whether ``topics`` are all there are."""
         self.failing: set[layout.Offsets] = set()
@@ -56,25 +58,27 @@ class Look:
     async def _read_topics(self, wanted: Sequence[layout.Offsets]) -> None:
         paths = [each.path for each in wanted]
         found = await self._ensemble.children_many(paths, watch=self._watch, wrong=self.failed)
-        missing: dict[str, WatchedGroup] = {}
+        missing: dict[str, layout.Offsets] = {}
         for each, path, topics in zip(wanted, paths, found, strict=True):
             group = self.groups[each.group]
             if self._is_missing(path):
-                missing[path] = group
+                missing[path] = each
             elif path not in self.failed:
                 group.listed = True
                 for gone in group.topics.keys() - set(topics):
-                    del group.topics[gone]
+                    self._is_gone(layout.Offsets(each.group, gone), group)
                 for new in set(topics) - group.topics.keys():
                     group.topics[new] = set()
                     self.wanted.add(layout.Offsets(each.group, new))
         await self._await_creation(missing)
 
-    async def _await_creation(self, missing: Mapping[str, WatchedGroup]) -> None:
+    async def _await_creation(self, missing: Mapping[str, layout.Offsets]) -> None:
         paths = list(missing)
         found = await self._ensemble.exist_many(paths, watch=self._watch, wrong=self.failed)
-        for (path, group), there in zip(missing.items(), found, strict=True):
-            group.topics.clear()
+        for (path, at), there in zip(missing.items(), found, strict=True):
+            group = self.groups[at.group]
+            for topic in list(group.topics):
+                self._is_gone(layout.Offsets(at.group, topic), group)
             if there:
                 self._watch(path)  # created since
             else:
@@ -88,9 +92,14 @@ class Look:
             assert each.topic is not None
             group = self.groups[each.group]
             if self._is_missing(path):
-                del group.topics[each.topic]
+                self._is_gone(each, group)
             elif path not in self.failed:
                 chosen = layout.choose(names)
+                before = group.topics[each.topic] | group.strange.pop(each.topic, set())
+                for name in before - {*chosen.names.values(), *chosen.strange}:
+                    group.trouble.went_well(_not_told(f"{path}/{name}"))
+                if chosen.strange:
+                    group.strange[each.topic] = set(chosen.strange)
                 for name, why in chosen.strange.items():
                     group.trouble.failed(_not_told(f"{path}/{name}"), ValueError(why))
                 there = set(map(sys.intern, chosen.names.values()))  # of many topics, these are the same few
@@ -119,6 +128,14 @@ class Look:
             elif self._is_missing(place.path):
                 topic, name = place.path.split("/")[-2:]
                 group.topics[topic].discard(name)
+                group.trouble.went_well(_not_told(place.path))  # it stands there no more
+
+    @staticmethod
+    def _is_gone(at: layout.Offsets, group: WatchedGroup) -> None:
+        """A topic, and with it what was not taken as an offset."""
+        assert at.topic is not None
+        for name in group.topics.pop(at.topic) | group.strange.pop(at.topic, set()):
+            group.trouble.went_well(_not_told(f"{at.path}/{name}"))
 
     def _is_missing(self, path: str) -> bool:
         """Such a one has not failed."""

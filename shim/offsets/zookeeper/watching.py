@@ -66,7 +66,7 @@ class OffsetsWatch:
             watched.settled.set()
             self._unread.pop(group, None)
             self._changed.pop(group, None)
-            self._trouble.went_well(_not_watched(group))
+            self._trouble.forget(_not_watched(group))
 
     async def known(self, group: str) -> None:
         """Wait until all that the group has was read and told once since the connection stands, and is watched.

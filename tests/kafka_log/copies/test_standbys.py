@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -379,6 +380,23 @@ async def test_what_may_be_too_old_is_not_at_its_end_until_that_is_known(
         assert its.retention.asked == [(1000.0, 1000.0 + RETENTION_S - 1)] * 3
         assert committed(await its.taken(0)) == {0: 5}
     assert caplog.text.count("not known whether what is followed of t-0 is too old for now: no answer") == 1
+
+
+async def test_of_what_is_not_followed_any_more_it_is_not_over(
+    now: list[float], waits: Waits, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with following() as its:
+        for _ in range(2):
+            waits.seconds.clear()
+            its.topic.ends[0] = 0  # read from the beginning
+            its.retention.errors = [UpstreamError("no answer")]
+            its.its.follow([0])
+            its.topic.brings(0, 4)
+            await until(lambda: bool(waits.seconds))
+            its.its.follow([])
+    assert caplog.text.count("not known whether what is followed of t-0 is too old for now: no answer") == 2
+    assert "this is over" not in caplog.text
 
 
 async def test_where_another_leader_has_it_compacted_it_is_read_from_the_beginning(
