@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
@@ -49,10 +49,9 @@ class Outbox:
             raise StoreUnavailable(f"{self._title}: the shim stops")
         await self._lane(group).fed()
 
-    @property
-    def groups(self) -> Collection[str]:
-        """Those with turns that are to come, or under way."""
-        return self._lanes.keys()
+    def __iter__(self) -> Iterator[str]:
+        """Groups with turns that are to come, or under way."""
+        return iter(self._lanes)
 
     def hasten(self, group: str) -> None:
         """Somebody waits for what has failed: it is tried again at once."""

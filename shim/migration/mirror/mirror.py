@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
 from shim.config import Settings
@@ -27,6 +27,21 @@ from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
 _NOT_HELD: Final = ZOOKEEPER_IS_RIGHT | {Step.UPSTREAM_DUAL}
+
+_What = TypeVar("_What")
+
+
+class _KeepsInMind(Protocol):
+    """Something of each of these groups."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def forget(self, group: str) -> None: ...
+
+
+class _ByGroup(dict[str, _What]):
+    def forget(self, group: str) -> None:
+        self.pop(group, None)
 
 
 class Mirror:
@@ -53,17 +68,19 @@ class Mirror:
         those that were touched get a turn."""
         self.written = Written()
         """What it has written last, or found there."""
-        self.contested: set[str] = set()
-        """Groups that have members in the cluster, by the last turn of each: nothing can be written of them."""
         self._runtime = runtime
         self._cluster = ClusterStore(cluster_groups)
         self._mirrors = settings.offsets_mirror_upstream
         self._every_seconds = every_seconds
-        self._touched: dict[str, float] = {}
-        self._unanswered: dict[str, float] = {}
-        self._nowhere: dict[str, Set[TopicPartition]] = {}
+        self._touched = _ByGroup[float]()
+        self._unanswered = _ByGroup[float]()
+        self._nowhere = _ByGroup[Set[TopicPartition]]()
+        self._contested = _ByGroup[None]()
         self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
+        # The outbox comes last: what waits for a turn is told then.
+        of_groups: list[_KeepsInMind] = [self._touched, self._unanswered, self._nowhere, self._contested]
+        self._in_mind: Final = (*of_groups, self._held, self.written, self._outbox)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched, self._look)
         runtime.watch(self._served)
 
@@ -75,14 +92,10 @@ class Mirror:
                 self._held.loaded(number, (*coordinator.hands(), *coordinator.group_ids()))
         if coordinator is None and self._runtime.is_elsewhere(number):
             self._held.given_up(number)
-            known = (self.written, self.contested, self._touched, self._unanswered, self._nowhere, self._held)
-            for group in {
-                group
-                for groups in (*known, self._outbox.groups)
-                for group in groups
-                if self._runtime.partition_of(group) == number
-            }:
-                self.forget(group)
+            groups = {group for each in self._in_mind for group in each}
+            for group in groups:
+                if self._runtime.partition_of(group) == number:
+                    self.forget(group)
 
     def touched(self, groups: Iterable[str]) -> None:
         """Their offsets have changed, or may have; groups that are not served may be among them."""
@@ -138,6 +151,11 @@ class Mirror:
         self.written.forget(group)
         self.touched([group])
 
+    @property
+    def contested(self) -> Set[str]:
+        """Groups that have members in the cluster, by the last turn of each: nothing can be written of them."""
+        return self._contested.keys()
+
     def nowhere(self, group: str) -> Set[TopicPartition]:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
         return self._nowhere.get(group, frozenset())
@@ -176,13 +194,8 @@ class Mirror:
 
     def forget(self, group: str) -> None:
         """It is not the shim's any more."""
-        self._unanswered.pop(group, None)
-        self._nowhere.pop(group, None)
-        self._touched.pop(group, None)
-        self._held.forget(group)
-        self.written.forget(group)
-        self.contested.discard(group)
-        self._outbox.forget(group)
+        for each in self._in_mind:
+            each.forget(group)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -216,7 +229,7 @@ class Mirror:
             raise StoreUnavailable(f"group {group}: its partition is not loaded")
         if coordinator.hands_of(group) is not Hands.SERVED:
             self.written.forget(group)
-            self.contested.discard(group)
+            self._contested.forget(group)
             return
         try:
             own = own_offsets(coordinator, group)
@@ -243,11 +256,11 @@ class Mirror:
             if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
                 self.unanswered(group)
             if isinstance(error, GroupInUse):
-                self.contested.add(group)
+                self._contested[group] = None
             elif isinstance(error, StoreError):
-                self.contested.discard(group)
+                self._contested.forget(group)
             raise
-        self.contested.discard(group)
+        self._contested.forget(group)
         if coordinator.has_pending(group):
             self.written.forget(group)
 
