@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, HistoryRecord, decode_history
@@ -14,6 +14,8 @@ from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import LogError
 from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
 from shim.upstream.errors import UpstreamError
+
+_HELD_BYTES: Final = 1 << 20
 
 
 class Then(NamedTuple):
@@ -125,20 +127,32 @@ def _move(record: HistoryRecord, before: int | None) -> Moved:
 
 
 class _LastCommit:
-    """Of each batch as little is decoded as has it. ``told``: None where none came."""
+    """``told``: None where none came. The oldest comes first, and all but the newest would be decoded in vain: so what
+    comes is held until there is some of it, and decoded from its end on."""
 
     def __init__(self, group: str) -> None:
         self._group = group
         self.told: Moved | None = None
 
     def take(self, batches: Iterable[HistoryBatch]) -> None:
+        held: list[HistoryBatch] = []
+        size = 0
         for batch in _naming(self._group, batches):
+            held.append(batch)
+            size += len(batch.raw)
+            if size >= _HELD_BYTES:
+                self._look_into(held)
+                held, size = [], 0
+        self._look_into(held)
+
+    def _look_into(self, held: Sequence[HistoryBatch]) -> None:
+        for batch in reversed(held):
             for record in reversed(batch.records):
                 told = _told(record.key, record.value)
                 if (newest := next(filter(self._is_commit, reversed(told)), None)) is not None:
                     before = newest[1].replaced
                     self.told = _move(newest, None if before == NOT_TOLD else before)
-                    break
+                    return
 
     def _is_commit(self, record: HistoryRecord) -> bool:
         key, value = record

@@ -12,6 +12,7 @@ import pytest
 
 from protocol.own.history_log import HISTORY_TOPIC, OffsetHistoryKey, OffsetHistoryValue, encode_history
 from protocol.records.batches import Record, batches, decode_records
+from shim.groups import history
 from shim.groups.history import History
 from shim.groups.words import Moved
 from shim.log import OFFSETS_TOPIC, OffsetsLog, index
@@ -157,18 +158,38 @@ async def test_who_is_in_the_newest_part_is_found_by_reading_no_other(tmp_path: 
         assert bytes_read >= size
 
 
-async def test_of_others_commits_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The batches whose records were asked for."""
+    decoded = []
+
+    def noted(raw: bytes) -> list[Record]:
+        decoded.append(raw)
+        return decode_records(raw)
+
+    monkeypatch.setattr(history_log, "decode_records", noted)
+    return decoded
+
+
+@pytest.mark.parametrize(("held_bytes", "batches"), [(100_000, 1), (250, 4), (1, 8)])
+async def test_of_what_is_held_the_newest_is_decoded(
+    tmp_path: Path, decoded: list[bytes], monkeypatch: pytest.MonkeyPatch, held_bytes: int, batches: int
+) -> None:
+    monkeypatch.setattr(history, "_HELD_BYTES", held_bytes)
+    async with on_disk(tmp_path) as kept:
+        for _ in range(100):
+            kept.commit("busy")
+        found, _, _ = await kept.last_commit("busy")
+        assert found is not None
+        assert found.offset == 99
+        assert len(decoded) == batches
+
+
+async def test_of_others_commits_nothing_is_decoded(tmp_path: Path, decoded: list[bytes]) -> None:
     async with on_disk(tmp_path) as kept:
         kept.commit("idle", "idle", "busy")
         for _ in range(100):
             kept.commit("busy")
-        decoded = []
-
-        def counted(raw: bytes) -> list[Record]:
-            decoded.append(raw)
-            return decode_records(raw)
-
-        monkeypatch.setattr(history_log, "decode_records", counted)
         found, _, _ = await kept.last_commit("idle")
         assert found is not None
         assert found.offset == 1, "the newest of that batch"
