@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from protocol.errors import DecodeError
 from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, HistoryRecord, decode_history
@@ -14,6 +14,8 @@ from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import LogError
 from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
 from shim.upstream.errors import UpstreamError
+
+_HELD_BYTES: Final = 1 << 20
 
 
 class Then(NamedTuple):
@@ -46,13 +48,12 @@ class History:
     async def last_commit(self, group: str, since: int = 0) -> Moved | None:
         """The newest; None where there is none at or after the offset ``since`` of that log."""
         number = self._number(group)
-        newest = deque[HistoryRecord](maxlen=1)
-        take = _of(group, lambda records: newest.extend(each for each in records if each[1].deleted == COMMITTED))
+        last = _LastCommit(group)
         with _refused():
             for part in await self._log.parts(number, since):
-                await self._log.read(number, part, take)
-                for key, value in newest:
-                    return _move((key, value), None if value.replaced == NOT_TOLD else value.replaced)
+                await self._log.read(number, part, last.take)
+                if last.told is not None:
+                    return last.told
         return None
 
     async def at(self, group: str, time_ms: int) -> Then:
@@ -95,18 +96,21 @@ def _refused() -> Iterator[None]:
 def _of(group: str, add: Callable[[Iterable[HistoryRecord]], None]) -> Take:
     """Of one group's records those that this version can read. Damage is told by `log verify`; what else is there can
     be told."""
-    name = group.encode("utf-8", "surrogatepass")
 
     def records(batches: Iterable[HistoryBatch]) -> Iterator[HistoryRecord]:
-        for batch in batches:
-            if name not in batch.raw:
-                continue
+        for batch in _naming(group, batches):
             for record in batch.records:
                 for told in _told(record.key, record.value):
                     if told[0].group == group:
                         yield told
 
     return lambda batches: add(records(batches))
+
+
+def _naming(group: str, batches: Iterable[HistoryBatch]) -> Iterator[HistoryBatch]:
+    """Those that may have something of the group: they are decoded, others are not."""
+    name = group.encode("utf-8", "surrogatepass")
+    return (batch for batch in batches if name in batch.raw)
 
 
 def _told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
@@ -120,6 +124,39 @@ def _move(record: HistoryRecord, before: int | None) -> Moved:
     key, value = record
     who = (value.client_id, value.client_host, value.principal, value.member_id, value.generation_id, value.cause)
     return Moved(key.time, key.topic, key.partition, before, value.offset, *who, value.deleted != COMMITTED)
+
+
+class _LastCommit:
+    """``told``: None where none came. The oldest comes first, and all but the newest would be decoded in vain: so what
+    comes is held until there is some of it, and decoded from its end on."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self.told: Moved | None = None
+
+    def take(self, batches: Iterable[HistoryBatch]) -> None:
+        held: list[HistoryBatch] = []
+        size = 0
+        for batch in _naming(self._group, batches):
+            held.append(batch)
+            size += len(batch.raw)
+            if size >= _HELD_BYTES:
+                self._look_into(held)
+                held, size = [], 0
+        self._look_into(held)
+
+    def _look_into(self, held: Sequence[HistoryBatch]) -> None:
+        for batch in reversed(held):
+            for record in reversed(batch.records):
+                told = _told(record.key, record.value)
+                if (newest := next(filter(self._is_commit, reversed(told)), None)) is not None:
+                    before = newest[1].replaced
+                    self.told = _move(newest, None if before == NOT_TOLD else before)
+                    return
+
+    def _is_commit(self, record: HistoryRecord) -> bool:
+        key, value = record
+        return key.group == self._group and value.deleted == COMMITTED
 
 
 class _Moves:

@@ -53,7 +53,8 @@ class ActiveSegment:
         self._first_timestamp_ms: int | None = None
         self.newest_timestamp_ms: int | None = None
         """Of the batches that it has been told of; None when it is empty."""
-        self._index: IndexBuilder | None = IndexBuilder(base_offset)
+        self._index = IndexBuilder(base_offset)
+        self._indexed_from = base_offset  # what is before it was not told
 
     @classmethod
     def create(cls, files: Files, folder: Path, base_offset: int) -> Self:
@@ -106,7 +107,11 @@ class ActiveSegment:
         """Told in recovery: these batches are in the file, and what is between them is not told."""
         self._first_timestamp_ms = first.header.max_timestamp
         self.newest_timestamp_ms = max(first.header.max_timestamp, last.header.max_timestamp)
-        self._index = None
+        if last.position:
+            self._index.begin_at(last.header.last_offset, last.position, last.header.size)
+            self._indexed_from = last.header.last_offset
+        else:
+            self._index.add(last.header.last_offset, last.position, last.header.size)
         self._last = last.position, last.header.base_offset, last.header.crc
         self.end = LogEnd(self.end.base_offset, last.end, last.header.next_offset)
 
@@ -116,10 +121,18 @@ class ActiveSegment:
             self._first_timestamp_ms = self.newest_timestamp_ms = newest
         elif newest > self.newest_timestamp_ms:
             self.newest_timestamp_ms = newest
-        if self._index is not None:
-            self._index.add(next_offset - 1, position, size)
+        self._index.add(next_offset - 1, position, size)
         self._last = position, base_offset, crc
         self.end = _new(LogEnd, (segment, position + size, next_offset))
+
+    def position_for(self, offset: int) -> int:
+        """Where to begin reading for ``offset``, which is below the end: the position of a batch, before which all is
+        below ``offset``. For any thread."""
+        return self._index.position_for(offset)
+
+    def seekable(self, offset: int) -> int:
+        """The highest offset, up to this one, that :meth:`position_for` is near to. For any thread."""
+        return offset if offset >= self._indexed_from else min(offset, self.end.base_offset)
 
     def sync(self) -> None:
         """Makes what was written durable. After an OSError all of it since the last sync is in doubt."""
@@ -130,7 +143,7 @@ class ActiveSegment:
         its batches have been told).
         """
         base_offset, size, next_offset = self.end
-        if self._index is not None:
+        if self._indexed_from == base_offset:
             write_index(self._files, self.path.with_name(index_name(base_offset)), self._index.to_bytes())
         self.close()
         return Segment(self.path, base_offset, next_offset, size)

@@ -40,6 +40,11 @@ class IndexBuilder:
         self._entries: list[bytes] = []
         self._since = 0
 
+    def begin_at(self, last_offset: int, position: int, size: int) -> None:
+        """In the place of those that were not told: this batch has an entry."""
+        self._entries.append(_ENTRY.pack(last_offset - self._base_offset, position))
+        self._since = size
+
     def add(self, last_offset: int, position: int, size: int) -> bool:
         """Whether this batch got an entry."""
         due = self._since > INTERVAL_BYTES
@@ -49,8 +54,19 @@ class IndexBuilder:
         self._since += size
         return due
 
+    def position_for(self, offset: int) -> int:
+        """Of a batch, or of the segment's first byte: everything before it is below ``offset``. May be asked in another
+        thread while batches are told."""
+        nearest = bisect_right(self._entries, offset - self._base_offset, key=_relative_offset) - 1
+        return 0 if nearest < 0 else _ENTRY.unpack(self._entries[nearest])[1]
+
     def to_bytes(self) -> bytes:
         return b"".join(self._entries)
+
+
+def _relative_offset(entry: bytes) -> int:
+    relative: int = _ENTRY.unpack(entry)[0]
+    return relative
 
 
 def write_index(files: Files, path: Path, data: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from protocol.records.batches import BatchHeader
 from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.checkpoint import TopicPartition
@@ -313,13 +314,33 @@ class PartitionLog:
         """Asks the thread that writes for a new segment when all batches in the active one are older than that."""
         self._roll_older_than_ms = oldest_ms
 
-    def read(self, offset: int = 0) -> Iterator[SoundBatch]:
+    def read(self, offset: int = 0, *, unread: Callable[[BatchHeader], bool] | None = None) -> Iterator[SoundBatch]:
         """The batches from the one that holds ``offset`` on, or from the first after it, up to what is acknowledged.
 
-        Appends and swaps may go on meanwhile; a recovery ends it with LogError. Also raises CorruptLog, OSError.
+        Those of whose header ``unread`` is true are given with no records, whatever they hold. Appends and swaps may go
+        on meanwhile; a recovery ends it with LogError. Also raises CorruptLog, OSError.
         """
         check_current = self._check_that_current(self._recovery)
-        return read_on(self._files, self._closed, lambda: self._ends.acknowledged, offset, check_current)
+        return read_on(
+            self._files,
+            self._closed,
+            lambda: self._ends.acknowledged,
+            self._position_for,
+            offset,
+            check_current,
+            unread,
+        )
+
+    def seekable(self, offset: int) -> int:
+        """The highest offset, up to this one, that :meth:`read` begins near to: where a recovery has skipped the
+        beginning of the active segment, that is its first one. For any thread."""
+        active = self._active
+        return offset if active is None else active.seekable(offset)
+
+    def _position_for(self, segment: Segment, offset: int) -> int:
+        active = self._active
+        # Meanwhile it may have been closed: then all of it is read over.
+        return active.position_for(offset) if active is not None and active.path == segment.path else 0
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

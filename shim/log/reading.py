@@ -4,29 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from protocol.records.batches import BatchHeader
 from shim.log.active import LogEnd
 from shim.log.closed import ClosedSegments
 from shim.log.files import Files
 from shim.log.index import starting_point
-from shim.log.segment import SoundBatch, closed_batches
+from shim.log.segment import Segment, SoundBatch, closed_batches
 
 
 def read_on(
-    files: Files, closed: ClosedSegments, end: Callable[[], LogEnd], offset: int, check_current: Callable[[], None]
+    files: Files,
+    closed: ClosedSegments,
+    end: Callable[[], LogEnd],
+    position_for: Callable[[Segment, int], int],
+    offset: int,
+    check_current: Callable[[], None],
+    unread: Callable[[BatchHeader], bool] | None = None,
 ) -> Iterator[SoundBatch]:
     """The batches from the one that holds ``offset`` on, or from the first after it, up to where the log ended when its
     last segment was opened.
 
-    ``check_current`` is called before each, and raises when what is read may be changing. Raises CorruptLog, LogError
-    while a recovery is under way, OSError.
+    ``position_for``: where in the segment that the log ends in to begin for an offset below its end, as
+    :func:`starting_point` says of closed ones. ``check_current`` is called before each batch, and raises when what is
+    read may be changing. ``unread``: see :func:`sound_batches`. Raises CorruptLog, LogError while a recovery is under
+    way, OSError.
     """
     is_last = False
     while not is_last:
         segment, is_last, fd = closed.open_at(offset, end)
         try:
-            # The active segment has no index before it is closed.
-            position, due = (0, segment.base_offset) if is_last else starting_point(files, fd, segment, offset)
-            for batch in closed_batches(files, fd, segment, position=position, offset=due, unread_below=offset):
+            if is_last:  # it has no file of an index before it is closed
+                due = segment.base_offset
+                position = position_for(segment, min(offset, segment.next_offset - 1))
+            else:
+                position, due = starting_point(files, fd, segment, offset)
+            for batch in closed_batches(
+                files, fd, segment, position=position, offset=due, unread_below=offset, unread=unread
+            ):
                 check_current()
                 if batch.header.next_offset > offset:
                     yield batch

@@ -6,13 +6,15 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from protocol.own.history_log import HISTORY_TOPIC
-from protocol.records.batches import Record
+from protocol.records.batches import BatchError, BatchHeader, Record, decode_records
 from shim.log import LogError, OffsetsLog
 from shim.log.partition import PartitionLog
-from shim.log.segment import SoundBatch
+
+_NEWEST_OFFSETS: Final = 256
+"""Of the newest part. About a fetch, or a read of the disk, where commits are of 100 partitions each."""
 
 
 class NoHistory(Exception):
@@ -26,14 +28,19 @@ class Part(NamedTuple):
     end: int
 
 
-class HistoryBatch(Protocol):
-    """``records`` may have to be decoded each time, which raises LogError; ``raw`` is there, and not compressed."""
+class HistoryBatch(NamedTuple):
+    """``where``: in words. ``raw`` is not compressed; most batches have nothing of what is looked for, so ``records``
+    are decoded when they are asked for, each time, which raises LogError."""
+
+    where: str
+    raw: bytes
 
     @property
-    def raw(self) -> bytes: ...
-
-    @property
-    def records(self) -> Sequence[Record]: ...
+    def records(self) -> list[Record]:
+        try:
+            return decode_records(self.raw)
+        except BatchError as error:
+            raise LogError(f"{self.where}: {error}") from error
 
 
 Take: TypeAlias = Callable[[Iterable[HistoryBatch]], object]
@@ -50,8 +57,9 @@ class HistoryLog(Protocol):
         """The offset behind all that is acknowledged."""
 
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
-        """What together has all that is acknowledged, from ``since`` on; the newest first, as large as it is good to
-        read at once by who looks for something there. None of them is empty."""
+        """What together has all that is acknowledged, from ``since`` on, each offset once: the newest first, which is
+        short, and longer ones behind, so that who finds what he looks for has read about twice as far back as that is,
+        and who finds nothing has begun few times. None of them is empty."""
 
     async def read(self, number: int, part: Part, take: Take) -> None:
         """Calls ``take`` with the batches that have these offsets, in order, until all of them were given; of several
@@ -76,14 +84,8 @@ class LocalHistoryLog:
         return self._partition(number).log_end_offset
 
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
-        """Its segments."""
         partition = self._partition(number)
-        closed = partition.closed_segments()
-        # Behind the list: what is rolled meanwhile is in the first part.
-        newest = Part(closed[-1].next_offset if closed else 0, partition.log_end_offset)
-        segments = (Part(segment.base_offset, segment.next_offset) for segment in reversed(closed))
-        wanted = (Part(max(since, first), end) for first, end in (newest, *segments))
-        return [part for part in wanted if part.first < part.end]
+        return doubling(since, partition.log_end_offset, partition.seekable)
 
     async def read(self, number: int, part: Part, take: Take) -> None:
         given_up = threading.Event()
@@ -104,10 +106,29 @@ class LocalHistoryLog:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _between(partition: PartitionLog, part: Part, given_up: threading.Event) -> Iterator[SoundBatch]:
-    for batch in partition.read(part.first):
+def doubling(first: int, end: int, begin: Callable[[int], int] = lambda offset: offset) -> list[Part]:
+    """The newest first, each twice as long as the one before it in this list. ``begin``: at or below an offset, where a
+    part may begin."""
+    parts = []
+    size = _NEWEST_OFFSETS
+    while first < end:
+        parts.append(Part(max(first, begin(end - size)), end))
+        end, size = parts[-1].first, 2 * size
+    return parts
+
+
+def _between(partition: PartitionLog, part: Part, given_up: threading.Event) -> Iterator[HistoryBatch]:
+    for batch in partition.read(part.first, unread=_is_plain):
         if given_up.is_set():
             raise LogError("nobody waits for it any more")
-        if batch.header.base_offset >= part.end:
+        header = batch.header
+        if header.base_offset >= part.end:
             return
-        yield batch
+        yield HistoryBatch(f"{partition.topic_partition} offset {header.base_offset}", batch.raw)
+        if header.next_offset >= part.end:
+            return
+
+
+def _is_plain(header: BatchHeader) -> bool:
+    """Others are damage in this log: reading their records says so."""
+    return not header.compression

@@ -13,8 +13,8 @@ from shim.groups import last_commits
 from shim.groups.history import History
 from shim.groups.last_commits import LastCommits
 from shim.groups.words import Moved, Refused
-from shim.kafka_log.history import reading
 from shim.log import OffsetsLog
+from shim.runtime import history_log
 from shim.runtime.history_log import HistoryBatch, HistoryLog, LocalHistoryLog
 from tests.groups.kept import Kept
 
@@ -70,7 +70,7 @@ async def test_each_part_of_the_log_is_looked_into(
     kept: Kept, history: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever lies between: the newest there is at or after that offset, and none before it."""
-    monkeypatch.setattr(reading, "_NEWEST_OFFSETS", 2)
+    monkeypatch.setattr(history_log, "_NEWEST_OFFSETS", 2)
     groups = [f"g{number % 3}" for number in range(30)]
     for number, group in enumerate(groups):
         await commit(kept, group, number)
@@ -83,7 +83,7 @@ async def test_each_part_of_the_log_is_looked_into(
 
 
 async def test_no_part_of_the_log_is_read_twice(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_NEWEST_OFFSETS", 2)
+    monkeypatch.setattr(history_log, "_NEWEST_OFFSETS", 2)
     for number in range(30):
         await commit(kept, "g", number)
     found: list[int] = []

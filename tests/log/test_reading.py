@@ -167,6 +167,20 @@ def test_with_an_index_only_the_end_of_a_segment_is_read(tmp_path: Path, monkeyp
     log.close()
 
 
+def test_of_the_active_segment_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shim.log.segment._READ_SIZE", 100)
+    files = FaultyFiles()
+    log = opened(tmp_path, LogSettings(), files=files)
+    written = fill(log, 300)
+    for again in (False, True):
+        files.calls.clear()
+        assert read(log, len(written) - 1) == written[-1:]
+        assert files.calls.count(("pread", segment_of(tmp_path, 0))) < 10
+        if not again:
+            records_of(log)
+    log.close()
+
+
 # --- reading on ------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +200,15 @@ def test_only_what_is_acknowledged_is_read(log: OffsetsLog, files: FaultyFiles) 
     assert max(seen) < len(written) + len(more)
     files.heal()
     assert read(log) == written + more
+
+
+def test_what_is_being_written_is_not_begun_with(log: OffsetsLog, files: FaultyFiles) -> None:
+    written = fill(log, 3)
+    seen: list[list[Record]] = []
+    files.faults["fdatasync"] = lambda path: seen.extend(read(log, len(written) + back) for back in (-1, 0, 1, 50))
+    append(log, *[(b"key", bytes(300))] * 3)
+    files.heal()
+    assert seen[:4] == [written[-1:], [], [], []]
 
 
 def test_reading_meets_damage(log: OffsetsLog) -> None:
@@ -352,6 +375,29 @@ def test_what_is_below_the_anchor_is_not_read(tmp_path: Path, clean: bool) -> No
     log = opened(tmp_path, LARGER)
     assert records_of(log) == written
     log.close()
+
+
+def test_behind_the_anchor_a_reading_begins_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it nobody knows where anything is: that begins where the segment does."""
+    written = fill(log := opened(tmp_path, LogSettings(segment_bytes=20_000)), 300)
+    base_offset = closed(log)[-1].next_offset
+    log.close()
+    ends = sorted(positions(tmp_path, base_offset).items())
+    monkeypatch.setattr("shim.log.segment._READ_SIZE", 100)
+    for start, anchor in (ends[0], ends[len(ends) // 2], ends[-1]):
+        files = FaultyFiles()
+        log = OffsetsLog.open(tmp_path, 1, settings=LogSettings(segment_bytes=20_000), files=files)
+        found = list(log.recover(0, start_offset=start, anchor=anchor))
+        assert [record.offset for record in found] == list(range(start, len(written)))
+        written += fill(log, 20)
+        for offset in range(len(written)):
+            assert read(log, offset) == written[offset:]
+            near = log.partition_log(0).seekable(offset)
+            assert near == (base_offset if anchor and base_offset < offset < start - 1 else offset)
+        files.calls.clear()
+        assert read(log, len(written) - 1)
+        assert files.calls.count(("pread", segment_of(tmp_path, base_offset))) < 10
+        log.close()
 
 
 def test_an_anchor_that_is_not_there_counts_for_nothing(tmp_path: Path) -> None:

@@ -6,22 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import Final
 
 from protocol.own.position import Position
-from protocol.records.batches import BatchError, Record, decode_records
 from shim.config import Settings
 from shim.kafka_log.history.writing import HistoryTopic
 from shim.kafka_log.reading.patient_reading import read_patiently
-from shim.log import LogError, TopicPartition
-from shim.runtime.history_log import NoHistory, Part, Take
+from shim.log import TopicPartition
+from shim.runtime.history_log import HistoryBatch, NoHistory, Part, Take, doubling
 from shim.upstream.cluster import Cluster
 from shim.upstream.topic_reader import TopicReader
 
 _PATIENCE_S: Final = 5.0
 """For more of what is to be read."""
-_NEWEST_OFFSETS: Final = 4096
-"""About a fetch."""
 
 
 class TopicHistoryLog:
@@ -55,9 +52,8 @@ class TopicHistoryLog:
         return self._written
 
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
-        """Each is twice as long as the one behind it."""
         earliest, end = await self._writing.ends(number)
-        return _doubling(max(since, earliest), end)
+        return doubling(max(since, earliest), end)
 
     async def read(self, number: int, part: Part, take: Take) -> None:
         if part.first >= part.end:
@@ -67,7 +63,7 @@ class TopicHistoryLog:
         async with aclosing(reading):
             async for read in reading:
                 batches = [
-                    _FetchedBatch(f"{where} offset {header.base_offset}", raw)
+                    HistoryBatch(f"{where} offset {header.base_offset}", raw)
                     for header, raw in read.batches
                     if header.base_offset < part.end
                 ]
@@ -78,26 +74,3 @@ class TopicHistoryLog:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-class _FetchedBatch(NamedTuple):
-    """``where``: in words."""
-
-    where: str
-    raw: bytes
-
-    @property
-    def records(self) -> list[Record]:
-        try:
-            return decode_records(self.raw)
-        except BatchError as error:
-            raise LogError(f"{self.where}: {error}") from error
-
-
-def _doubling(first: int, end: int) -> list[Part]:
-    parts = []
-    size = _NEWEST_OFFSETS
-    while first < end:
-        parts.append(Part(max(first, end - size), end))
-        end, size = parts[-1].first, 2 * size
-    return parts

@@ -20,11 +20,11 @@ from shim.demo.parts import Cluster as Brokers
 from shim.demo.parts.metadata import cluster_view
 from shim.groups.history import History
 from shim.groups.words import Refused, Window
-from shim.kafka_log.history import reading
 from shim.kafka_log.history.writing import fitting_batches
 from shim.kafka_log.owning.outcomes import Fenced
 from shim.log import Runs
 from shim.log.batching import MAX_RECORD_SET_BYTES, RecordSet
+from shim.runtime import history_log
 from shim.runtime.history_log import HistoryBatch, HistoryLog, Part
 from shim.upstream.errors import UpstreamError
 from tests.conftest import TopicFactory
@@ -225,7 +225,7 @@ async def test_what_takes_several_fetches(broker: Broker, make_topic: TopicFacto
             assert await its.write_all({0: sets}, NOW) == {}
         assert await its.write_all({0: [commits(60_000, 10_000, "others")]}, NOW) == {}
         with pytest.MonkeyPatch.context() as patching:
-            patching.setattr(reading, "decode_records", watched)
+            patching.setattr(history_log, "decode_records", watched)
             assert await told(its.log) == [number for number in range(60_000) if number % 5_000 != 4_999]
         assert {name.rpartition("_")[0] for name in threads} == {"history"}
         assert len(threads) == 12
@@ -334,7 +334,7 @@ async def test_records_that_cannot_be_decoded(
     async with kept_on_topic(broker.bootstrap_servers, topic) as its:
         await its.begin(0)
         assert await its.write_all({0: [commits(1)]}, NOW) == {}
-        monkeypatch.setattr(reading, "decode_records", damaged)
+        monkeypatch.setattr(history_log, "decode_records", damaged)
         with pytest.raises(Refused, match=f"the history cannot be read now: {topic}-0 offset 0: no record"):
             await told(its.log)
         assert await told(its.log, "orphans") is None, "it is not looked into"
