@@ -37,7 +37,7 @@ class Changing:
                 raise Refused(f"the cluster cannot be asked about group {group} now: {error.name}")
             whose = self._placements.of(group)
         if whose is Whose.UNKNOWN:
-            raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
+            raise NotKnown(self._placements.nobody_has(group))
         if whose is Whose.CHANGING:
             raise Refused(f"group {group} changes hands now")
         return whose in SERVED

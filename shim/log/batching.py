@@ -20,6 +20,7 @@ from protocol.records.batches import (
     read_header,
 )
 from protocol.records.record_runs import Run, frame_runs, runs_size
+from shim.counted import counted
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """Record sets share a batch up to this size (about a broker's ``message.max.bytes``); a larger one is alone."""
@@ -174,5 +175,5 @@ def _plain_batch(offset: int, count: int, parts: list[bytes | bytearray], timest
 
 def _check_size(records: int, most: int) -> None:
     if most > MAX_RECORD_SET_BYTES:
-        reason = f"{records} records of one request: {most} bytes, {MAX_RECORD_SET_BYTES} are allowed"
+        reason = f"{counted(records, 'record')} of one request: {most} bytes, {MAX_RECORD_SET_BYTES} are allowed"
         raise OSError(errno.EMSGSIZE, reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from shim.counted import counted
 from shim.log.active import LogEnd
 from shim.log.errors import LogError
 
@@ -103,9 +104,9 @@ class Ends:
         if end is None or self._journaled or not self._sync_failed or self.synced.offset >= end.offset:
             return end
         _logger.error(
-            "%s: a flush failed: %d records that were acknowledged before it are lost, from offset %d on",
+            "%s: a flush failed: lost are %s that were acknowledged before it, from offset %d on",
             self._folder,
-            end.offset - self.synced.offset,
+            counted(end.offset - self.synced.offset, "record"),
             self.synced.offset,
         )
         return self.synced

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from contextlib import suppress
 
+from shim.counted import counted
 from shim.log.errors import LogError
 
 
@@ -24,8 +25,9 @@ def allow_open_files(log_files: int, others: int) -> None:
         soft = hard
     if not _is_enough(soft, needed):
         raise LogError(
-            f"this process may have {soft:,} files open and needs {needed:,}: one for each of {log_files:,} partitions "
-            f"of the log, and {others} for the rest. Raise the limit (LimitNOFILE=, ulimit -n) or have fewer partitions"
+            f"this process may have {soft:,} files open and needs {needed:,}: one for each of "
+            f"{counted(log_files, 'partition')} of the log, and {others} for the rest. "
+            "Raise the limit (LimitNOFILE=, ulimit -n) or have fewer partitions"
         )
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from shim.counted import counted
 from shim.log.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -100,7 +101,9 @@ def _redone(
     for partition, error in redone.failed.items():
         raise located(error, data_dir / str(partition)) from error
     if redone.ends:
-        _logger.info("%s: taken over from %s into %d partitions", data_dir, folder / JOURNAL_NAME, len(redone.ends))
+        _logger.info(
+            "%s: taken over from %s into %s", data_dir, folder / JOURNAL_NAME, counted(len(redone.ends), "partition")
+        )
     return redone.ends
 
 

@@ -162,15 +162,19 @@ class Migration:
         whose = self._placements.of(group)
         if whose in SERVED and self._place(group) is Step.ZOOKEEPER:
             return await self._planned_in_zookeeper(group)  # the cluster has a copy by now
+        if whose in SERVED:
+            return await self._planned_served(group)
         described = await self._cluster_groups.described(group)
         if whose is Whose.UNKNOWN and described.group_state in NOBODY and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
-        if whose in SERVED:
-            hindrance = self._is_served(group)
-        else:
-            hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
+        hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
+
+    async def _planned_served(self, group: str) -> Planned:
+        """As it is here: what the cluster has of it is a copy."""
+        its, own = await self._status(group), await self._changing.own_offsets(group)
+        return Planned(group, its.state, its.members, its.members, len(own), self._is_served(group), its.storage)
 
     async def _planned_in_zookeeper(self, group: str) -> Planned:
         hindrance, count, members, state = "", 0, 0, "Empty"
@@ -179,7 +183,7 @@ class Migration:
         except StoreError as error:
             hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", "Unknown"
         if not (count or members or hindrance):
-            raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
+            raise NotKnown(self._placements.nobody_has(group))
         return Planned(group, "Stable" if members else state, members, 0, count, hindrance, "zookeeper")
 
     def _is_served(self, group: str) -> str:
@@ -295,7 +299,7 @@ class Migration:
             if error is not ErrorCode.NONE:
                 raise Refused(f"the cluster cannot be asked about group {group} now: {error.name}")
         if self._placements.of(group) is Whose.UNKNOWN:
-            raise NotKnown(f"neither the cluster nor ZooKeeper has offsets or members of a group {group}")
+            raise NotKnown(self._placements.nobody_has(group))
         place = self._place(group)
         if place is None and source is Source.ZOOKEEPER:
             await self._begin_in_zookeeper(group, cause)

@@ -82,7 +82,7 @@ class GroupStatus(NamedTuple):
 class Planned(NamedTuple):
     """What a start would find. ``members_here``: of the members, how many have come through the shim
     lately. ``offsets``: partitions of which an offset would be adopted. ``hindrance``: "" where it would go through.
-    ``storage``: where the offsets are, "upstream" or "zookeeper".
+    ``storage``: where the offsets are; of a group that the shim serves it is what its status has, as the rest is.
     """
 
     group: str

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from shim.counted import counted
 from shim.logged_once import LoggedOnce
 from shim.metrics import Traffic
 from shim.net.budget import RequestBudget
@@ -97,7 +98,9 @@ class Sessions:
                 async with asyncio.timeout(timeout_seconds):
                     await self._none_left.wait()
             except TimeoutError:
-                log.warning("%d connections cut off with requests unanswered or answers unread", len(self._open))
+                log.warning(
+                    "%s cut off with requests unanswered or answers unread", counted(len(self._open), "connection")
+                )
         self.abort()
 
     def abort(self) -> None:

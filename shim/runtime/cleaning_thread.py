@@ -11,6 +11,7 @@ from typing import Final
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
+from shim.counted import counted
 from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
@@ -146,7 +147,12 @@ def _backoff_s(settings: Settings) -> float:
 
 def _tell(stats: CleanerStats) -> None:
     log.info(
-        "%s: compacted offsets %d to %d in %.1f s, %d of %d records are left, %d MiB read, %d MiB written",
+        "%s: compacted offsets %d to %d in %.1f s, %d of %s left, %d MiB read, %d MiB written",
         *(stats.partition, stats.first_dirty_offset, stats.end_offset, stats.seconds),
-        *(stats.records_written, stats.records_read, stats.bytes_read >> 20, stats.bytes_written >> 20),
+        *(
+            stats.records_written,
+            counted(stats.records_read, "record"),
+            stats.bytes_read >> 20,
+            stats.bytes_written >> 20,
+        ),
     )

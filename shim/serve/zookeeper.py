@@ -12,6 +12,7 @@ from typing import Final
 
 from protocol.own.state_log import IN_ZOOKEEPER, Hands
 from shim.config import Settings
+from shim.counted import counted
 from shim.listener_config import Listener
 from shim.logged_once import LoggedOnce
 from shim.migration.dual.lookup import Lookup
@@ -85,7 +86,8 @@ async def look_for_groups(
             trouble.failed(what, error)
             await asyncio.sleep(_START_SECONDS)
     if groups:
-        log.info("ZooKeeper at %s: %d groups have offsets or consumers there", zookeeper, len(groups))
+        have = "has" if len(groups) == 1 else "have"
+        log.info("ZooKeeper at %s: %s %s offsets or consumers there", zookeeper, counted(len(groups), "group"), have)
         await found()
     else:
         log.warning("ZooKeeper at %s: no group has offsets or consumers there: is the chroot right?", zookeeper)

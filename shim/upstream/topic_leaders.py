@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from protocol.own.position import UNKNOWN_EPOCH
 from shim.config import HostPort, Settings
+from shim.counted import counted
 from shim.upstream.cluster import Cluster
 from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError, raise_for
@@ -122,7 +123,9 @@ class TopicLeaders:
         failures = sorted(str(answer) for answer in answers if isinstance(answer, UpstreamError))
         needed, told = len(addresses) // 2 + 1, f"{len(topics)} of {len(addresses)} do"
         raise UpstreamError(
-            "; ".join((f"{self._topic}: {needed} brokers have to say of one topic who leads it, {told}", *failures))
+            "; ".join(
+                (f"{self._topic}: {counted(needed, 'broker')} must say of one topic who leads it, {told}", *failures)
+            )
         )
 
     async def look_up_as(self, fits: Callable[[LedTopic], bool], patience: float) -> LedTopic | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shim.config import Settings
+from shim.counted import counted
 from shim.forwarding import Peer
 from shim.forwarding.between import Between, Way
 from shim.forwarding.over_unix import UnixPort, dial_over_unix, of_this_user
@@ -21,7 +22,7 @@ def between_workers(data_dir: Path, share: Share, settings: Settings) -> Between
     way = Way(
         owner_of,
         dial_over_unix,
-        lambda: f"{data_dir}, {share.of} workers",
+        lambda: f"{data_dir}, {counted(share.of, 'worker')}",
         f"worker {share.number}",
         str(path),
         lambda server: UnixPort(server, path),

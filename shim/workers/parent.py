@@ -331,7 +331,7 @@ class Parent:
         ready = [each for each in self._children.values() if each.is_ready]
         if len(ready) == self._count and not self._is_stopping:
             self._told_ready = True
-            self._ready(f"{line}, {self._count} workers")
+            self._ready(f"{line}, {counted(self._count, 'worker')}")
 
     # -- ports
 

@@ -232,10 +232,13 @@ def test_who_has_never_committed_has_no_lag_of_0(place: Place, hours: Hours, fre
 def test_a_group_that_is_gone_is_not_listed(place: Place, hours: Hours, fresh_name: Callable[[], str]) -> None:
     topic, group = hours.topic, fresh_name()
     told = place.groups("reset", group, "--to-earliest", "--topic", topic, "--dry-run")
-    assert told.stderr == f"there is no group {group}: it would be made\n"
+    new = f"group {group} has no offsets here: a reset makes the group"
+    assert told.stderr == f"{new}\n"
+    assert place.done("reset", group, "--to-earliest", "--topic", topic, "--dry-run")["new_group"] is True
     told = place.groups("reset", group, "--to-earliest", "--topic", topic, "--yes")
     assert told.status == 0
-    assert told.stderr.splitlines() == [f"there is no group {group}: it would be made", "2 offsets set"]
+    assert told.stderr.splitlines() == [new, "2 offsets set"]
+    assert place.done("reset", group, "--to-latest", "--topic", topic, "--yes")["new_group"] is False
     place.commit(group, topic, 3)
     assert [row["group"] for row in place.done("list", "--pattern", group)["groups"]] == [group]
     place.done("delete", group, "--yes")

@@ -156,6 +156,9 @@ def test_a_group_without_members_is_taken_over_and_given_back(
         assert (planned["state"], planned["members"], planned["offsets"], planned["hindrance"]) == ("Empty", 0, 3, "")
         assert at.migrate("start", group).status == 0
         assert at.status(group)["offsets_storage"] == "kafka"
+        (planned,) = at.migrate("plan", group).json["groups"]
+        assert (planned["offsets_storage"], planned["state"], planned["offsets"]) == ("kafka", "Empty", 3)
+        assert planned["hindrance"] == f"group {group} is served by the shim already, at kafka"
         assert at.offsets(group) == {(topic, number): 10 + number for number in range(3)}
         assert committed(at.shim.bootstrap, group, topic) == 10
         commit(at.shim.bootstrap, group, topic, 20)
@@ -326,3 +329,16 @@ def test_all_that_are_to_be_taken_over_at_once(
         assert {each["offsets_storage"] for each in done.json["groups"]} == {"kafka"}
         for number, group in enumerate(groups):
             assert committed(at.shim.bootstrap, group, topic) == number
+
+
+def test_of_a_group_that_nobody_has_it_is_said_who_was_asked(
+    broker: Broker, tmp_path: Path, fresh_name: Callable[[], str]
+) -> None:
+    group = fresh_name()
+    nobody = f"the cluster has no offsets or members of a group {group}, and this shim runs without a ZooKeeper"
+    with administered(broker, tmp_path / "data") as at:
+        for move in ("plan", "start"):
+            (found,) = at.migrate(move, group).json["not_done"]
+            assert found["error"] == nobody
+        told = offset_shim("groups", "delete", group, "--yes", "--admin", at.address)
+        assert (told.status, nobody in told.stderr) == (1, True)

@@ -155,3 +155,8 @@ def test_what_start_refuses_hinders(groups: Groups) -> None:
     for group in (gone, served):
         ((_, _, _, hindrance),) = groups.planned(group).values()
         assert hindrance == groups.why_not("start", group)
+
+
+def test_of_a_group_that_nobody_has_it_is_said_who_was_asked(groups: Groups) -> None:
+    nobody = f"neither the cluster nor ZooKeeper has offsets or members of a group {groups.name('nobody')}"
+    assert [groups.why_not(move, groups.name("nobody")) for move in ("plan", "start")] == [nobody, nobody]

@@ -544,7 +544,7 @@ async def test_drain_cuts_off_who_does_not_read(caplog: pytest.LogCaptureFixture
         await shim.sessions.drain(0.05)
         await until(lambda: not len(shim.sessions))
         assert not client.writer.is_closing()
-    assert "1 connections cut off with requests unanswered or answers unread" in caplog.messages
+    assert "1 connection cut off with requests unanswered or answers unread" in caplog.messages
 
 
 async def test_drain_waits_for_answers_that_are_on_their_way() -> None:

@@ -188,6 +188,7 @@ def test_sigterm_drains(broker: Broker, make_topic: TopicFactory, tmp_path: Path
                     acknowledged += 1
             stopper.join()
         assert exit_code == [0]
+        assert shim.log().count("the cluster's own offsets are those of the log: 3 groups") == 1, "its last word"
         shim.start()
         with WireClient(shim.port) as client:
             assert committed(client, group) == 1

@@ -146,5 +146,5 @@ async def test_what_most_brokers_say_is_what_the_one_of_them_says_that_knows_of_
 )
 async def test_where_no_more_than_half_of_the_brokers_say_the_same_nobody_knows(answers: Sequence[Answer]) -> None:
     for order in permutations(answers):
-        with pytest.raises(UpstreamError, match="2 brokers have to say of one topic who leads it"):
+        with pytest.raises(UpstreamError, match="2 brokers must say of one topic who leads it"):
             await Asked(dict(zip(BROKERS, order, strict=False))).look_up_at_most_brokers(0, PATIENCE)

@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+from shim.counted import counted
 from shim.log import LogError
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock
@@ -41,7 +42,7 @@ def _redo_one(files: Files, data_dir: Path, folder: Path) -> bool:
     for partition, error in failed.items():
         if not isinstance(error, FileNotFoundError):
             raise OSError(error.errno, error.strerror, str(data_dir / str(partition))) from error
-    _logger.info("%s: taken over from the journal into %d partitions", folder, len(ends))
+    _logger.info("%s: taken over from the journal into %s", folder, counted(len(ends), "partition"))
     return bool(failed)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TextIO, TypeVar
 
 import click
 
+from shim.admin.commands.hints import pasteable
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.live.asked.migration import NotKnown
 from shim.config import SettingError
@@ -38,13 +39,18 @@ Asked = ParamSpec("Asked")
 Given = TypeVar("Given")
 
 
-class Refused(click.ClickException):
+class _InOneLine(click.ClickException):
+    def __init__(self, message: str) -> None:
+        super().__init__(pasteable(message))  # now, as click shows it when nobody knows any more what was given
+
+
+class Refused(_InOneLine):
     """Why a command did nothing, in one line."""
 
     exit_code = 2
 
 
-class Failed(click.ClickException):
+class Failed(_InOneLine):
     """Why a command broke off in the middle, or a group was refused, in one line."""
 
     exit_code = SOMETHING_WRONG
@@ -92,6 +98,11 @@ def shown(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii")
         for character in text
     )
+
+
+def tell_beside(line: str) -> None:
+    """On standard error, beside what was asked for."""
+    click.echo(pasteable(line), err=True)
 
 
 def bytes_shown(size: float) -> str:

@@ -13,11 +13,13 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
     shown,
+    tell_beside,
 )
 from shim.admin.commands.groups_delete import delete_command
 from shim.admin.commands.groups_history import history_command
 from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
+from shim.admin.commands.hints import pasteable
 from shim.admin.commands.history_elsewhere import is_passed_through
 from shim.admin.commands.migration_shown import behind_shown
 from shim.admin.commands.records_shown import time_shown
@@ -92,7 +94,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
         print_table(headings, rows)
     else:
-        click.echo(NONE_HEARD_OF, err=True)
+        tell_beside(NONE_HEARD_OF)
 
 
 def _lags(shim: RunningShim, query: Sequence[tuple[str, str]]) -> dict[str, int | None]:
@@ -133,7 +135,7 @@ def describe_command(group: str, admin: HostPort, json_wanted: bool) -> None:
     click.echo(f"dual.commit.enabled: {'true' if row['dual_commit_enabled'] else 'false'}")
     click.echo(f"copies behind: {behind_shown(row)}")
     if row["alarm"]:
-        click.echo(f"alarm: {shown(row['alarm'])}")
+        click.echo(f"alarm: {pasteable(shown(row['alarm']))}")
     click.echo(f"state: {shown(row['state'])}, {row['type']}, {counted(row['members'], 'member')}")
     if row["changed_ms"] is not None:
         click.echo(f"since: {time_shown(row['changed_ms'])}, {shown(row['cause'])}")

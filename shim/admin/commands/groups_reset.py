@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,6 +19,7 @@ from shim.admin.commands.console import (
     print_json,
     print_table,
     shown,
+    tell_beside,
     yes_option,
 )
 from shim.admin.commands.history_elsewhere import has_history_elsewhere, tell_of_history_elsewhere
@@ -60,7 +62,8 @@ def reset_command(
     the log's range becomes its start or its end, with a note. Unlike there, IT IS DONE without --execute: --dry-run
     only shows it. On a terminal it is shown and asked for before, unless --yes is given.
 
-    All offsets are set, or none, and each only if it is still what was shown. Who did it is in the group's history:
+    All offsets are set, or none, and each only if it is still what was shown. A group that is not there is made, as by
+    Kafka's tool; a line on standard error says so, and in JSON `new_group`. Who did it is in the group's history:
     `groups history`. --undo puts back what the last reset has changed, once more what the undo has set.
 
     A group at a zookeeper step has them set in ZooKeeper, too. For one that is passed through the cluster's own
@@ -88,15 +91,16 @@ def reset_command(
     # What is committed is committed once more where that is asked for: the cluster may keep another one until then.
     again = "to_current" in question
     changing = [row for row in plan["offsets"] if again or row["offset"] != row["new_offset"]]
+    is_new = plan["state"] == _DEAD and bool(changing)  # a name that was misspelt as a rule
     if not json_wanted:
         _show(plan["offsets"], changing)
-        if plan["state"] == _DEAD and changing:
-            click.echo(f"there is no group {shown(group)}: it would be made", err=True)
+        if is_new:
+            click.echo(f"group {shown(group)} has no offsets here: a reset makes the group", err=True)
     if dry_run:
         if json_wanted:
-            print_json({**plan, "dry_run": True})
+            print_json({**plan, "new_group": is_new, "dry_run": True})
         if plan["hindrance"]:
-            click.echo(f"it would be refused now: {shown(plan['hindrance'])}", err=True)
+            tell_beside(f"it would be refused now: {shown(plan['hindrance'])}")
             sys.exit(1)
         return
     if plan["hindrance"]:
@@ -104,10 +108,11 @@ def reset_command(
     said = cause_of(f"groups reset {options}", cause)
     if changing:
         agree(f"{_asked(changing)} of group {shown(group)}?", yes=yes)
+        look = f"groups describe {shlex.quote(group)}"
         offsets = [{name: row[name] for name in ("topic", "partition", "offset", "new_offset")} for row in changing]
-        shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said}, "groups describe")
+        shim.change("/v1/groups/reset", {"group": group, "offsets": offsets, "cause": said}, look)
     if json_wanted:
-        print_json({**plan, "dry_run": False, "cause": said})
+        print_json({**plan, "new_group": is_new, "dry_run": False, "cause": said})
     else:
         click.echo(_done(changing), err=True)
 

@@ -30,8 +30,8 @@ def migrate_commands() -> None:
     No client has to be restarted for any of them. What would lose or invent an offset is refused.
 
     The shim has to run with --admin. Exit status: 0 all is done; 1 a group was refused or is not there, has a
-    hindrance, or differs, or it is not certain what was done: look with `migrate status`; 2 none was tried: bad usage,
-    a pattern that fits none, or no shim there.
+    hindrance, differs, or is shown by `status` with something amiss, or it is not certain what was done: look with
+    `migrate status`; 2 none was tried: bad usage, a pattern that fits none, or no shim there.
 
     \b
     offset-shim migrate plan                     # what could be started now, and what stands in the way

@@ -39,9 +39,10 @@ def plan_command(
     """Say what `start` would find now, and change nothing. Without groups: all that it could be about, those among them
     that the cluster or ZooKeeper has and the shim has not heard of.
 
-    OFFSETS.STORAGE is where a group's offsets are. HERE is how many of its members have come through this shim lately:
+    OFFSETS.STORAGE is where a group's offsets are: of one that is named, and served by the shim already, as `status`
+    has it. HERE is how many of its members have come through this shim lately:
     a group can be taken over when it is empty, or when all are. OFFSETS is how many partitions have an offset that
-    would be adopted. Where HINDRANCE is empty, `start` would go through.
+    would be adopted, or, of such a one, that the shim has. Where HINDRANCE is empty, `start` would go through.
 
     Exit status 1 when any of the groups has a hindrance.
 
@@ -74,7 +75,9 @@ def status_command(
     """Say at which step groups are, since when and why. Without groups: all.
 
     BEHIND is for how long the oldest change waits that another place is yet to have, and "-" where none waits. What is
-    amiss, such as clients that go past the shim, stands on standard error, a line a group.
+    amiss, such as clients that go past the shim, stands on standard error, a line a group, and in JSON as its alarm.
+
+    Exit status 1 when anything is amiss with any of the groups.
 
     \b
     offset-shim migrate status
@@ -87,6 +90,8 @@ def status_command(
     if not choice.names:
         tell_of_others(shim)
     tell(done, show_statuses, json_wanted=json_wanted, none_of_them=NONE_HEARD_OF)
+    if any(row["alarm"] for row in done.rows):
+        sys.exit(SOMETHING_WRONG)
 
 
 @click.command("verify", short_help="Compare offsets in all their places.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from shim.admin.commands.console import print_table, shown
+from shim.admin.commands.console import print_table, shown, tell_beside
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import name_shown
 from shim.admin.live.shown.documents import Row
@@ -50,7 +50,7 @@ def show_statuses(rows: Sequence[Row]) -> None:
     )
     for row in rows:
         if row["alarm"]:
-            click.echo(f"{name_shown(row)}: {shown(row['alarm'])}", err=True)
+            tell_beside(f"{name_shown(row)}: {shown(row['alarm'])}")
 
 
 def show_looked(rows: Sequence[Row]) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from shim.admin.commands.admin_client import RunningShim, in_parts
-from shim.admin.commands.console import SOMETHING_WRONG, Failed, Ongoing, Refused, print_json, shown
+from shim.admin.commands.console import SOMETHING_WRONG, Failed, Ongoing, Refused, print_json, shown, tell_beside
+from shim.admin.commands.hints import found_at
 from shim.admin.errors import BrokenOff, Declined, NotDone, NotOffered
 from shim.admin.live.guard.token_file import CannotUse, token_in
 from shim.admin.live.shown.documents import Row
@@ -43,11 +45,14 @@ def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -
     return given
 
 
-def _admin_address(_: click.Context, __: click.Parameter, text: str) -> HostPort:
+def _admin_address(context: click.Context, _: click.Parameter, text: str) -> HostPort:
     try:
-        return parse_host_port(text)
+        address = parse_host_port(text)
     except SettingError as error:
         raise click.BadParameter(str(error)) from None
+    if text != DEFAULT_ADMIN:
+        found_at(context, "--admin", address)
+    return address
 
 
 def _keep_token(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
@@ -58,6 +63,8 @@ def _keep_token(context: click.Context, parameter: click.Parameter, file: Path |
         context.meta[_TOKEN] = token_in(file)
     except CannotUse as error:
         raise click.BadParameter(str(error), context, parameter) from None
+    if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:  # a variable is still there
+        found_at(context, "--admin-token-file", file)
 
 
 def shim_at(address: HostPort) -> RunningShim:
@@ -230,9 +237,9 @@ def tell(
         if done.rows:
             show(done.rows)
         elif not done.not_done and done.broken_off is None:
-            click.echo(none_of_them, err=True)
+            tell_beside(none_of_them)
         for row in done.not_done:
-            click.echo(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}", err=True)
+            tell_beside(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}")
     if done.broken_off is not None:
         raise done.broken_off
     if done.not_done:

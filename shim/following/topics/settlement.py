@@ -7,6 +7,7 @@ import logging
 import time
 from typing import Final
 
+from shim.counted import counted
 from shim.following.topics.pace import Pace
 from shim.following.topics.table import TopicTable
 from shim.logged_once import LoggedOnce
@@ -66,8 +67,8 @@ class TopicSettlement:
             self._doubts[name].blocks = True  # it may be that nobody has seen that one before
             deleted = await offsets.delete(name)
             log.warning(
-                "topic %s has been deleted and made anew: deleted %d offsets that were committed for the old one",
-                *(name, deleted),
+                "topic %s has been deleted and made anew: deleted %s committed for the old one",
+                *(name, counted(deleted, "offset")),
             )
         self._table.settle_present(name, topic)
 
@@ -78,7 +79,7 @@ class TopicSettlement:
             doubt.blocks = True
             deleted = await offsets.delete(name)
             self._table.settle_absent(name)
-            log.warning("topic %s has been deleted: deleted %d offsets that were committed for it", name, deleted)
+            log.warning("topic %s has been deleted: deleted %s committed for it", name, counted(deleted, "offset"))
 
     def _look_how_long_it_lasts(self, name: str) -> None:
         doubt = self._doubts[name]

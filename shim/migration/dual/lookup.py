@@ -18,6 +18,12 @@ class Lookup:
     def __init__(self, store: OffsetStore | None) -> None:
         self._store = store
 
+    def nobody_has(self, group: str) -> str:
+        """In a line, where it was looked for; in the cluster besides."""
+        if self._store is None:
+            return f"the cluster has no offsets or members of a group {group}, and this shim runs without a ZooKeeper"
+        return f"neither the cluster nor ZooKeeper has offsets or members of a group {group}"
+
     async def groups(self) -> Collection[str]:
         """All that have offsets or consumers."""
         return () if self._store is None else await self._store.groups()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Step
+from shim.counted import counted
 from shim.migration.dual.judging import Verdict, Znodes, is_newer, next_version
 from shim.migration.dual.log_side import LogSide
 from shim.offsets.store import (
@@ -109,7 +110,7 @@ class Turn:
             still = self._log.offsets_now(group)
             offsets = {at: each.offset for at, each in carried.items() if still.get(at) == own.get(at)}
             await self._log.carry(group, offsets)
-            log.debug("group %s: %d offsets that were written to ZooKeeper directly", group, len(carried))
+            log.debug("group %s: %s written to ZooKeeper directly", group, counted(len(carried), "offset"))
         for at, there in seen.items():
             its.znodes.stands(at, there)
             if at in carried and at in offsets:

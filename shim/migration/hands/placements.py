@@ -135,6 +135,10 @@ class Placements:
 
     # -- whose it is
 
+    def nobody_has(self, group: str) -> str:
+        """What is to be said of one that :meth:`find_out` has not found: in a line."""
+        return self._lookup.nobody_has(group)
+
     def of(self, group_id: str) -> Whose:
         """SERVED, too, while its partition is not loaded: why it is not served is answered there."""
         coordinator = self._runtime.coordinator(self._runtime.partition_of(group_id))

@@ -63,6 +63,10 @@ class Comparison:
             self._loaded.add(number)
             self._any.set()
 
+    def is_compared(self, number: int) -> bool:
+        """Whether all groups of a partition that was loaded have been looked at."""
+        return number not in self._loaded
+
     async def run(self) -> None:
         """Until cancelled. It may be begun again."""
         if self._loaded:

@@ -5,6 +5,7 @@ while no shim had the group, and which are right is for people to say.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -18,8 +19,8 @@ log = logging.getLogger(__name__)
 
 _OTHERS: Final = (
     "the cluster has other offsets than were loaded here, and keeps them: {}; somebody has committed there while no "
-    "shim had the group, or they were set back or deleted here just before it ended: `groups reset --from-upstream` "
-    "takes them, see docs/migration.md, Coming back"
+    "shim had the group, or they were set back or deleted here just before it ended: `groups reset {} "
+    "--from-upstream` takes them, see docs/migration.md, Coming back"
 )
 _WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
 
@@ -65,7 +66,7 @@ class Held:
         found = {at: own.get(at) for at in (*behind, *alone)}
         if holds:
             self._held[group] = found
-            self._alarms.saw(group, _OTHERS.format(some_of(beside(own, there, found))))
+            self._saw(group, some_of(beside(own, there, found)))
         else:
             log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, found)))
 
@@ -82,7 +83,7 @@ class Held:
             log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, over)))
         if left:
             self._held[group] = left
-            self._alarms.saw(group, _OTHERS.format(some_of(beside(own, there, left))))
+            self._saw(group, some_of(beside(own, there, left)))
         else:
             self.forget(group)
         return {at: its for at, its in changed.items() if at not in left}, [at for at in gone if at not in left]
@@ -90,6 +91,9 @@ class Held:
     def __iter__(self) -> Iterator[str]:
         """Groups of which something is kept in mind."""
         return iter({*self._due, *self._held})
+
+    def _saw(self, group: str, what: str) -> None:
+        self._alarms.saw(group, _OTHERS.format(what, shlex.quote(group)))
 
     def alarm(self, group: str) -> str:
         """What somebody should look at; "" where nothing is held."""

@@ -146,6 +146,10 @@ class Mirror:
         """Whether a turn is under way, or is to be repeated."""
         return self._outbox.lag_seconds(group) is not None
 
+    def is_compared(self, group: str) -> bool:
+        """Whether what the cluster has of it has been looked at since it was loaded."""
+        return group in self.written or self._comparison.is_compared(self._runtime.partition_of(group))
+
     def doubt(self, group: str) -> None:
         """Somebody else has written: what is there is to be compared, and put right."""
         self.written.forget(group)

@@ -16,6 +16,7 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.own.state_log import Hands, Step
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
+from shim.counted import counted
 from shim.migration.deciding import decide
 from shim.migration.hands.gathering import Gathering
 from shim.migration.hands.placements import Placement, Placements, Whose
@@ -105,7 +106,7 @@ class Changing:
         if not members:
             return {}
         placement.gathering = gathering = Gathering({each.member_id: each.group_instance_id for each in members})
-        log.info("group %s changes hands: its %d members are told to join again", group, len(members))
+        log.info("group %s changes hands: %s told to join again", group, counted(len(members), "member"))
         async with self._in_time(group, "not all of its members were there"):
             await gathering.complete.wait()
         return gathering.here

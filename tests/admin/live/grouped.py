@@ -29,8 +29,8 @@ MOVED = Moved(1_700_000_000_000, "orders", 2, None, 7, "etl", "/10.0.0.4", "User
 class Grouped:
     """A :class:`shim.admin.live.asked.groups.Groups` of the groups in ``moved``. ``uncertain``: of these nobody knows
     what becomes of what is asked. ``planned``, ``resets`` and ``deleted``: what was asked for. ``hangs`` and
-    ``breaks``: a reset does. ``planned_changes``: what a reset is planned as. ``without_brokers``: none says where logs
-    end."""
+    ``breaks``: a reset does. ``planned_changes`` and ``state``: what a reset is planned as. ``without_brokers``: none
+    says where logs end."""
 
     moved: MovedGroups
     hindrance: str = ""
@@ -48,6 +48,7 @@ class Grouped:
         Change("orders", 1, -1, 3, "9 is beyond the log's end"),
         Change("orders", 2, 4, 4),
     )
+    state: str = "Empty"
     hangs: bool = False
     breaks: bool = False
 
@@ -69,7 +70,7 @@ class Grouped:
 
     async def plan_reset(self, group: str, target: Target, scope: Scope) -> Plan:
         self.planned.append((group, target, scope))
-        return Plan(group, "Empty", self.planned_changes, self.hindrance)
+        return Plan(group, self.state, self.planned_changes, self.hindrance)
 
     async def reset(self, group: str, changes: Sequence[Change], cause: str, host: str) -> None:
         self.resets.append((group, changes, cause, host))

@@ -155,6 +155,24 @@ def test_what_is_deleted_is_not_called_set(grouped: Grouped, admin: str) -> None
     assert told.stderr.splitlines()[-1].endswith("]: 1 offset set, 2 offsets deleted")
 
 
+def test_a_group_that_is_not_there_is_told_of_and_made(grouped: Grouped, admin: str) -> None:
+    """As Kafka's tool makes it, for scripts that mean to; a name that was misspelt is not passed over."""
+    reset = ("groups", "reset", "biling", *OF_ALL, "--admin", admin)
+    assert offset_shim(*reset, "--dry-run", "--json").json["new_group"] is False
+    grouped.state = "Dead"
+    new = "group biling has no offsets here: a reset makes the group\n"
+    dry = offset_shim(*reset, "--dry-run")
+    assert (dry.status, dry.stderr) == (0, new)
+    assert offset_shim(*reset, "--dry-run", "--json").json["new_group"] is True
+    assert grouped.resets == []
+    done = offset_shim(*reset)
+    assert (done.status, done.stderr) == (0, f"{new}2 offsets set\n")
+    assert offset_shim(*reset, "--json").json["new_group"] is True
+    assert len(grouped.resets) == 2
+    grouped.planned_changes = ()
+    assert offset_shim(*reset).stderr == "0 offsets set\n", "of nothing nothing is made"
+
+
 def test_it_asks_on_a_terminal_alone(grouped: Grouped, admin: str) -> None:
     reset = ("groups", "reset", "g", *OF_ALL, "--admin", admin)
     no = in_a_process(*reset, answers="n\n")
@@ -179,7 +197,9 @@ def test_a_reset_that_the_shim_is_gone_over(grouped: Grouped, admin: str, monkey
         setattr(grouped, what, True)
         told = offset_shim("groups", "reset", "g", *OF_ALL, "--admin", admin)
         assert (told.status, why in told.stderr) == (1, True), told
-        assert ("Look with `groups describe` before you do it again" in told.stderr) == (what == "hangs")
+        assert (f"Look with `offset-shim groups describe g --admin {admin}` before you do it again" in told.stderr) == (
+            what == "hangs"
+        )
         setattr(grouped, what, False)
 
 

@@ -10,12 +10,12 @@ from tests.admin.live.moved import Moved
 from tests.admin.live.running import admin_of, offset_shim
 from tests.admin.live.watching import OVERVIEW
 
-NO_GROUP = "no group that this shim has heard of (`migrate plan` shows those of the cluster)\n"
+NO_GROUP = "no group that this shim has heard of (`offset-shim migrate plan --admin {}` shows those of the cluster)\n"
 
 
 def test_a_list(moved: Moved, admin: str) -> None:
     for command in (["groups", "list"], ["migrate", "status"]):
-        assert offset_shim(*command, "--admin", admin) == (0, "", NO_GROUP)
+        assert offset_shim(*command, "--admin", admin) == (0, "", NO_GROUP.format(admin))
     moved.add("web", "etl-1")
     moved.add("etl-2", storage="kafka")
     assert offset_shim("groups", "list", "--admin", admin).stdout.splitlines() == [
@@ -97,7 +97,7 @@ def test_a_plan(moved: Moved, admin: str) -> None:
 
 def test_a_plan_with_nothing_left(moved: Moved, admin: str) -> None:
     moved.add("etl-1", storage="kafka")
-    none = "is left to be started: `migrate status` says where each is\n"
+    none = f"is left to be started: `offset-shim migrate status --admin {admin}` says where each is\n"
     assert offset_shim("migrate", "plan", "--admin", admin) == (0, "", f"no group {none}")
     told = offset_shim("migrate", "plan", "--pattern", "etl-*", "--admin", admin)
     assert told == (0, "", f"no group that fits etl-* {none}")
@@ -116,18 +116,20 @@ def test_status(moved: Moved, admin: str) -> None:
         "h      upstream         false                -       Stable        2  -                         it was there",
         "i      kafka            true                 12.3 s  Stable        2  -                         it was there",
     ]
-    assert (told.status, told.stderr) == (0, "i: zookeeper is not reached,\\x1b[2J since noon\n")
+    assert (told.status, told.stderr) == (1, "i: zookeeper is not reached,\\x1b[2J since noon\n")
     some = offset_shim("migrate", "status", "h", "i", "--json", "--admin", admin)
     assert [(row["group"], row["lag_seconds"], row["alarm"]) for row in some.json["groups"]] == [
         ("h", None, ""),
         ("i", 12.34, "zookeeper is not reached,\x1b[2J since noon"),
     ]
-    assert (some.json["not_done"], some.stderr) == ([], "")
+    assert (some.status, some.json["not_done"], some.stderr) == (1, [], "")
+    assert offset_shim("migrate", "status", "g", "h", "--admin", admin).status == 0, "nothing is amiss with these"
+    assert offset_shim("migrate", "rollback", "i", "--admin", admin).status == 0, "it is done"
 
 
 def test_offsets_that_are_the_same(moved: Moved, admin: str) -> None:
     """Without names: of all that the shim serves."""
-    none = "no group is served by the shim: `migrate status` says where each is\n"
+    none = f"no group is served by the shim: `offset-shim migrate status --admin {admin}` says where each is\n"
     assert offset_shim("migrate", "verify", "--admin", admin) == (0, "", none)
     moved.add("passed-through")
     moved.add("etl-1", storage="zookeeper")

@@ -101,7 +101,8 @@ def test_patterns_and_all(moved: Moved, admin: str) -> None:
     moved.add("etl-1", "etl-2", "web")
     assert offset_shim("migrate", "start", "--pattern", "etl-?", "--admin", admin).status == 0
     assert sorted(moved.begun) == ["etl-1", "etl-2"]
-    none_can = "can take that step: `migrate plan` and `migrate status` say where each is\n"
+    look = [f"`offset-shim migrate {each} --admin {admin}`" for each in ("plan", "status")]
+    none_can = f"can take that step: {' and '.join(look)} say where each is\n"
     again = ("migrate", "start", "--pattern", "etl-?", "--admin", admin)
     assert offset_shim(*again) == (0, "", f"no group that fits etl-? {none_can}")
     assert offset_shim(*again, "--dry-run") == (0, "", f"no group that fits etl-? {none_can}")

@@ -112,7 +112,8 @@ def test_a_change_that_the_shim_is_silent_about(
         result = offset_shim(*command, "--admin", address)
     assert (result.status, result.stdout) == (1, "")
     told = (
-        f"Error: the shim at {address} did not say what became of it: {why}. Look with `{look}` before you do it again"
+        f"Error: the shim at {address} did not say what became of it: {why}. "
+        f"Look with `offset-shim {look} --admin {address}` before you do it again"
     )
     assert result.stderr.startswith(told)
     assert result.stderr.count("\n") == 1
@@ -127,7 +128,7 @@ def test_a_change_that_the_shim_goes_silent_about_before_its_first_line(
         with answering(HEAD + answer, hangs=hangs) as address:
             result = offset_shim("migrate", "advance", "g", "--json", "--admin", address)
         assert (result.status, result.json) == (1, {"groups": [], "not_done": []})
-        assert f"did not say what became of it: {why}. Look with `migrate status`" in result.stderr
+        assert f"of it: {why}. Look with `offset-shim migrate status --admin {address}`" in result.stderr
 
 
 def test_what_only_looks_leaves_nothing_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +178,8 @@ def test_a_shim_that_goes_away_in_the_middle(rest: bytes) -> None:
     assert result.status == 1
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["GROUP", "a"]
     assert result.stderr.startswith(f"Error: the shim at {address} told of 1 of 2 groups: ")
-    assert result.stderr.endswith(". What became of the others is not certain: look with `migrate status`\n")
+    status = f"offset-shim migrate status --admin {address}"
+    assert result.stderr.endswith(f". What became of the others is not certain: look with `{status}`\n")
 
 
 def test_a_shim_that_is_gone_between_two_requests(monkeypatch: pytest.MonkeyPatch) -> None:

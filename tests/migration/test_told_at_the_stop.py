@@ -1,0 +1,157 @@
+"""The last that a shim says of the cluster's own offsets: whether clients that go there now go on where they stood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from protocol.messages.offset_commit import OffsetCommitRequestPartition
+from shim.demo.parts import Broker
+from shim.migration import feeding
+from tests.conftest import TopicFactory
+from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored
+from tests.migration.test_first_contact import commit
+
+_ALL = "the cluster's own offsets are those of the log: "
+_NOT_ALL = "the cluster's own offsets may not be those of the log: "
+
+
+async def _drain(at: Mirrored, caplog: pytest.LogCaptureFixture, seconds: float = 30.0) -> list[tuple[str, str]]:
+    """What is said at its end."""
+    caplog.set_level("INFO")
+    caplog.clear()
+    await feeding.Feeding(at.runtime, at.mirror, None).drain(seconds)
+    return [(each.levelname, each.getMessage()) for each in caplog.records if each.name == feeding.__name__]
+
+
+async def test_all_is_there(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}0 groups")]
+        await at.serve(group)
+        await at.commit_offset(group, topic, 4)
+        await at.reached(group)  # a broker that is new has its coordinators by then
+        await at.commit_offset(group, topic, 5)
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}1 group")]
+        assert await at.offset_in_cluster(group, topic) == 5
+
+
+async def test_what_the_cluster_does_not_take_is_named(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    names = [f"{group}-{number}" for number in range(8)]
+    async with mirrored(broker, tmp_path) as at:
+        for name in (group, *names):
+            await at.serve(name)
+        await at.commit_offset(group, topic, 5)
+        await at.reached(group)
+        at.groups.hangs = True
+        for name in names:
+            await at.commit_offset(name, topic, 5)
+        ((level, told),) = await _drain(at, caplog)
+        at.groups.hangs = False
+        assert (level, told.startswith(f"{_NOT_ALL}8 of 9 groups: ")) == ("WARNING", True)
+        assert told.count("timed out") == told.count("(") > 0
+        assert names[0] in told
+        assert f"{group} " not in told, "the cluster has it"
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}9 groups")]
+
+
+async def test_there_is_no_time_for_it(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.reached(group)
+        async with at.mirror.alone(group):
+            await at.commit_offset(group, topic, 5)
+            why = "there was no time to write them"
+            (_, said) = await _drain(at, caplog, 0.1)
+            assert said == ("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")
+
+
+async def test_other_offsets_that_the_cluster_keeps_are_told(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, OffsetCommitRequestPartition(0, 5))
+        await at.reached(group)
+    commit(broker.bootstrap_servers, group, topic, 77)
+    async with mirrored(broker, tmp_path) as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        why = "the cluster keeps other offsets, as `migrate status` has told"
+        assert await _drain(at, caplog) == [("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")]
+
+
+async def test_what_was_loaded_and_not_compared_is_not_vouched_for(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 5)
+        await at.reached(group)
+    monkeypatch.setattr("shim.migration.mirror.comparison.Comparison._compare_loaded", _never)
+    async with mirrored(broker, tmp_path) as at:
+        why = "they were loaded, and not compared yet"
+        assert await _drain(at, caplog) == [("WARNING", f"{_NOT_ALL}1 of 1 group: {group} ({why})")]
+
+
+async def _never(_: object) -> None:
+    return
+
+
+async def test_where_nothing_is_mirrored_nothing_is_said(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(SETTINGS, offsets_mirror_upstream=False)
+    async with mirrored(broker, tmp_path, settings) as at:
+        await at.serve(group)
+        await at.commit_offset(group, make_topic(), 5)
+        assert await _drain(at, caplog) == []
+
+
+async def test_what_is_handed_out_while_the_last_is_waited_for_is_brought_too(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the chore, which goes on until the end."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 4)
+        await at.reached(group)
+        its = feeding.Feeding(at.runtime, at.mirror, None)
+        drained = at.mirror.drained
+        rounds = 0
+
+        async def meanwhile() -> None:
+            nonlocal rounds
+            rounds += 1
+            await drained()
+            if rounds == 1:
+                monkeypatch.setattr(at, "tell", its._hand_out)
+                await at.commit_offset(group, topic, 5)
+
+        monkeypatch.setattr(at.mirror, "drained", meanwhile)
+        caplog.set_level("INFO")
+        await its.drain(30.0)
+        assert f"{_ALL}1 group" in caplog.messages
+        assert (rounds, await at.offset_in_cluster(group, topic)) == (2, 5)
