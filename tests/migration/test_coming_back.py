@@ -17,9 +17,10 @@ from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
+from shim.offsets.cluster.groups import LiveGroup
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import Mirrored, eventually, mirrored
+from tests.migration.mirrored import Mirrored, WatchedGroups, eventually, mirrored
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, committed, produce
 from tests.runtime.test_hands import decided
@@ -164,6 +165,26 @@ async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(
         await eventually(lambda: at.mirror.alarm(group))
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 77, 1: 77}
+
+
+async def test_a_group_that_no_broker_lists_is_asked_for(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator is away, or moves from a broker that is yet to be asked to one that was: none says that it has
+    the group, which is not to say that there is none."""
+    topic = make_topic()
+    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    commit(broker.bootstrap_servers, group, topic, 77)
+
+    async def nobody(_: WatchedGroups) -> dict[str, LiveGroup]:
+        return {}
+
+    monkeypatch.setattr(WatchedGroups, "groups", nobody)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: group in at.mirror.written)
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 77}
+        assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-0 (5 here, 77 there); ")
 
 
 async def test_what_the_shim_had_not_brought_there_is_brought(

@@ -99,7 +99,8 @@ class Comparison:
             self._compared = 0
 
     async def _compare(self, coordinator: GroupCoordinator, listed: Collection[str]) -> None:
-        """``listed``: the groups that the cluster has."""
+        """``listed``: the groups that brokers say they have. One whose coordinator is away or has just moved is not
+        among them, and may have offsets all the same: it finds out for itself."""
         portion: dict[str, Committed] = {}
         offsets = 0
         for group in {*coordinator.hands(), *coordinator.group_ids()}:
@@ -111,11 +112,13 @@ class Comparison:
                 raise StoreUnavailable(str(error)) from error
             self._compared += 1
             known = self._written.get(group)
-            if known is None and group in listed:
+            if known is not None:
+                self._judge(coordinator, group, own, known)
+            elif group in listed:
                 portion[group] = own
                 offsets += len(own)
-            else:
-                self._judge(coordinator, group, own, known or {})
+            elif own:  # of one that has none here nothing is written before its first turn, which looks itself
+                self._touched([group])
             if offsets >= _OFFSETS_AT_ONCE or len(portion) >= _GROUPS_AT_ONCE:
                 await self._compare_portion(coordinator, portion)
                 portion, offsets = {}, 0
