@@ -163,6 +163,9 @@ class Guard:
         before = {group: seen for group in groups if (seen := self._seen(group)) is not None}
         found = await self._cluster_groups.offsets_of(list(before), stable=False)
         for group, seen in before.items():
+            if self._strange(group, seen.own, found[group]):
+                # A process that was held up may not know yet that another one has it, and writes for it there.
+                await self._runtime.settled(self._runtime.partition_of(group))
             if self._seen(group) == seen:
                 self._judge(group, seen.own, found[group])
 
@@ -185,13 +188,18 @@ class Guard:
         except NotReadable:
             return None
 
-    def _judge(self, group: str, own: Committed, found: Committed) -> None:
+    def _strange(self, group: str, own: Committed, found: Committed) -> dict[TopicPartition, int]:
         """An offset that a transaction has put in force is in the cluster and in the log, and not written by the
-        mirror. One that is gone has expired there, where nobody seems to use it."""
+        mirror."""
         written = self._mirror.written.get(group) or {}
-        strange = {
+        return {
             at: its.offset for at, its in found.items() if its.offset not in (_offset(written, at), _offset(own, at))
         }
+
+    def _judge(self, group: str, own: Committed, found: Committed) -> None:
+        """An offset that is gone has expired there, where nobody seems to use it."""
+        written = self._mirror.written.get(group) or {}
+        strange = self._strange(group, own, found)
         if strange:
             at, offset = min(strange.items())
             ours = _offset(written, at)
