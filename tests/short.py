@@ -6,13 +6,14 @@ one. Those that need none run beside them, and so do those of Spark: they get wh
 others do not notice. A lane that has no group any more takes of these. What a group said is printed when it ends, and
 of those that are ended what they have said so far.
 
-Where few have failed beside the others, these get a second chance alone (docs/decisions/0019); the last lines name
-those that have passed then.
+Where few have failed beside the others, these get a second chance alone (docs/decisions/0019), if there are no
+arguments; the last lines name those that have passed then.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ BESIDE: Final = (
     ("pipeline",),
     (
         *("config", "logs", "metrics", "net", "packaging", "protocol", "tls", "upstream"),
-        *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py"),
+        *("test_config.py", "test_counted.py", "test_hung.py", "test_listener_config.py", "test_short.py"),
     ),
 )
 """Tests without real parts (some start a broker for a test or two), and those of Spark, which are in a process of their
@@ -136,10 +137,17 @@ def _run(arguments: list[str], caches: Path) -> int:
         try:
             statuses = [(status, group) for each, group in running.items() if (status := each.result()) is not None]
             unwell = [group for status, group in statuses if status not in well]
-            few = sum(len(group.failed()) for group in unwell) <= _FEW
-            if not few or any(status not in (*well, _SOME_FAILED) for status, _ in statuses):
-                return 1
             not_steady = [test for group in unwell for test in group.failed()]
+            if unwell and (
+                len(not_steady) > _FEW
+                # One that was stuck has the same exit status, and none that has failed.
+                or not all(group.failed() for group in unwell)
+                or any(status not in (*well, _SOME_FAILED) for status, _ in statuses)
+                # With -x, for one, those behind the first that has failed were not run.
+                or arguments
+                or os.environ.get("PYTEST_ADDOPTS")
+            ):
+                return 1
             if any(group.run_failed(printing) for group in unwell):
                 return 1
         finally:
