@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from xml.etree import ElementTree
 
 TESTS: Final = Path(__file__).parent
 
@@ -55,30 +56,43 @@ _TEST_SECONDS: Final = 600  # a test that takes longer is stuck: its process end
 _GROUP_SECONDS: Final = 2400  # all of them: one that does not end when its tests have is ended
 _SOME_FAILED: Final = 1  # pytest's exit status
 _NO_TESTS: Final = 5  # likewise, where arguments leave none
+_NO_SECOND_CHANCE: Final = tuple(
+    f"tests/{name}/" for name in ("coordinator", "crash", "differential", "faults", "hostile", "log", "protocol")
+)
+"""Where a failure says that something was lost, or a decision wrong, however busy the machine is."""
+
 _FEW: Final = 3  # so many are a busy machine; more are a fault
 
 
 class Group:
-    """One pytest. ``name``: what its output is printed under. ``cache``: a folder of its own."""
+    """One pytest. ``name``: what its output is printed under. ``chosen``: which tests. ``cache``: a folder of its
+    own."""
 
-    def __init__(self, name: str, command: Sequence[str], cache: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], chosen: Sequence[str], cache: Path) -> None:
         self._name = name
-        self._command = (*command, "-o", f"cache_dir={cache}")
-        self._last_failed = cache / "v" / "cache" / "lastfailed"
+        self._pytest = (*command, "-o", f"cache_dir={cache}")
+        self._chosen = chosen
+        self._cache = cache
         self._running: subprocess.Popen[bytes] | None = None
         self._is_ended = False
         self._starting = Lock()
 
     def failed(self) -> list[str]:
         """The tests that have."""
-        return sorted(json.loads(self._last_failed.read_text())) if self._last_failed.exists() else []
+        of_last = self._cache / "v" / "cache" / "lastfailed"
+        return sorted(json.loads(of_last.read_text())) if of_last.exists() else []
 
-    def run_failed(self, printing: Lock) -> int | None:
-        """Those again, when nothing else runs."""
+    def passes_alone(self, printing: Lock) -> bool:
+        """Whether those do when nothing else runs. One that is skipped then does not."""
         self._name = f"again, alone: {self._name}"
-        self._command = (*self._command, "--last-failed", "--last-failed-no-failures=none")
+        self._chosen = self.failed()
+        report = self._cache / "alone.xml"
+        self._pytest = (*self._pytest, f"--junitxml={report}")
         self._running = None
-        return self.run(printing)
+        if self.run(printing) != 0:
+            return False
+        results = list(ElementTree.parse(report).iter("testcase"))
+        return len(results) == len(self._chosen) and all(result.find("skipped") is None for result in results)
 
     def run(self, printing: Lock) -> int | None:
         """pytest's exit status, negative where a signal has ended it; None where another runs it already."""
@@ -89,7 +103,7 @@ class Group:
                     return None
                 if self._is_ended:
                     return 1
-                self._running = subprocess.Popen(self._command, stdout=said, stderr=subprocess.STDOUT)
+                self._running = subprocess.Popen((*self._pytest, *self._chosen), stdout=said, stderr=subprocess.STDOUT)
             try:
                 status = self._running.wait(_GROUP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -122,12 +136,11 @@ def _run(arguments: list[str], caches: Path) -> int:
     pytest = (sys.executable, "-u", "-m", "pytest", "-m", "not soak", *stuck, *slowest, *arguments)
     named = sorted(name for group in (*GROUPS, *BESIDE) for name in group)
     groups = [
-        Group("all others", (*pytest, *(f"--ignore={path}" for path in _paths(named))), caches / "others"),
-        *(Group(" ".join(names), (*pytest, *_paths(names)), caches / names[0]) for names in GROUPS),
+        Group("all others", pytest, [f"--ignore={path}" for path in _paths(named)], caches / "others"),
+        *(Group(" ".join(names), pytest, _paths(names), caches / names[0]) for names in GROUPS),
     ]
-    beside = [
-        Group(" ".join(names), (*_LEAST_PRIORITY, *pytest, *_paths(names)), caches / names[0]) for names in BESIDE
-    ]
+    patient = (*_LEAST_PRIORITY, *pytest)
+    beside = [Group(" ".join(names), patient, _paths(names), caches / names[0]) for names in BESIDE]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     well = {0, _NO_TESTS} if arguments else {0}
     printing = Lock()
@@ -140,6 +153,7 @@ def _run(arguments: list[str], caches: Path) -> int:
             not_steady = [test for group in unwell for test in group.failed()]
             if unwell and (
                 len(not_steady) > _FEW
+                or any(test.startswith(_NO_SECOND_CHANCE) for test in not_steady)
                 # One that was stuck has the same exit status, and none that has failed.
                 or not all(group.failed() for group in unwell)
                 or any(status not in (*well, _SOME_FAILED) for status, _ in statuses)
@@ -148,7 +162,7 @@ def _run(arguments: list[str], caches: Path) -> int:
                 or os.environ.get("PYTEST_ADDOPTS")
             ):
                 return 1
-            if any(group.run_failed(printing) for group in unwell):
+            if not all(group.passes_alone(printing) for group in unwell):
                 return 1
         finally:
             for each in running:

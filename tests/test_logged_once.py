@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from shim.logged_once import MOST, LoggedOnce
+from shim.logged_once import MOST, STALE_SECONDS, LoggedOnce
 
 
 def test_a_line_each_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -55,15 +55,24 @@ def test_what_goes_away_is_not_over(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["it cannot be read for now: away"] * 2
 
 
-def test_what_is_remembered_is_bounded_and_what_still_goes_wrong_is(caplog: pytest.LogCaptureFixture) -> None:
-    """Names of groups are the clients' to choose."""
+def test_what_is_remembered_is_bounded(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of groups are the clients' to choose, and each is tried again and again."""
     caplog.set_level(logging.INFO)
+    now = 0.0
+    monkeypatch.setattr("shim.logged_once.time.monotonic", lambda: now)
     trouble = LoggedOnce(logging.getLogger(__name__))
-    for group in range(3 * MOST):
-        trouble.failed("it still goes wrong", OSError("away"))
-        trouble.failed(f"group {group}", OSError("away"))
-    assert caplog.messages.count("it still goes wrong for now: away") == 1
+    for _ in range(3):
+        for group in range(2 * MOST):
+            trouble.failed(f"group {group}", OSError("away"))
+    told = [f"group {group} for now: away" for group in range(MOST)]
+    assert caplog.messages == [*told, f"and more than 1,000 others of that kind, which are not told: group {MOST}"]
     caplog.clear()
-    for group in range(3 * MOST):
-        trouble.went_well(f"group {group}")
-    assert len(caplog.messages) == MOST - 1, "and the one that still goes wrong"
+    trouble.went_well(f"group {MOST}")
+    trouble.went_well("group 7")
+    trouble.failed(f"group {MOST}", OSError("away"))
+    assert caplog.messages == ["this is over: group 7", f"group {MOST} for now: away"]
+    caplog.clear()
+    now = STALE_SECONDS
+    for group in range(2 * MOST, 3 * MOST):  # those of before were not met with any more
+        trouble.failed(f"group {group}", OSError("away"))
+    assert len(caplog.messages) == MOST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
@@ -24,8 +25,8 @@ again: list[str] = []
 class OneFails(short.Group):
     """All pass but one group."""
 
-    def __init__(self, name: str, command: Sequence[str], cache: Path) -> None:
-        super().__init__(name, command, cache)
+    def __init__(self, name: str, command: Sequence[str], chosen: Sequence[str], cache: Path) -> None:
+        super().__init__(name, command, chosen, cache)
         self._is_well = name != "pipeline"
         self._was_run = False
 
@@ -38,9 +39,9 @@ class OneFails(short.Group):
         self._was_run = True
         return 0 if self._is_well else status
 
-    def run_failed(self, printing: Lock) -> int | None:
+    def passes_alone(self, printing: Lock) -> bool:
         again.extend(self.failed())
-        return 0
+        return True
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ class OneFails(short.Group):
         (1, ["a", "b", "c"], [], True),
         (1, ["a", "b", "c", "d"], [], False),
         (1, ["a"], ["-x"], False),
+        (1, ["a", "tests/log/test_kill.py::test_one"], [], False),
         (STUCK, [], [], False),
         (INTERRUPTED, ["a"], [], False),
         (KILLED, [], [], False),
@@ -78,3 +80,35 @@ def test_nor_where_the_environment_has_arguments(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(globals(), "status", 1)
     monkeypatch.setitem(globals(), "failed", ["a"])
     assert short.main([]) == 1
+
+
+SOURCE: Final = """
+import pathlib, pytest
+HERE = pathlib.Path(__file__).parent
+
+def seen(name):
+    there = (HERE / name).exists()
+    (HERE / name).touch()
+    return there
+
+def test_passes_later(): assert seen("one")
+def test_fails(): assert not (HERE / "fails").exists()
+def test_is_skipped_later():
+    if seen("two"): pytest.skip("not here")
+    assert not (HERE / "skips").exists()
+"""
+
+
+@pytest.mark.parametrize(("besides", "failed", "passes"), [("", 1, True), ("fails", 2, False), ("skips", 2, False)])
+def test_each_that_has_failed_has_to_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, besides: str, failed: int, passes: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_some.py").write_text(SOURCE)
+    if besides:
+        (tmp_path / besides).touch()
+    command = (sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-c", "/dev/null")
+    group = short.Group("some", command, [str(tmp_path)], tmp_path / "cache")
+    assert group.run(Lock()) == 1
+    assert len(group.failed()) == failed
+    assert group.passes_alone(Lock()) is passes

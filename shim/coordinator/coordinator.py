@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence, Set
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from protocol.messages.describe_groups import DescribedGroup
@@ -419,6 +419,10 @@ class GroupCoordinator:
     def has_pending(self, group_id: str) -> bool:
         """Whether a transaction that has not ended may yet change its offsets."""
         return self._state.offsets.transactions.has_group(group_id)
+
+    def pending_offsets(self, group_id: str) -> Set[tuple[str, int, int]]:
+        """Every (topic, partition, offset) that such a transaction may put in force."""
+        return self._state.offsets.transactions.offsets_of(group_id)
 
     # -- where else offsets are kept
 

@@ -94,7 +94,7 @@ class Resetting:
                 raise Refused(f"group {group} is passed through, no offset can be taken away there: {_some(none)}")
             await self._reset_there(group, changes)
         # The message is the event: none is left out for others, however many there are in a minute.
-        log.info("%s", f"group {group}: {counted(len(changes), 'offset')} set from {host}: {cause}")
+        log.info("%s", f"group {group}: {_done(changes)} from {host}: {cause}")
 
     # -- what there is
 
@@ -141,7 +141,8 @@ class Resetting:
         if target.kind in by_itself:
             meant = by_itself[target.kind] & meant if meant else by_itself[target.kind]
         if not meant:
-            raise Refused(f"group {group}: there is no offset that this could be about")
+            of_it = "" if found.offsets or found.state != DEAD else ", and this shim has not heard of such a group yet"
+            raise Refused(f"group {group}: there is no offset that this could be about{of_it}")
         await self._refuse_missing(meant)
         return meant
 
@@ -241,6 +242,12 @@ def _replaced(before: int | None) -> int:
 
 def _changed_since(group: str, partitions: Sequence[Partition]) -> Refused:
     return Refused(f"group {group}: another offset is committed by now than was shown for {_some(sorted(partitions))}")
+
+
+def _done(changes: Sequence[Change]) -> str:
+    deleted = sum(each.new_offset == NO_OFFSET for each in changes)
+    counts = {"set": len(changes) - deleted, "deleted": deleted}
+    return ", ".join(f"{counted(count, 'offset')} {what}" for what, count in counts.items() if count)
 
 
 def _some(partitions: Sequence[Partition]) -> str:

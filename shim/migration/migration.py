@@ -43,6 +43,7 @@ from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
+_CLUSTER_SECONDS: Final = 3.0
 _STATUSES_AT_ONCE: Final = 100
 _NAMES_AT_ONCE: Final = 1_000
 _ALONE_SECONDS: Final = 5.0
@@ -194,14 +195,16 @@ class Migration:
         return f"group {group} is served by the shim already{at}"
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
-        """Of these groups, or of all of which it is known in whose hands they are, and that are not gone. Raises
-        UpstreamError, NotKnown."""
+        """Of these groups, or of all of which it is known in whose hands they are, and that are not gone. For what the
+        cluster has to say of those that are passed through it waits so long in all, whatever brokers do: one looks here
+        when they hang. Raises UpstreamError, NotKnown."""
+        until = asyncio.get_running_loop().time() + _CLUSTER_SECONDS
         found = []
         for number, group in enumerate(await self._known() if groups is None else groups):
             if number % _STATUSES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # those of groups that are served wait for nobody: clients have their turn
             try:
-                status = await self._status(group)
+                status = await self._status(group, until)
                 if groups is not None or not _is_gone(status):
                     found.append(status)
             except NotKnown:
@@ -228,7 +231,8 @@ class Migration:
                 await asyncio.sleep(0)
         return merge(*by_partition)
 
-    async def _status(self, group: str) -> GroupStatus:
+    async def _status(self, group: str, until: float | None = None) -> GroupStatus:
+        """``until``: of the loop's time."""
         coordinator = self._changing.coordinator(group)
         hands, word = coordinator.hands_of(group), coordinator.hands().get(group)
         if hands is None:
@@ -248,10 +252,14 @@ class Migration:
                     filter(None, (self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)))
                 ),
             )
+        if until is None:
+            until = asyncio.get_running_loop().time() + _CLUSTER_SECONDS
         try:
-            described = await self._cluster_groups.described(group)
-        except UpstreamError as error:  # what else is known is told
-            return GroupStatus(group, *PASSED_THROUGH, "Unknown", 0, since, cause, None, str(error))
+            async with asyncio.timeout_at(until):
+                described = await self._cluster_groups.described(group)
+        except (UpstreamError, TimeoutError) as error:  # what else is known is told
+            why = str(error) or f"the cluster has not answered in {_CLUSTER_SECONDS:g} s"
+            return GroupStatus(group, *PASSED_THROUGH, "Unknown", 0, since, cause, None, why)
         its_type = CONSUMER if described.group_state == CONSUMER_GROUP else CLASSIC
         return GroupStatus(
             *(group, *PASSED_THROUGH, described.group_state, len(described.members), since, cause), type=its_type

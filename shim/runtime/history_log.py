@@ -59,7 +59,7 @@ class HistoryLog(Protocol):
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
         """What together has all that is acknowledged, from ``since`` on, each offset once: the newest first, which is
         short, and longer ones behind, so that who finds what he looks for has read about twice as far back as that is,
-        and who finds nothing has begun few times. None of them is empty."""
+        and who finds nothing has begun few times. A batch that has offsets of two of them comes with both."""
 
     async def read(self, number: int, part: Part, take: Take) -> None:
         """Calls ``take`` with the batches that have these offsets, in order, until all of them were given; of several

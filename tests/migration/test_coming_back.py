@@ -4,23 +4,30 @@ written over what the cluster has.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.own.state_log import Hands, Step
 from shim.coordinator import GroupCoordinator, Outcome
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
+from shim.following import TransactionFollower
+from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.migration.own_offsets import own_offsets
-from shim.offsets.cluster.groups import LiveGroup
+from shim.offsets.cluster.groups import Committed, LiveGroup
+from shim.upstream import TopicReader
 from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
-from tests.migration.mirrored import Mirrored, WatchedGroups, eventually, mirrored
+from tests.migration.mirrored import SETTINGS, Mirrored, WatchedGroups, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Administered, administered
 from tests.migration.test_first_contact import commit, committed, produce
 from tests.runtime.test_hands import decided
@@ -56,6 +63,7 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Further on there, set back there, and there alone; what is as it was is nobody's business."""
+    caplog.set_level(logging.INFO)
     topic = make_topic(4)
     await _left_there(broker, tmp_path / "data", group, topic, 5, 5, 5)
     async with mirrored(broker, tmp_path / "of another") as other:
@@ -64,6 +72,7 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
     async with mirrored(broker, tmp_path / "data") as at:
         await eventually(lambda: at.mirror.alarm(group))
         assert at.mirror.alarmed == 1
+        (raised,) = (each.message for each in caplog.records if each.levelno == logging.ERROR)
         assert at.mirror.alarm(group).startswith(
             f"{_SAYS}{topic}-0 (5 here, 77 there), {topic}-1 (5 here, 2 there), {topic}-3 (none here, 9 there); "
         )
@@ -80,6 +89,9 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         await at.reached(group)
         assert await _in_cluster(at, group) == {0: 5, 1: 8, 2: 6, 3: 8}
         assert at.mirror.alarm(group) == ""
+        (over,) = (each for each in caplog.messages if "this is over" in each)
+        assert "groups reset" in raised
+        assert "groups reset" not in over
         assert _written_over(caplog)[1:] == [f"{topic}-1 (8 here, 2 there), {topic}-3 (8 here, 9 there)"]
 
 
@@ -132,6 +144,50 @@ async def test_where_each_commit_has_to_be_in_the_cluster_nothing_is_held(
         assert await _in_cluster(at, group) == {0: 5}
         assert at.mirror.alarm(group) == ""
         assert _written_over(caplog) == [f"{topic}-0 (5 here, 77 there)"]
+
+
+async def test_what_a_transaction_puts_in_force_meanwhile_is_no_strangers(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends after what the log has was read, and before the cluster answers. What lags beside it is brought up."""
+    caplog.set_level(logging.INFO)
+    topic = make_topic(2)
+    data_dir, asked = tmp_path / "data", WatchedGroups.offsets_of
+    async with mirrored(broker, data_dir) as at:
+        await at.serve(group)
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 5) for number in range(2)))
+        await at.reached(group)
+        async with transaction(at, broker, group, topic, 0, 10) as (_, producer):
+            at.mirror.close()
+            await at.commit(group, topic, OffsetCommitRequestPartition(1, 6))
+
+    async def ends_before(groups: WatchedGroups, names: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
+        if group in names:
+            monkeypatch.setattr(WatchedGroups, "offsets_of", asked)
+            await asyncio.to_thread(producer.commit_transaction, 20)
+            await at.comes_to(group, topic, 10)
+        return await asked(groups, names, stable=stable)
+
+    monkeypatch.setattr(WatchedGroups, "offsets_of", ends_before)
+    async with mirrored(broker, data_dir) as at:
+        following = TransactionFollower(at.runtime, TopicReader(at.cluster, SETTINGS, OFFSETS_TOPIC))
+        await eventually(lambda: following.ready(group) is ErrorCode.NONE)
+        compared = "compared with the cluster's own offsets: 1 group"
+        await eventually(lambda: caplog.messages.count(compared) == 2)  # by the one before, too
+        await eventually(lambda: own_offsets(at.coordinator(group), group)[TopicPartition(topic, 0)].offset == 10)
+        at.tell()
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 10, 1: 6}
+        assert at.mirror.alarm(group) == ""
+        await following.stop()
+    told = f"group {group}: offsets in the cluster are behind what was loaded here, and are brought up: "
+    assert f"{told}{topic}-1 (6 here, 5 there)" in caplog.messages
+    assert not [each for each in caplog.records if each.levelno == logging.ERROR]
 
 
 async def test_what_was_alike_is_changed_there_as_ever(

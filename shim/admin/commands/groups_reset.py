@@ -115,6 +115,8 @@ def reset_command(
         print_json({**plan, "new_group": is_new, "dry_run": False, "cause": said})
     else:
         click.echo(_done(changing), err=True)
+        if is_new:
+            click.echo(f"group {shown(group)} is new", err=True)
 
 
 def _set_and_deleted(changing: Sequence[Row]) -> tuple[int, int]:

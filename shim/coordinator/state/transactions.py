@@ -6,7 +6,7 @@ transaction is committed, unless a later record has done so already.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
@@ -186,6 +186,15 @@ class Transactions:
     def of_group(self, group: str) -> Collection[tuple[str, int]]:
         """Every (topic, partition) of which an offset of the group is pending."""
         return self._groups.get(group, {}).keys()
+
+    def offsets_of(self, group: str) -> Set[tuple[str, int, int]]:
+        """Every (topic, partition, offset) of the group that is pending, and may yet come into force."""
+        return {
+            (topic, number, pending.value.offset)
+            for (topic, number), producers in self._groups.get(group, {}).items()
+            for producer in producers
+            if (pending := self.pending[producer][OffsetCommitKey(group, topic, number)]).value is not None
+        }
 
     # -- dump and restore
 

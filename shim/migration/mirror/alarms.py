@@ -11,6 +11,7 @@ log = logging.getLogger(__name__)
 
 class _Alarm(NamedTuple):
     line: str
+    advice: str
     seen_at: float
 
 
@@ -27,16 +28,19 @@ class Alarms:
         return list(self._raised)
 
     def line(self, group: str) -> str:
-        """What was seen last; "" where there is no alarm."""
-        return self._raised[group].line if group in self._raised else ""
+        """What was seen last, and what to do of it; "" where there is no alarm."""
+        alarm = self._raised.get(group)
+        return "" if alarm is None else "; ".join(filter(None, (alarm.line, alarm.advice)))
 
     def seen_seconds_ago(self, group: str) -> float:
         return time.monotonic() - self._raised[group].seen_at
 
-    def saw(self, group: str, line: str) -> None:
-        if group not in self._raised:
-            log.error("group %s: %s", group, line)
-        self._raised[group] = _Alarm(line, time.monotonic())
+    def saw(self, group: str, line: str, advice: str = "") -> None:
+        """``advice``: is not said any more when it is over."""
+        is_new = group not in self._raised
+        self._raised[group] = _Alarm(line, advice, time.monotonic())
+        if is_new:
+            log.error("group %s: %s", group, self.line(group))
 
     def over(self, group: str) -> None:
         alarm = self._raised.pop(group, None)

@@ -17,11 +17,13 @@ from shim.offsets.cluster.groups import Committed
 
 log = logging.getLogger(__name__)
 
-_OTHERS: Final = (
-    "the cluster has other offsets than were loaded here, and keeps them: {}; somebody has committed there while no "
-    "shim had the group, or they were set back or deleted here just before it ended: `groups reset {} "
-    "--from-upstream` takes them, see docs/migration.md, Coming back"
+_OTHERS: Final = "the cluster has other offsets than were loaded here, and keeps them: {}"
+_WHO_IS_RIGHT: Final = (
+    "somebody has committed there while no shim had the group, or they were set back or deleted here and the shim has "
+    "ended before the cluster had that: `groups reset {0} --from-upstream` takes those of the cluster, `groups reset "
+    "{0} --to-current --all-topics` leaves those of the shim, `--dry-run` shows it; see docs/migration.md, Coming back"
 )
+_BEHIND: Final = "group %s: offsets in the cluster are behind what was loaded here, and are brought up: %s"
 _WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
 
 
@@ -50,6 +52,10 @@ class Held:
         """The partition is another process's by now."""
         self._loaded.discard(number)
 
+    def is_due(self, group: str) -> bool:
+        """Whether it was loaded, and not looked at yet."""
+        return group in self._due
+
     def is_open(self, group: str) -> bool:
         """Whether what the cluster has of the group is to be looked at."""
         return group in self._due or group in self._held
@@ -62,6 +68,8 @@ class Held:
         changed, alone = to_bring(own, there)
         behind = changed.keys() & there.keys()
         if not alone and all(there[at].offset <= own[at].offset for at in behind):
+            if behind:  # as after any sudden end; or they were set back there
+                log.info(_BEHIND, group, some_of(beside(own, there, behind)))
             return
         found = {at: own.get(at) for at in (*behind, *alone)}
         if holds:
@@ -93,7 +101,7 @@ class Held:
         return iter({*self._due, *self._held})
 
     def _saw(self, group: str, what: str) -> None:
-        self._alarms.saw(group, _OTHERS.format(what, shlex.quote(group)))
+        self._alarms.saw(group, _OTHERS.format(what), _WHO_IS_RIGHT.format(shlex.quote(group)))
 
     def alarm(self, group: str) -> str:
         """What somebody should look at; "" where nothing is held."""

@@ -287,10 +287,32 @@ class Mirror:
             self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
 
     def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
-        """Nothing is held where each commit has to be in the cluster, nor where another place says what is right."""
-        self._held.look(group, own, there, holds=coordinator.step_of(group) not in _NOT_HELD)
+        """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where each commit
+        has to be in the cluster, nor where another place says what is right. Raises StoreUnavailable."""
+        if self._held.is_due(group):
+            holds = coordinator.step_of(group) not in _NOT_HELD
+            self._held.look(group, own, _of_others(coordinator, group, own, there), holds=holds)
 
     def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
         """Asked before each write: the cluster's coordinator may have it by now."""
         current = self._runtime.coordinator(self._runtime.partition_of(group))
         return current is coordinator and coordinator.hands_of(group) is Hands.SERVED
+
+
+def _of_others(coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> Committed:
+    """``there``, but for what a transaction of the group has put in force there since ``own`` was read: the cluster's
+    log says so here later."""
+    try:
+        now = own_offsets(coordinator, group)
+    except NotReadable as error:
+        raise StoreUnavailable(str(error)) from error
+    ours = {(at.topic, at.partition, its.offset) for at, its in now.items()}
+    ours |= coordinator.pending_offsets(group)
+    others: Committed = {}
+    for at, its in there.items():
+        before = own.get(at)
+        if (before is not None and before.offset == its.offset) or (at.topic, at.partition, its.offset) not in ours:
+            others[at] = its
+        elif before is not None:
+            others[at] = before
+    return others

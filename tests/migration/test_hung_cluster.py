@@ -1,0 +1,31 @@
+"""The brokers hang, and one looks at what the shim knows of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from shim.demo.parts import Broker
+from tests.conftest import TopicFactory
+from tests.hung import hung
+from tests.migration.test_changing_hands import administered
+from tests.migration.test_first_contact import commit
+
+
+def test_status_tells_what_the_shim_knows(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, fresh_name: Callable[[], str]
+) -> None:
+    """Of many that are passed through each would wait for as long as a request may take."""
+    topic, ours, others = make_topic(), fresh_name(), [fresh_name() for _ in range(5)]
+    for group in others:
+        commit(broker.bootstrap_servers, group, topic, 3)
+    with administered(broker, tmp_path / "data", **{"request.timeout.ms": 30_000}) as at:
+        commit(at.shim.bootstrap, ours, topic, 5)
+        for group in others:
+            commit(at.shim.bootstrap, group, topic, 4)  # which makes it known
+        with hung(broker.pid):
+            rows = {each["group"]: each for each in at.migrate("status").json["groups"]}
+        assert (rows[ours]["offsets_storage"], rows[ours]["state"]) == ("kafka", "Empty")
+        for group in others:
+            assert (rows[group]["offsets_storage"], rows[group]["state"]) == ("upstream", "Unknown")
+            assert "has not answered in 3 s" in rows[group]["alarm"]
