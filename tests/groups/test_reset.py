@@ -238,7 +238,7 @@ def test_a_group_that_is_gone_is_not_listed(place: Place, hours: Hours, fresh_na
     assert place.done("reset", group, "--to-earliest", "--topic", topic, "--dry-run")["new_group"] is True
     told = place.groups("reset", group, "--to-earliest", "--topic", topic, "--yes")
     assert told.status == 0
-    assert told.stderr.splitlines() == [new, "2 offsets set"]
+    assert told.stderr.splitlines() == [new, "2 offsets set", f"group {group} is new"]
     assert place.done("reset", group, "--to-latest", "--topic", topic, "--yes")["new_group"] is False
     place.commit(group, topic, 3)
     assert [row["group"] for row in place.done("list", "--pattern", group)["groups"]] == [group]
