@@ -166,7 +166,7 @@ def test_a_group_that_is_not_there_is_told_of_and_made(grouped: Grouped, admin: 
     assert offset_shim(*reset, "--dry-run", "--json").json["new_group"] is True
     assert grouped.resets == []
     done = offset_shim(*reset)
-    assert (done.status, done.stderr) == (0, f"{new}2 offsets set\n")
+    assert (done.status, done.stderr) == (0, f"{new}2 offsets set\ngroup biling is new\n")
     assert offset_shim(*reset, "--json").json["new_group"] is True
     assert len(grouped.resets) == 2
     grouped.planned_changes = ()
