@@ -5,23 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from typing import Final
 
-from protocol.own.state_log import Hands
-from shim.counted import counted
-from shim.migration.compared import some_of
 from shim.migration.dual.dual_commit import DualCommit
+from shim.migration.mirror.last_word import say_last_word
 from shim.migration.mirror.mirror import Mirror
 from shim.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
-
-_KEPT: Final = "the cluster keeps other offsets, as `migrate status` has told"
-_NO_TIME: Final = "there was no time to write them"
-_NOT_COMPARED: Final = "they were loaded, and not compared yet"
 
 
 class Feeding:
@@ -68,39 +61,7 @@ class Feeding:
             log.warning("other places for offsets are not up to date: not all could be written in %g s", seconds)
             self._hand_out()
         if self._mirror.is_on:
-            self._tell_of_cluster()
-
-    def _tell_of_cluster(self) -> None:
-        """Whether clients that go to the brokers now, without a shim, go on where they stood."""
-        served, not_loaded = 0, 0
-        left: dict[str, list[str]] = defaultdict(list)
-        for number in range(self._runtime.num_partitions):
-            coordinator = self._runtime.coordinator(number)
-            if coordinator is None:
-                not_loaded += not self._runtime.is_elsewhere(number)
-                continue
-            for group in {*coordinator.hands(), *coordinator.group_ids()}:
-                if coordinator.hands_of(group) is Hands.SERVED:
-                    served += 1
-                    if why := self._why_not(group):
-                        left[why].append(group)
-        if not left and not not_loaded:
-            log.info("the cluster's own offsets are those of the log: %s", counted(served, "group"))
-            return
-        told = [f"{sum(map(len, left.values())):,} of {counted(served, 'group')}"] if left else []
-        told += [f"{counted(not_loaded, 'partition')} not loaded"] if not_loaded else []
-        which = some_of([f"{some_of(sorted(groups))} ({why})" for why, groups in left.items()])
-        log.warning(
-            "the cluster's own offsets may not be those of the log: %s%s", " and ".join(told), which and f": {which}"
-        )
-
-    def _why_not(self, group: str) -> str:
-        """What the cluster has of it is not what the log has, or may not be; "" where it is."""
-        if self._mirror.lag_seconds(group) is not None:
-            return self._mirror.why(group) or _NO_TIME
-        if not self._mirror.is_compared(group):
-            return _NOT_COMPARED
-        return _KEPT if self._mirror.alarm(group) else ""
+            say_last_word(self._runtime, self._mirror)
 
     def close(self) -> None:
         self._mirror.close()

@@ -10,10 +10,12 @@ import pytest
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from shim.demo.parts import Broker
 from shim.migration import feeding
+from shim.migration.mirror import last_word
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored
 from tests.migration.test_first_contact import commit
 
+_FROM = (feeding.__name__, last_word.__name__)
 _ALL = "the cluster's own offsets are those of the log: "
 _NOT_ALL = "the cluster's own offsets may not be those of the log: "
 
@@ -23,7 +25,7 @@ async def _drain(at: Mirrored, caplog: pytest.LogCaptureFixture, seconds: float 
     caplog.set_level("INFO")
     caplog.clear()
     await feeding.Feeding(at.runtime, at.mirror, None).drain(seconds)
-    return [(each.levelname, each.getMessage()) for each in caplog.records if each.name == feeding.__name__]
+    return [(each.levelname, each.getMessage()) for each in caplog.records if each.name in _FROM]
 
 
 async def test_all_is_there(
@@ -38,6 +40,17 @@ async def test_all_is_there(
         await at.commit_offset(group, topic, 5)
         assert await _drain(at, caplog) == [("INFO", f"{_ALL}1 group")]
         assert await at.offset_in_cluster(group, topic) == 5
+
+
+async def test_what_has_no_place_there_is_counted(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit(group, topic, *(OffsetCommitRequestPartition(number, 5) for number in (0, 7)))
+        more = ", but for partitions that it does not have, of 1 group"
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}1 group{more}")]
 
 
 async def test_what_the_cluster_does_not_take_is_named(
