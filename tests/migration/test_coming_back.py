@@ -129,21 +129,23 @@ def _to_upstream_dual(group: str, coordinator: GroupCoordinator, now: int, asker
     return coordinator.take_in_hand(now, group, Hands.SERVED, "", asker, Step.UPSTREAM_DUAL, from_zookeeper=False)
 
 
-async def test_where_each_commit_has_to_be_in_the_cluster_nothing_is_held(
+async def test_where_each_commit_has_to_be_in_the_cluster(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = make_topic()
-    await _left_there(broker, tmp_path / "data", group, topic, 5)
+    """Those are there that are acknowledged from now on; what nobody has committed here is kept as ever."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
     async with mirrored(broker, tmp_path / "data") as at:
         assert (await decided(at.runtime, group, partial(_to_upstream_dual, group))).done
-    commit(broker.bootstrap_servers, group, topic, 77)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        await _committed_there(broker, other, group, {TopicPartition(topic, number): 77 for number in range(2)})
     async with mirrored(broker, tmp_path / "data") as at:
-        assert await at.mirror.kept(group, own_offsets(at.coordinator(group), group)) == ""
-        await at.commit_offset(group, topic, 5)
+        assert await at.mirror.kept(group, own_offsets(at.coordinator(group), group)) != ""
+        await at.commit_offset(group, topic, 6)
         await at.mirror.fed(group)
-        assert await _in_cluster(at, group) == {0: 5}
-        assert at.mirror.alarm(group) == ""
-        assert _written_over(caplog) == [f"{topic}-0 (5 here, 77 there)"]
+        assert await _in_cluster(at, group) == {0: 6, 1: 77}
+        assert at.mirror.alarm(group).startswith(f"{_SAYS}{topic}-1 (5 here, 77 there); ")
+        assert _written_over(caplog) == [f"{topic}-0 (6 here, 77 there)"]
 
 
 async def test_what_a_transaction_puts_in_force_meanwhile_is_no_strangers(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol, TypeVar
 
-from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands, Step
+from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
@@ -26,8 +26,6 @@ from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
-_NOT_HELD: Final = ZOOKEEPER_IS_RIGHT | {Step.UPSTREAM_DUAL}
-
 _What = TypeVar("_What")
 
 
@@ -287,10 +285,10 @@ class Mirror:
             self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
 
     def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
-        """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where each commit
-        has to be in the cluster, nor where another place says what is right. Raises StoreUnavailable."""
+        """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where
+        another place says what is right. Raises StoreUnavailable."""
         if self._held.is_due(group):
-            holds = coordinator.step_of(group) not in _NOT_HELD
+            holds = coordinator.step_of(group) not in ZOOKEEPER_IS_RIGHT
             self._held.look(group, own, _of_others(coordinator, group, own, there), holds=holds)
 
     def _is_served(self, coordinator: GroupCoordinator, group: str) -> bool:
