@@ -61,6 +61,8 @@ class Member:
         self.below_told: list[tuple[int, int]] = []
         """Positions that were delivered though the coordinator had told a later one when the partition was assigned:
         the client's own mistake, and no more than skipped."""
+        self.behind_those: set[tuple[int, int]] = set()
+        """What came in one go with them, from the told one on: the client may deliver it once more."""
         self.told: dict[int, int] = {}
         """By partition, what the coordinator has told when it was assigned last."""
         self.assigned = 0
@@ -95,13 +97,17 @@ class Member:
         self.lost += 1
 
     def _run(self) -> None:
+        before = (-1, -1)
         while not self._stopped.is_set():
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 at = position(message)
+                goes_on, before = before, at
                 if at[1] < self.told.get(at[0], 0):
                     self.below_told.append(at)
                     continue
+                if goes_on == (at[0], at[1] - 1) and (goes_on in self.behind_those or goes_on in self.below_told):
+                    self.behind_those.add(at)
                 self.took(message)
                 try:
                     self._consumer.commit(message=message, asynchronous=False)
@@ -136,9 +142,13 @@ def warn_of_clients(members: Sequence[Member]) -> None:
 
 
 def read_again(members: Sequence[Member]) -> list[tuple[int, int]]:
-    """Positions that were read more than once."""
+    """Positions that were read more than once, but for what is a client's own mistake."""
     read = Counter(each for member in members for each in member.positions)
-    return [each for each, times in read.items() if times > 1]
+    return [
+        at
+        for at, times in read.items()
+        if times > 1 + any(at in member.behind_those and member.positions.count(at) == times for member in members)
+    ]
 
 
 def test_a_group_without_members_is_taken_over_and_given_back(
