@@ -21,7 +21,7 @@ from shim.admin.commands.groups_reset import reset_command
 from shim.admin.commands.groups_watch import step_shown, watch_command
 from shim.admin.commands.hints import pasteable
 from shim.admin.commands.history_elsewhere import is_passed_through
-from shim.admin.commands.migration_shown import behind_shown
+from shim.admin.commands.migration_shown import behind_shown, tell_alarms
 from shim.admin.commands.records_shown import time_shown
 from shim.admin.commands.running_shim import (
     NONE_HEARD_OF,
@@ -68,7 +68,8 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     OFFSETS.STORAGE is where a group's offsets are, with +dual where another place has them, too: its step, of which
     `offset-shim migrate --help` says more. LAG is of all partitions with a committed offset together; `-` where there
     is none, or where not all log ends can be told. One that is consumed and not committed yet has no lag: `groups
-    describe` shows it as `-`, as kafka-consumer-groups does.
+    describe` shows it as `-`, as kafka-consumer-groups does. What is amiss with a group, its alarm, stands on standard
+    error.
 
     \b
     offset-shim groups list
@@ -93,6 +94,7 @@ def list_command(pattern: str | None, lag_wanted: bool, admin: HostPort, json_wa
     if rows:
         headings = ("GROUP", "OFFSETS.STORAGE", "STATE", "TYPE", "MEMBERS", *(("LAG",) if lag_wanted else ()))
         print_table(headings, rows)
+        tell_alarms(document["groups"])
     else:
         tell_beside(NONE_HEARD_OF)
 

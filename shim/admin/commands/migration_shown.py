@@ -48,6 +48,11 @@ def show_statuses(rows: Sequence[Row]) -> None:
             for row in rows
         ],
     )
+    tell_alarms(rows)
+
+
+def tell_alarms(rows: Sequence[Row]) -> None:
+    """What somebody should look at, a line a group, on standard error."""
     for row in rows:
         if row["alarm"]:
             tell_beside(f"{name_shown(row)}: {shown(row['alarm'])}")

@@ -58,6 +58,8 @@ def test_what_the_shim_says_is_told_so_too(
     moved.tell("a b", 1.0, _ALARM)
     told = _ALARM.replace("`groups", "`offset-shim groups").replace("upstream`", f"upstream {' '.join(options)}`")
     assert offset_shim("migrate", "status", *options).stderr == f"a b: {told}\n"
+    listed = offset_shim("groups", "list", *options)
+    assert (listed.status, listed.stderr) == (0, f"a b: {told}\n")
     assert f"alarm: {told}\n" in offset_shim("groups", "describe", "a b", *options).stdout
     assert offset_shim("migrate", "status", "--json", *options).json["groups"][0]["alarm"] == _ALARM
 
