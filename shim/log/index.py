@@ -12,11 +12,12 @@ from __future__ import annotations
 import logging
 import struct
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from protocol.records.batches import UnsupportedBatch
+from protocol.records.batches import BatchHeader, UnsupportedBatch
 from shim.log.data_dir import index_name
 from shim.log.files import Files
 from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
@@ -83,12 +84,26 @@ def write_index(files: Files, path: Path, data: bytes) -> None:
         _logger.warning("%s: not written: %s", path, error)
 
 
-def starting_point(files: Files, fd: int, segment: Segment, offset: int) -> tuple[int, int]:
-    """Where to begin reading the segment (open as ``fd``) for ``offset``: the position of a batch, and the offset due
-    there. Everything before that position is below ``offset``.
+def batches_from(
+    files: Files,
+    fd: int,
+    segment: Segment,
+    offset: int,
+    *,
+    unread_below: int,
+    unread: Callable[[BatchHeader], bool] | None = None,
+) -> Iterator[SoundBatch]:
+    """The batches of a closed segment (open as ``fd``) as :func:`closed_batches` gives them, from one near to
+    ``offset`` on: all that are left out are below it.
 
-    Makes the index anew when it is missing or wrong. Raises CorruptLog when the segment is damaged, LogError, OSError.
+    Makes the index anew when it is missing or wrong.
     """
+    position, due = _starting_point(files, fd, segment, offset)
+    return closed_batches(files, fd, segment, position=position, offset=due, unread_below=unread_below, unread=unread)
+
+
+def _starting_point(files: Files, fd: int, segment: Segment, offset: int) -> tuple[int, int]:
+    """The position of a batch, and the offset due there. Everything before that position is below ``offset``."""
     if offset <= segment.base_offset:
         return 0, segment.base_offset
     path = segment.path.with_name(index_name(segment.base_offset))
@@ -120,7 +135,7 @@ def _make_anew(files: Files, fd: int, segment: Segment, path: Path) -> list[tupl
 def _look_up(
     files: Files, fd: int, segment: Segment, index: list[tuple[int, int]], offset: int
 ) -> tuple[int, int] | None:
-    """As :func:`starting_point`; None when the index is not right for the segment."""
+    """As :func:`_starting_point`; None when the index is not right for the segment."""
     if not _rises(index, segment.size) or _ends_early(files, fd, segment, index):
         return None
     nearest = bisect_right(index, offset - segment.base_offset, key=itemgetter(0)) - 1

@@ -8,7 +8,7 @@ from protocol.records.batches import BatchHeader
 from shim.log.active import LogEnd
 from shim.log.closed import ClosedSegments
 from shim.log.files import Files
-from shim.log.index import starting_point
+from shim.log.index import batches_from
 from shim.log.segment import Segment, SoundBatch, closed_batches
 
 
@@ -25,7 +25,7 @@ def read_on(
     last segment was opened.
 
     ``position_for``: where in the segment that the log ends in to begin for an offset below its end, as
-    :func:`starting_point` says of closed ones. ``check_current`` is called before each batch, and raises when what is
+    the index says of closed ones. ``check_current`` is called before each batch, and raises when what is
     read may be changing. ``unread``: see :func:`sound_batches`. Raises CorruptLog, LogError while a recovery is under
     way, OSError.
     """
@@ -34,13 +34,11 @@ def read_on(
         segment, is_last, fd = closed.open_at(offset, end)
         try:
             if is_last:  # it has no file of an index before it is closed
-                due = segment.base_offset
                 position = position_for(segment, min(offset, segment.next_offset - 1))
+                batches = closed_batches(files, fd, segment, position=position, unread_below=offset, unread=unread)
             else:
-                position, due = starting_point(files, fd, segment, offset)
-            for batch in closed_batches(
-                files, fd, segment, position=position, offset=due, unread_below=offset, unread=unread
-            ):
+                batches = batches_from(files, fd, segment, offset, unread_below=offset, unread=unread)
+            for batch in batches:
                 check_current()
                 if batch.header.next_offset > offset:
                     yield batch

@@ -18,8 +18,8 @@ from shim.log.active import ActiveSegment, LogEnd
 from shim.log.data_dir import index_name, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError, SyncFailed
 from shim.log.files import Files
-from shim.log.index import starting_point
-from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
+from shim.log.index import batches_from
+from shim.log.segment import BadBytes, Segment, SoundBatch, sound_batches
 from shim.log.torn_tail import Known, cut_torn_tail, why_not_torn
 from shim.log.transactions import InTransaction, transaction_of, why_foreign
 
@@ -172,8 +172,7 @@ def _closed(
             raise CorruptLog(path, 0, f"the segment is empty, and one that begins at offset {next_offset} follows")
         # Whether a segment below ends where the next one begins is found out all the same: it costs some kilobytes.
         first_wanted = min(start_offset, next_offset - 1)
-        position, due = starting_point(files, fd, segment, first_wanted)
-        for batch in closed_batches(files, fd, segment, position=position, offset=due, unread_below=start_offset):
+        for batch in batches_from(files, fd, segment, first_wanted, unread_below=start_offset):
             yield from logged_records(path, batch, start_offset)
     finally:
         files.close(fd)

@@ -21,9 +21,9 @@ from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
 from shim.log.cleaner.throttler import CleaningStopped
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
-from shim.log.index import starting_point
+from shim.log.index import batches_from
 from shim.log.partition import PartitionLog
-from shim.log.segment import Segment, SoundBatch, closed_batches
+from shim.log.segment import Segment, SoundBatch
 
 _logger = logging.getLogger(__name__)
 
@@ -130,10 +130,7 @@ class Retention:
         """From ``offset`` on at the latest; their records are not read."""
         fd = self._files.open(segment.path)
         try:
-            position, due = starting_point(self._files, fd, segment, offset)
-            yield closed_batches(
-                self._files, fd, segment, position=position, offset=due, unread_below=segment.next_offset
-            )
+            yield batches_from(self._files, fd, segment, offset, unread_below=segment.next_offset)
         finally:
             self._files.close(fd)
 
