@@ -12,15 +12,15 @@ from __future__ import annotations
 import logging
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from protocol.records.batches import BatchHeader, UnsupportedBatch
+from protocol.records.batches import UnsupportedBatch
 from shim.log.data_dir import index_name
 from shim.log.files import Files
-from shim.log.segment import BadBytes, Segment, SoundBatch, closed_batches, sound_batches
+from shim.log.segment import BadBytes, Segment, SoundBatch, Unread, closed_batches, sound_batches
 
 INTERVAL_BYTES: Final = 4096
 """Kafka's default of ``log.index.interval.bytes``."""
@@ -91,7 +91,7 @@ def batches_from(
     offset: int,
     *,
     unread_below: int,
-    unread: Callable[[BatchHeader], bool] | None = None,
+    unread: Unread | None = None,
 ) -> Iterator[SoundBatch]:
     """The batches of a closed segment (open as ``fd``) as :func:`closed_batches` gives them, from one near to
     ``offset`` on: all that are left out are below it.

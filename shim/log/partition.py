@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.records.batches import BatchHeader
 from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.checkpoint import TopicPartition
@@ -15,10 +14,10 @@ from shim.log.closed import ClosedSegments
 from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
+from shim.log.index import batches_from
 from shim.log.journal import Journal, JournalEntry
-from shim.log.reading import read_on
 from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
-from shim.log.segment import Segment, SoundBatch
+from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
 from shim.log.torn_tail import Known
@@ -314,33 +313,45 @@ class PartitionLog:
         """Asks the thread that writes for a new segment when all batches in the active one are older than that."""
         self._roll_older_than_ms = oldest_ms
 
-    def read(self, offset: int = 0, *, unread: Callable[[BatchHeader], bool] | None = None) -> Iterator[SoundBatch]:
-        """The batches from the one that holds ``offset`` on, or from the first after it, up to what is acknowledged.
+    def read(self, offset: int = 0, *, unread: Unread | None = None) -> Iterator[SoundBatch]:
+        """The batches from the one that holds ``offset`` on, or from the first after it, up to what was acknowledged
+        when the last segment was opened.
 
         Those of whose header ``unread`` is true are given with no records, whatever they hold. Appends and swaps may go
         on meanwhile; a recovery ends it with LogError. Also raises CorruptLog, OSError.
         """
-        check_current = self._check_that_current(self._recovery)
-        return read_on(
-            self._files,
-            self._closed,
-            lambda: self._ends.acknowledged,
-            self._position_for,
-            offset,
-            check_current,
-            unread,
-        )
+        return self._read(self._check_that_current(self._recovery), offset, unread)
+
+    def _read(self, check_current: Callable[[], None], offset: int, unread: Unread | None) -> Iterator[SoundBatch]:
+        is_last = False
+        while not is_last:
+            segment, is_last, fd = self._closed.open_at(offset, lambda: self._ends.acknowledged)
+            try:
+                for batch in self._batches_near(offset, segment, fd, unread, is_last=is_last):
+                    check_current()
+                    if batch.header.next_offset > offset:
+                        yield batch
+            finally:
+                self._files.close(fd)
+            offset = max(offset, segment.next_offset)
+
+    def _batches_near(
+        self, offset: int, segment: Segment, fd: int, unread: Unread | None, *, is_last: bool
+    ) -> Iterator[SoundBatch]:
+        """From one near to ``offset`` on. ``is_last``: the log ends in this segment."""
+        if not is_last:
+            return batches_from(self._files, fd, segment, offset, unread_below=offset, unread=unread)
+        # Its index is with who appends to it. Meanwhile it may have been closed: then all of it is read over.
+        active, position = self._active, 0
+        if active is not None and active.path == segment.path:
+            position = active.position_for(min(offset, segment.next_offset - 1))
+        return closed_batches(self._files, fd, segment, position=position, unread_below=offset, unread=unread)
 
     def seekable(self, offset: int) -> int:
         """The highest offset, up to this one, that :meth:`read` begins near to: where a recovery has skipped the
         beginning of the active segment, that is its first one. For any thread."""
         active = self._active
         return offset if active is None else active.seekable(offset)
-
-    def _position_for(self, segment: Segment, offset: int) -> int:
-        active = self._active
-        # Meanwhile it may have been closed: then all of it is read over.
-        return active.position_for(offset) if active is not None and active.path == segment.path else 0
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,9 @@ ReadRecords: TypeAlias = Callable[[bytes, int, BatchHeader], Sequence[Record]]
 """The records of a batch, of which the buffer, its position there and its header are given, and the CRC was checked;
 raises CorruptBatch, UnsupportedBatch."""
 
+Unread: TypeAlias = Callable[[BatchHeader], bool]
+"""Whether a batch with that header is given with no records, whatever it holds."""
+
 
 def sound_records(buf: bytes, pos: int, header: BatchHeader) -> list[Record]:
     """A :data:`ReadRecords` that holds them to what a log has: offsets within the batch, and rising."""
@@ -97,7 +100,7 @@ def sound_batches(
     position: int = 0,
     gaps: bool = False,
     unread_below: int = 0,
-    unread: Callable[[BatchHeader], bool] | None = None,
+    unread: Unread | None = None,
     read: ReadRecords = sound_records,
 ) -> Iterator[SoundBatch]:
     """The batches from ``position`` on in the first ``size`` bytes of a segment; ``offset`` is due there.
@@ -105,8 +108,7 @@ def sound_batches(
     Offsets are without a gap: each batch starts where the one before it ended. The base offset is not covered by the
     CRC, so this is also what protects it. With ``gaps``, as compaction leaves them, they rise at least.
 
-    Batches that end at or below offset ``unread_below``, and those of whose header ``unread`` is true, are given with
-    no records, whatever they hold.
+    Batches that end at or below offset ``unread_below`` are given as ``unread`` ones are: with no records.
 
     Raises BadBytes at the first byte that is no part of a sound batch, UnsupportedBatch for a compressed batch,
     OSError.
@@ -153,7 +155,7 @@ def closed_batches(
     position: int = 0,
     offset: int | None = None,
     unread_below: int = 0,
-    unread: Callable[[BatchHeader], bool] | None = None,
+    unread: Unread | None = None,
     read: ReadRecords = sound_records,
 ) -> Iterator[SoundBatch]:
     """The batches of a closed segment, which ends where the next one begins.
