@@ -17,6 +17,7 @@ from shim.coordinator.outcome import (
     TransactionEnd,
     Value,
 )
+from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.contents import Contents
 from shim.coordinator.state.dump import StateDump
@@ -39,6 +40,7 @@ __all__ = [
     "OffsetsReset",
     "Outcome",
     "Record",
+    "ReplayedPartition",
     "Reset",
     "Response",
     "RetentionStep",

@@ -9,20 +9,16 @@ from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.list_groups import ListedGroup
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.own.position import Position, Producer
 from protocol.own.state_log import (
-    GroupHandsKey,
     GroupHandsValue,
     Hands,
-    StateKey,
-    StateValue,
     Step,
-    WrittenKey,
     WrittenValue,
 )
 from shim.coordinator.decision import Decision
-from shim.coordinator.outcome import Asker, Caller, Key, OffsetReset, Outcome, Value
+from shim.coordinator.outcome import Asker, Caller, OffsetReset, Outcome
+from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.requests import listing
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
@@ -43,11 +39,8 @@ from shim.coordinator.requests.txn_offset_commit import (
     txn_offset_commit_told,
 )
 from shim.coordinator.settings import CoordinatorSettings
-from shim.coordinator.state.contents import Contents
-from shim.coordinator.state.dump import StateDump, restore_state
 from shim.coordinator.state.group import Deadline, DeadlineKind, Group
 from shim.coordinator.state.group_memory import GroupMemory
-from shim.coordinator.state.own_dump import OwnDump, restore_own
 from shim.coordinator.state.parked_commits import CommitDeadline
 from shim.coordinator.state.partition_state import PartitionState
 from shim.coordinator.upkeep.followed import (
@@ -134,7 +127,7 @@ class NotServed(Exception):
     """What was asked is about a group that is not the shim's to decide about, or not now."""
 
 
-class GroupCoordinator:
+class GroupCoordinator(ReplayedPartition):
     """The groups and offsets of one offsets partition, as a state machine without a clock of its own.
 
     `now` is in milliseconds since the epoch. An operation applies its records to the state before it returns them; if
@@ -147,88 +140,12 @@ class GroupCoordinator:
         self, settings: CoordinatorSettings | None = None, new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
     ) -> None:
         """`new_uuid` gives the second part of new member ids, `<client id or instance id>-<uuid>`."""
-        self._state = PartitionState(settings or CoordinatorSettings(), new_uuid)
+        super().__init__(PartitionState(settings or CoordinatorSettings(), new_uuid))
         self._retention_check: RetentionCheck | None = None
 
     def take_settings(self, settings: CoordinatorSettings) -> None:
         """Of what is decided from now on. Members and offsets that there are stay, though they were not let in now."""
         self._state.settings = settings
-
-    # -- recovery
-
-    def replay(self, key: Key, value: Value | None) -> None:
-        """Apply a record of the log; None is a tombstone. Raises TypeError for a value of another key's kind."""
-        self._state.replay(key, value)
-
-    def replay_pending(
-        self,
-        producer: Producer,
-        position: Position | None,
-        key: OffsetCommitKey,
-        value: OffsetCommitValue,
-    ) -> None:
-        """As `replay`, a record of a transaction, which says how far the cluster's log was taken over by it."""
-        self._state.replay_pending(producer, position, key, value)
-
-    def replay_pending_begun(
-        self, producer: Producer, begun: Position | None, key: OffsetCommitKey, value: OffsetCommitValue
-    ) -> None:
-        """As `replay`, an offset that is pending: on a topic, where each says where its transaction has begun. What was
-        known of that may be of one before, of which not every offset was seen to be settled.
-        """
-        self._state.offsets.transactions.began(producer, begun)
-        self._state.replay_pending(producer, None, key, value)
-
-    def replay_end(self, producer: Producer, position: Position | None, *, committed: bool) -> None:
-        """As `replay`, a marker."""
-        self._state.replay_end(producer, position, committed=committed)
-
-    def replay_settled(self, producer: Producer, key: OffsetCommitKey) -> None:
-        """As `replay`, the tombstone of an offset that is pending: on a topic, in place of a marker."""
-        self._state.offsets.transactions.settle(producer, key)
-
-    def replay_position(self, position: Position) -> None:
-        """As `replay`, how far the cluster's log was taken over: on a topic, where it is a record by itself."""
-        self._state.offsets.transactions.taken_over(position)
-
-    def replay_state(self, key: StateKey, value: StateValue | None) -> None:
-        """As `replay`, a record of the shim's own state."""
-        if isinstance(key, GroupHandsKey) and isinstance(value, GroupHandsValue):
-            self._state.replay_hands(key.group, value)
-        elif isinstance(key, WrittenKey) and not isinstance(value, GroupHandsValue):
-            self._state.replay_written(key, value)
-
-    def begin_dump(self) -> StateDump:
-        """What the records replayed so far, and those of all outcomes, have made, to be had as bytes."""
-        return StateDump(self._state)
-
-    def dump(self) -> bytes:
-        """All of :meth:`begin_dump` at once."""
-        dump = self.begin_dump()
-        while dump.step():
-            pass
-        return b"".join(dump.pieces())
-
-    def restore(self, dump: bytes | bytearray | memoryview, check: Callable[[], None] = lambda: None) -> None:
-        """In place of replaying those records, on a new object; later records are replayed after it.
-
-        Raises DecodeError for anything that is no dump, and what `check` raises, which is called for each group: this
-        object is of no more use then.
-        """
-        restore_state(self._state, dump, check)
-
-    def begin_own_dump(self) -> OwnDump:
-        """Likewise, of the shim's own state, which is not in the other one."""
-        return OwnDump(self._state)
-
-    def restore_own(self, dump: bytes | bytearray | memoryview, check: Callable[[], None] = lambda: None) -> None:
-        """In place of :meth:`replay_state` of those records. Raises as :meth:`restore`."""
-        restore_own(dump, self.replay_state, check)
-
-    @property
-    def contents(self) -> Contents:
-        """What the records have made, as what would make it in another log. Nothing may be decided meanwhile."""
-        return Contents(self._state)
 
     # -- for whoever measures
 

@@ -11,7 +11,7 @@ from typing import Final
 from protocol.errors import DecodeError
 from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue, StateRecord, decode_state
-from shim.coordinator import CoordinatorSettings, GroupCoordinator
+from shim.coordinator import CoordinatorSettings, GroupCoordinator, ReplayedPartition
 from shim.log import LogError, LoggedRecord, OffsetsLog
 from shim.log.partition import PartitionLog
 from shim.log.snapshot import Snapshot
@@ -116,11 +116,11 @@ class Loader:
         home.check_some(coordinator.group_ids())
         return coordinator
 
-    def _replay(self, coordinator: GroupCoordinator, home: Home, records: Iterable[LoggedRecord]) -> int:
+    def _replay(self, into: ReplayedPartition, home: Home, records: Iterable[LoggedRecord]) -> int:
         def skipped(offset: int, type_: int) -> None:
             log.warning("__consumer_offsets-%d offset %d: key type %d skipped", home.number, offset, type_)
 
-        replay = Replay(coordinator, home, skipped)
+        replay = Replay(into, home, skipped)
         records = iter(records)
         count = 0
         while some := list(islice(records, _LOOK_EVERY)):
@@ -131,11 +131,11 @@ class Loader:
             self.progress.replayed(len(some))
         return count
 
-    def _replay_state(self, coordinator: GroupCoordinator, number: int) -> None:
+    def _replay_state(self, into: ReplayedPartition, number: int) -> None:
         """There is little of it, so that it needs no snapshots."""
         for key, value in self._state_records(number):
             self._check_stopped()
-            coordinator.replay_state(key, value)
+            into.replay_state(key, value)
 
     def _state_records(self, number: int) -> Iterator[StateRecord]:
         partition = self._log.partition_log(number, topic=STATE_TOPIC)

@@ -20,7 +20,7 @@ _LOOKED_AT: Final = 100
 
 
 class Replayed(Protocol):
-    """As :class:`shim.coordinator.GroupCoordinator` has it."""
+    """As :class:`shim.coordinator.ReplayedPartition` has it."""
 
     def replay(self, key: Key, value: Value | None) -> None: ...
 

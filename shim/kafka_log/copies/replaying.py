@@ -18,7 +18,7 @@ from protocol.own.topic_log import (
     decode_own,
     is_own,
 )
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import ReplayedPartition
 from shim.log import LogError, LoggedRecord
 from shim.runtime.replaying import Home, Replay
 
@@ -34,7 +34,7 @@ class TopicReplay:
 
     def __init__(
         self,
-        into: GroupCoordinator,
+        into: ReplayedPartition,
         home: Home,
         skipped: Callable[[int, int], None] = lambda _offset, _type: None,
     ) -> None:

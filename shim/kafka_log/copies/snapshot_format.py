@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from protocol.own.position import Position
 from protocol.own.topic_log import Owner, OwnerKey, decode_own, encode_own, is_own
 from protocol.records.batches import BatchHeader
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import GroupCoordinator, ReplayedPartition
 from shim.coordinator.state.dump_reader import DumpReader
 from shim.kafka_log.reading.read_part import ReadPart
 from shim.log.snapshot import Snapshot
@@ -120,9 +120,9 @@ def read_kept(topic: str, snapshot: Snapshot) -> Kept:
 class TopicDump:
     """Of all that the records of a partition on a topic make; its pieces begin behind :func:`head_of`."""
 
-    def __init__(self, coordinator: GroupCoordinator) -> None:
-        self._own = coordinator.begin_own_dump()
-        self._rest = coordinator.begin_dump()
+    def __init__(self, made: ReplayedPartition) -> None:
+        self._own = made.begin_own_dump()
+        self._rest = made.begin_dump()
 
     def step(self) -> bool:
         return self._own.step() or self._rest.step()
