@@ -1,6 +1,6 @@
 """The group coordinator and the offset table: a pure state machine, driven with requests and the time."""
 
-from shim.coordinator.coordinator import GroupCoordinator, NotServed
+from shim.coordinator.coordinator import GroupCoordinator
 from shim.coordinator.outcome import (
     Asker,
     Caller,
@@ -17,6 +17,7 @@ from shim.coordinator.outcome import (
     TransactionEnd,
     Value,
 )
+from shim.coordinator.readable import NotServed, ReadablePartition
 from shim.coordinator.replayed import ReplayedPartition
 from shim.coordinator.settings import CoordinatorSettings
 from shim.coordinator.state.contents import Contents
@@ -39,6 +40,7 @@ __all__ = [
     "OffsetReset",
     "OffsetsReset",
     "Outcome",
+    "ReadablePartition",
     "Record",
     "ReplayedPartition",
     "Reset",

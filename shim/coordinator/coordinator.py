@@ -1,25 +1,17 @@
-"""The group coordinator of one offsets partition: every operation on its groups and offsets, and its deadlines."""
+"""The group coordinator of one offsets partition: every decision about its groups and offsets, and its deadlines."""
 
 import uuid
-from collections import Counter
-from collections.abc import Callable, KeysView, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from protocol.messages.describe_groups import DescribedGroup
-from protocol.messages.list_groups import ListedGroup
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from protocol.own.position import Position, Producer
+from protocol.own.position import Position
 from protocol.own.state_log import (
-    GroupHandsValue,
     Hands,
-    Step,
-    WrittenValue,
 )
 from shim.coordinator.decision import Decision
 from shim.coordinator.outcome import Asker, Caller, OffsetReset, Outcome
-from shim.coordinator.replayed import ReplayedPartition
-from shim.coordinator.requests import listing
+from shim.coordinator.readable import ReadablePartition
 from shim.coordinator.requests.delete_groups import GROUP_DELETED, delete_group
 from shim.coordinator.requests.elsewhere import carry, write_ahead
 from shim.coordinator.requests.hands import abandon, adopt, take_in_hand
@@ -28,7 +20,6 @@ from shim.coordinator.requests.join_group import join_group
 from shim.coordinator.requests.leave_group import leave_group
 from shim.coordinator.requests.offset_commit import offset_commit
 from shim.coordinator.requests.offset_delete import offset_delete
-from shim.coordinator.requests.offset_fetch import offset_fetch
 from shim.coordinator.requests.rebalance import join_deadline_due, prepare_rebalance, session_due, sync_deadline_due
 from shim.coordinator.requests.reset_offsets import reset_offsets
 from shim.coordinator.requests.sync_group import sync_group
@@ -119,15 +110,7 @@ def _decided_by(
     return operation
 
 
-_OLD_DESCRIPTION = 5
-"""The newest version of DescribeGroups to which a group that there is not is no error."""
-
-
-class NotServed(Exception):
-    """What was asked is about a group that is not the shim's to decide about, or not now."""
-
-
-class GroupCoordinator(ReplayedPartition):
+class GroupCoordinator(ReadablePartition):
     """The groups and offsets of one offsets partition, as a state machine without a clock of its own.
 
     `now` is in milliseconds since the epoch. An operation applies its records to the state before it returns them; if
@@ -147,34 +130,7 @@ class GroupCoordinator(ReplayedPartition):
         """Of what is decided from now on. Members and offsets that there are stay, though they were not let in now."""
         self._state.settings = settings
 
-    # -- for whoever measures
-
-    @property
-    def rebalances(self) -> int:
-        """New generations of its groups, since it was made."""
-        return self._state.rebalances
-
-    def count_states(self) -> Counter[str]:
-        """How many groups are in each state, by the names that ListGroups shows."""
-        served = (group for name, group in self._state.groups.items() if name not in self._state.closed)
-        return Counter(group.state.value for group in served)
-
-    def count_members(self) -> int:
-        """Of all groups."""
-        return sum(len(group.members) for name, group in self._state.groups.items() if name not in self._state.closed)
-
-    def count_steps(self) -> Counter[Step | None]:
-        """How many groups are at each step, those that were deleted among them; None of those that are passed through
-        to the cluster."""
-        state = self._state
-        counts = Counter(Step(word.step) if word.hands == Hands.SERVED else None for word in state.hands.values())
-        counts[Step.KAFKA] += sum(name not in state.hands for name in state.groups)
-        return counts
-
-    @property
-    def offset_count(self) -> int:
-        """How many offsets there are, of all groups."""
-        return len(self._state.offsets.committed)
+    # -- from the end of its log's replay to its own
 
     def loaded(self, now: int, memory: GroupMemory | None = None) -> None:
         """To be called once, after the last record of the log: the sessions of restored members begin.
@@ -199,11 +155,6 @@ class GroupCoordinator(ReplayedPartition):
     def released(self) -> None:
         """It will decide nothing any more: what its groups take is theirs no longer to count."""
         self._state.memory.move_to(GroupMemory(0))
-
-    @property
-    def group_bytes(self) -> int:
-        """What the groups take in memory, as the limit counts it."""
-        return self._state.memory.used
 
     # -- requests: (now, caller, version, request, asker), the version being one that the API has
 
@@ -258,28 +209,9 @@ class GroupCoordinator(ReplayedPartition):
     txn_offset_commit_told = _decided_by(txn_offset_commit_told)
     txn_offset_commit_given_up = _decided_by(txn_offset_commit_given_up)
 
-    def was_given_up(self, producer_id: int, group_id: str) -> bool:
-        """Whether a batch of that producer for the group may yet be read that was written for another request."""
-        return self._state.commits.was_given_up(producer_id, group_id)
-
-    @property
-    def overdue_commits(self) -> int:
-        """How many were answered COORDINATOR_NOT_AVAILABLE as the cluster's answer, or their batch, came too late."""
-        return self._state.commits.overdue
-
-    @property
-    def followed(self) -> Mapping[int, Position]:
-        """How far each partition of the cluster's `__consumer_offsets` has been taken over."""
-        return self._state.offsets.transactions.positions
-
     def caught_up(self, followed: int) -> None:
         """That partition has been taken over up to where it ended at some time since :meth:`loaded`."""
         self._state.behind.discard(followed)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is a partition that it has not caught up with yet."""
-        return bool(self._state.behind)
 
     def steps_of_reset(self, position: Position) -> list[LostTransaction | Reset]:
         """What to :meth:`follow`, at once and in this order, where the cluster's log is no more the one that was taken
@@ -288,77 +220,15 @@ class GroupCoordinator(ReplayedPartition):
         return steps_of_reset(self._state, position)
 
     follow = _decided_by(follow)
-
-    def left_open(self) -> list[Producer]:
-        """Whose transactions the log has not ended, though all that was pending of them was deleted."""
-        return self._state.offsets.transactions.left_open()
-
     end_left_open = _decided_by(end_left_open)
 
-    # -- in whose hands groups are
-
-    def hands_of(self, group_id: str) -> Hands | None:
-        """None where it is still to be found out."""
-        return self._state.hands_of(group_id)
-
-    def hands(self) -> Mapping[str, GroupHandsValue]:
-        """Of the groups of which the log says so, those that are deleted included."""
-        return self._state.hands
+    # -- in whose hands groups are, and where else offsets are kept
 
     def close_group(self, group_id: str, *, closed: bool) -> None:
         """Nothing is decided or told of it from here on (:class:`NotServed`), or no longer so: it changes hands. Of one
         that is not in the shim's hands that is so in any case."""
         if self.hands_of(group_id) is not Hands.PASSED_THROUGH:
             self._state.close(group_id, closed=closed)
-
-    def _check_served(self, group_id: str) -> None:
-        if group_id in self._state.closed:
-            raise NotServed(group_id)
-
-    def own_offsets(self, group_id: str) -> OffsetFetchResponseGroup:
-        """All that are committed, also of a group that is closed."""
-        return offset_fetch(self._state, OffsetFetchRequestGroup(group_id, topics=None))
-
-    def commit_times(self, group_id: str) -> dict[tuple[str, int], int]:
-        """Of all that are committed, by topic and partition, the commit timestamps (ms since the epoch)."""
-        return {
-            (topic, at): each.commit_timestamp for topic, at, each in self._state.offsets.committed.of_group(group_id)
-        }
-
-    def own_description(self, group_id: str) -> DescribedGroup:
-        """Of a group that is closed, too."""
-        return listing.describe_group(self._state.groups, group_id, _OLD_DESCRIPTION)
-
-    def producers_in_transaction(self) -> set[int]:
-        """Of transactions that have not ended, with offsets of groups that are served: these came through the shim."""
-        return {producer.producer_id for producer in self._state.offsets.transactions.pending}
-
-    def has_pending(self, group_id: str) -> bool:
-        """Whether a transaction that has not ended may yet change its offsets."""
-        return self._state.offsets.transactions.has_group(group_id)
-
-    def pending_offsets(self, group_id: str) -> Set[tuple[str, int, int]]:
-        """Every (topic, partition, offset) that such a transaction may put in force."""
-        return self._state.offsets.transactions.offsets_of(group_id)
-
-    # -- where else offsets are kept
-
-    def step_of(self, group_id: str) -> Step:
-        """Of a group that is served."""
-        return self._state.step_of(group_id)
-
-    def is_elsewhere(self, group_id: str) -> bool:
-        """Whether the group is served, and its offsets are in another place beside the log, too."""
-        return group_id in self._state.elsewhere
-
-    def from_zookeeper(self, group_id: str) -> bool:
-        """Whether the group's offsets were in ZooKeeper at first."""
-        known = self._state.hands.get(group_id)
-        return known is not None and bool(known.from_zookeeper)
-
-    def written(self, group_id: str) -> Mapping[tuple[str, int], WrittenValue]:
-        """By topic and partition, what ZooKeeper has by the shim's hand, or is about to have."""
-        return self._state.written.get(group_id, {})
 
     def is_used_elsewhere(self, now: int, group_id: str, *, used: bool) -> None:
         """Whether consumers of the group are in ZooKeeper: as long as that is so, or not known, no offset expires, nor
@@ -376,16 +246,11 @@ class GroupCoordinator(ReplayedPartition):
 
     carry = _decided_by(carry)
     write_ahead = _decided_by(write_ahead)
-
     take_in_hand = _decided_by(take_in_hand)
     adopt = _decided_by(adopt)
     abandon = _decided_by(abandon)
 
     # -- topics that are gone
-
-    def topics(self) -> set[str]:
-        """Those for which there are offsets, also of transactions that have not ended."""
-        return self._state.offsets.topics()
 
     def delete_topic_offsets(self, topic: str) -> TopicDeletion:
         """The deletion of all offsets for a topic that is gone, to be made in steps."""
@@ -404,30 +269,6 @@ class GroupCoordinator(ReplayedPartition):
         if self._retention_check.over:
             self._retention_check = None
         return outcome
-
-    # -- reads
-
-    def offset_fetch(
-        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
-    ) -> OffsetFetchResponseGroup:
-        """The offsets of one group as of the latest outcome, durable or not."""
-        self._check_served(request.group_id)
-        return offset_fetch(self._state, request, require_stable=require_stable)
-
-    def describe_group(self, group_id: str, version: int) -> DescribedGroup:
-        """One group of a DescribeGroups request of that version, authorized operations left out."""
-        self._check_served(group_id)
-        return listing.describe_group(self._state.groups, group_id, version)
-
-    def list_groups(
-        self, states_filter: Sequence[str] = (), types_filter: Sequence[str] = ()
-    ) -> tuple[ListedGroup, ...]:
-        """The groups that pass both filters of a ListGroups request."""
-        return listing.list_groups(self._state.groups.values(), states_filter, types_filter)
-
-    def group_ids(self) -> KeysView[str]:
-        """The groups that there are, in whatever state."""
-        return self._state.groups.keys()
 
     # -- deadlines
 
