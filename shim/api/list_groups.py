@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from protocol.errors import ErrorCode
 from protocol.messages.list_groups import API, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from shim.api.call import Call, Gather, Services
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import ReadablePartition
 
 VERSIONS = (0, 5)
 
@@ -46,7 +46,7 @@ def shown_at(services: Services, node_id: int | None) -> list[int]:
     ]
 
 
-def listed(request: ListGroupsRequest, coordinator: GroupCoordinator) -> Sequence[ListedGroup]:
+def listed(request: ListGroupsRequest, coordinator: ReadablePartition) -> Sequence[ListedGroup]:
     return coordinator.list_groups(request.states_filter, request.types_filter)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from shim.api.call import Gather, Part, Services
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import ReadablePartition
 
 RESPONSE_BYTES: Final = 8 << 20
 """Groups behind so much of a response are COORDINATOR_LOAD_IN_PROGRESS, at which clients ask for them once more."""
@@ -26,7 +26,7 @@ class Question(NamedTuple):
 
     group_id: str
     same: Hashable
-    ask: Callable[[GroupCoordinator], Any]
+    ask: Callable[[ReadablePartition], Any]
     failed: Callable[[ErrorCode], Any]
 
 
@@ -69,7 +69,7 @@ class _Asked:
         self._answer: Any = None
         self._answered = False
 
-    def decide(self, coordinator: GroupCoordinator) -> Any:
+    def decide(self, coordinator: ReadablePartition) -> Any:
         answer = self._question.ask(coordinator)
         self.bytes = self._size(answer)
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shim.coordinator import GroupCoordinator, Outcome
+from shim.coordinator import GroupCoordinator, Outcome, ReadablePartition
 from shim.runtime import Runtime
 from shim.runtime.step import Step
 
@@ -17,7 +17,7 @@ async def decide(runtime: Runtime, group: str, operation: Callable[[GroupCoordin
     return await decided.answered
 
 
-async def ask(runtime: Runtime, partition_number: int, question: Callable[[GroupCoordinator], Any]) -> Any:
+async def ask(runtime: Runtime, partition_number: int, question: Callable[[ReadablePartition], Any]) -> Any:
     """Likewise, a question that decides nothing."""
     asked: Step[Any] = Step()
     runtime.ask(partition_number, question, asked)

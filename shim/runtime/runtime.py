@@ -22,7 +22,7 @@ from typing import Any, Final
 from protocol.errors import ErrorCode
 from protocol.partition import partition_for
 from shim.config import Settings
-from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome
+from shim.coordinator import GroupCoordinator, GroupMemory, NotServed, Outcome, ReadablePartition
 from shim.metrics import CleaningCounts, FlushCounts, StandbyCounts
 from shim.runtime.backend import Backend, OwnedElsewhere, Reports, nothing
 from shim.runtime.clock import Clock
@@ -308,7 +308,7 @@ class Runtime:
         if flight is not None:
             await flight.over.wait()
 
-    def ask(self, partition_number: int, question: Callable[[GroupCoordinator], Any], ticket: Ticket) -> None:
+    def ask(self, partition_number: int, question: Callable[[ReadablePartition], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
         partition = self._partitions[partition_number]
         if partition.coordinator is None or not self._admitting:
@@ -324,7 +324,7 @@ class Runtime:
         else:
             _tell([(ticket, response)], partition_number, self._writes.awaited(partition_number))
 
-    def durable(self, partition_number: int) -> GroupCoordinator | None:
+    def durable(self, partition_number: int) -> ReadablePartition | None:
         """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
         coordinator = self.coordinator(partition_number)
         return coordinator if coordinator is not None and self._writes.may_tell(partition_number) else None

@@ -24,7 +24,7 @@ from protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from protocol.records.batches import encode_batch
 from shim.config import Settings
-from shim.coordinator import GroupCoordinator, Outcome
+from shim.coordinator import GroupCoordinator, Outcome, ReadablePartition
 from shim.log import PartitionWrite
 from shim.log.journal import JOURNAL_NAME
 from shim.runtime import Clock, LocalBackend, Runtime, Ticket
@@ -326,7 +326,7 @@ async def test_a_deadline_that_breaks_off_takes_nothing_with_it(
 
 
 async def test_a_question_that_breaks_off_harms_nobody_else(tmp_path: Path) -> None:
-    def broken_question(_: GroupCoordinator) -> object:
+    def broken_question(_: ReadablePartition) -> object:
         raise RuntimeError("unforeseen")
 
     async with running(tmp_path) as shim:

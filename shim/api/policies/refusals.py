@@ -10,7 +10,7 @@ from protocol.errors import ErrorCode
 from shim.api.authorization import AnyCall, Granted
 from shim.api.call import Part, Services
 from shim.api.known_topics import merged
-from shim.coordinator import GroupCoordinator
+from shim.coordinator import ReadablePartition
 from shim.security.rights import Need, Right
 
 NO_GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -49,7 +49,7 @@ def admit_to_group(right: Right, call: AnyCall, granted: Granted) -> bool:
     return False
 
 
-async def ask_coordinator(services: Services, partition: int, question: Callable[[GroupCoordinator], Any]) -> Any:
+async def ask_coordinator(services: Services, partition: int, question: Callable[[ReadablePartition], Any]) -> Any:
     """What the partition's coordinator says, when that is durable, or the error."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
