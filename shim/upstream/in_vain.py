@@ -21,15 +21,16 @@ class AskedInVain:
         """None: it was asked how many there are."""
         self._times[partition] += 1
 
-    def rounds(self, partition: int | None) -> int:
-        """How many brokers were asked first, and are not any more: `in_vain` of :meth:`TopicLeaders.look_up`."""
+    def passed_over(self, partition: int | None) -> int:
+        """How many brokers were asked first, and are not any more; see :meth:`TopicLeaders.look_up`."""
         return self._times[partition] // IN_VAIN_TIMES
 
     @contextmanager
     def asking(self, partition: int | None) -> Iterator[int]:
-        """Gives the :meth:`rounds`. Whatever ends it but an answer is in vain, among it that nobody waits any more."""
+        """Gives how many are :meth:`passed_over`. Whatever ends it but an answer is in vain, among it that nobody waits
+        any more."""
         try:
-            yield self.rounds(partition)
+            yield self.passed_over(partition)
         except BaseException:
             self.failed(partition)
             raise

@@ -76,12 +76,12 @@ class TopicLeaders:
         self._settings = settings
         self._topic = topic
 
-    async def look_up(self, patience: float, *, in_vain: int = 0) -> LedTopic:
-        """As the first broker says that answers. ``in_vain``: how often that led to nothing; each time another one is
-        asked first, as one that is cut off from the controllers tells who led. Raises TopicUnknown, UpstreamError."""
+    async def look_up(self, patience: float, *, passed_over: int = 0) -> LedTopic:
+        """As the first broker says that answers. ``passed_over``: so many come last instead of first, as what they said
+        led to nothing: one that is cut off from the controllers tells who led. Raises TopicUnknown, UpstreamError."""
         failures = []
         known = self._cluster.any_address()
-        first = in_vain % max(1, len(known))
+        first = passed_over % max(1, len(known))
         addresses = [*known[first:], *known[:first]]
         asked: set[asyncio.Task[LedTopic]] = set()
         done: set[asyncio.Task[LedTopic]] = set()

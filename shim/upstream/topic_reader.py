@@ -104,8 +104,8 @@ class TopicReader:
 
     async def partition_count(self) -> int:
         """Raises TopicUnknown, UpstreamError."""
-        with self._in_vain.asking(None) as in_vain:
-            return len((await self._leaders.look_up(_PATIENCE_S, in_vain=in_vain)).places)
+        with self._in_vain.asking(None) as passed_over:
+            return len((await self._leaders.look_up(_PATIENCE_S, passed_over=passed_over)).places)
 
     async def end_of(self, partition: int) -> Position:
         """The high watermark: everything that is written from now on is at or above it. Raises UpstreamError."""
@@ -120,8 +120,8 @@ class TopicReader:
     async def stands(self, position: Position, least_epoch: int = UNKNOWN_EPOCH) -> bool:
         """Whether the log is the one that was read up to there, and still has its beginning, as a leader says whose
         epoch is ``least_epoch`` or newer. False, too, where nobody can say. Raises UpstreamError."""
-        with self._in_vain.asking(position.partition) as in_vain:
-            topic = await self._led(position, least_epoch, _PATIENCE_S, in_vain)
+        with self._in_vain.asking(position.partition) as passed_over:
+            topic = await self._led(position, least_epoch, _PATIENCE_S, passed_over)
             connection, leading = await self._to_leader(topic, position.partition, _PATIENCE_S)
             try:
                 if not leading.tells_epochs(position) or position.is_of_another_topic(topic.topic_id):
@@ -136,8 +136,8 @@ class TopicReader:
     ) -> tuple[bytes, BatchHeader | None]:
         """The batch with that offset, or the next one that is left, with the topic's id, as a leader says whose epoch
         is ``least_epoch`` or newer; None where none is there yet. CRCs checked. Raises BatchError, UpstreamError."""
-        with self._in_vain.asking(partition) as in_vain:
-            topic = await self._led(Position(partition, offset), least_epoch, _PATIENCE_S, in_vain)
+        with self._in_vain.asking(partition) as passed_over:
+            topic = await self._led(Position(partition, offset), least_epoch, _PATIENCE_S, passed_over)
             connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
             try:
                 found, _ = await leading.fetch(offset, 0, _undecoded)
@@ -151,8 +151,8 @@ class TopicReader:
         self, partition: int, *timestamps: int
     ) -> tuple[bytes, list[list_offsets.ListOffsetsPartitionResponse]]:
         """With the topic's id."""
-        with self._in_vain.asking(partition) as in_vain:
-            topic = await self._leaders.look_up(_PATIENCE_S, in_vain=in_vain)
+        with self._in_vain.asking(partition) as passed_over:
+            topic = await self._leaders.look_up(_PATIENCE_S, passed_over=passed_over)
             connection, leading = await self._to_leader(topic, partition, _PATIENCE_S)
             try:
                 return topic.topic_id, [await leading.offset(timestamp) for timestamp in timestamps]
@@ -185,9 +185,9 @@ class TopicReader:
         try:
             while True:
                 connection, retry_s = None, _RETRY_S
-                patience, in_vain = patience_after(failures), self._in_vain.rounds(position.partition)
+                patience, passed_over = patience_after(failures), self._in_vain.passed_over(position.partition)
                 try:
-                    topic = named = await self._led(position, least_epoch, patience, in_vain, named)
+                    topic = named = await self._led(position, least_epoch, patience, passed_over, named)
                     if position.partition not in topic.places and position.is_of_another_topic(topic.topic_id):
                         start = Position(position.partition, 0, topic_id=topic.topic_id)
                         self._tell_of(start, position)
@@ -236,7 +236,7 @@ class TopicReader:
         position: Position,
         least_epoch: int,
         patience: float,
-        in_vain: int,
+        passed_over: int,
         named: LedTopic | None = None,
     ) -> LedTopic:
         """Who leads. A newer leader is believed of any broker, as epochs have an order; another topic, and one that was
@@ -247,7 +247,7 @@ class TopicReader:
         def is_newer(topic: LedTopic) -> bool:
             return topic.leader_epoch(partition) >= least and not position.is_of_another_topic(topic.topic_id)
 
-        topic = await self._leaders.look_up(patience, in_vain=in_vain)
+        topic = await self._leaders.look_up(patience, passed_over=passed_over)
         if named is not None and named.topic_id == topic.topic_id:
             least = max(least, named.leader_epoch(partition))
         if not position.is_of_another_topic(topic.topic_id):

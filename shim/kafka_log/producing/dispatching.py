@@ -60,7 +60,7 @@ class Dispatching:
     def break_off_unawaited(self) -> None:
         """Requests of which nobody waits for an answer."""
         for lane in list(self._lanes.values()):
-            if lane.is_in_vain and lane.task is not None:
+            if lane.is_unawaited and lane.task is not None:
                 lane.task.cancel()
                 del self._lanes[lane.leader]
                 self.dispatch(lane.leave())

@@ -25,7 +25,7 @@ class Lane:
         self.task: asyncio.Task[None] | None = None
 
     @property
-    def is_in_vain(self) -> bool:
+    def is_unawaited(self) -> bool:
         """Nobody waits for what was asked: what is behind it is not to wait for it either."""
         return bool(self.asked) and not any(batch.is_awaited for batch in self.asked)
 

@@ -32,8 +32,8 @@ class LateLeaders(TopicLeaders):
     late: HostPort | None = None
     epochs = 0
 
-    async def look_up(self, patience: float, *, in_vain: int = 0) -> LedTopic:
-        led = await super().look_up(patience, in_vain=in_vain)
+    async def look_up(self, patience: float, *, passed_over: int = 0) -> LedTopic:
+        led = await super().look_up(patience, passed_over=passed_over)
         if self.late is not None:
             leader, self.late = self.late, None
             places = {
