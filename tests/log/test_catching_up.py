@@ -12,12 +12,12 @@ from protocol.records.batches import BatchHeader, Record, records_of
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings
 from shim.log.cleaner.offset_map import OffsetMap
-from shim.log.cleaner.swap import cleaned_path, swap
 from shim.log.cleaner.throttler import Throttler
 from shim.log.closed import ClosedSegments
 from shim.log.data_dir import segment_name
 from shim.log.files import Files
 from shim.log.segment import Segment
+from shim.log.swap import cleaned_path, swap
 from tests.log.cleaner.folder import NOW, Folder, clean, put
 from tests.log.faulty_files import FaultyFiles
 

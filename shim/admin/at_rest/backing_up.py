@@ -27,13 +27,13 @@ from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
-from shim.log.cleaner.swap import finish_swap
 from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
+from shim.log.swap import finish_swap
 from shim.log.torn_tail import copy_range
 
 _ATTEMPTS: Final = 20

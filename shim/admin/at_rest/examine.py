@@ -20,10 +20,10 @@ from shim.log.checkpoint import (
     TopicPartition,
     read_checkpoint,
 )
-from shim.log.cleaner.swap import base_offset_of, is_swap, standing_segments
 from shim.log.data_dir import index_name
 from shim.log.files import Files
 from shim.log.index import IndexBuilder
+from shim.log.swap import base_offset_of, is_swap, standing_segments
 from shim.log.torn_tail import Known
 
 

@@ -14,8 +14,8 @@ from shim.admin.at_rest.data_dir import DataDir
 from shim.admin.at_rest.examine import Examination, Examined
 from shim.admin.at_rest.walk import Damage, Located, TornTail, fault_for, walk
 from shim.log.checkpoint import TopicPartition
-from shim.log.cleaner.swap import base_offset_of, is_swap, standing_segments
 from shim.log.files import Files
+from shim.log.swap import base_offset_of, is_swap, standing_segments
 from shim.log.torn_tail import Known
 
 _LARGEST_SALVAGED: Final = 16 << 20

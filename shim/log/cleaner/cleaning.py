@@ -32,12 +32,12 @@ from shim.log.cleaner.compaction import (
 from shim.log.cleaner.new_segment import NewSegment
 from shim.log.cleaner.offset_map import OffsetMap
 from shim.log.cleaner.stretches import SegmentWalk, Stretch, divided
-from shim.log.cleaner.swap import cleaned_path, remove_left_overs, swap
 from shim.log.cleaner.throttler import CleaningStopped, Throttler
 from shim.log.errors import LogError
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.segment import Segment, SoundBatch, closed_batches, sound_columns
+from shim.log.swap import cleaned_path, remove_left_overs, swap
 from shim.log.transactions import why_foreign
 
 _DEFAULT: Final = Settings()

@@ -11,13 +11,13 @@ from protocol.records.batches import BatchHeader, Record, batches, encode_batch,
 from shim.log.checkpoint import TopicPartition
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
-from shim.log.cleaner.swap import finish_swap
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.files import Files
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind
 from shim.log.segment import Segment, SoundBatch
 from shim.log.settings import LogSettings
+from shim.log.swap import finish_swap
 
 NOW = 1_700_000_000_000
 

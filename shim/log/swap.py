@@ -11,7 +11,7 @@ survives a crash, in whatever order:
 
 - before the sync that makes ``.swap`` durable nothing that it replaces is touched;
 - while it is there, it says what is replaced: the segments that begin between its base and its end (the last batch of
-  a segment is always kept, so that its end is certain, see compaction.py);
+  a segment is always kept, so that its end is certain, see cleaner/compaction.py);
 - it becomes the segment only when the other replaced segments are durably gone: beside the new one, an old one would
   be taken for the next segment, and nothing would say that it is not.
 """
