@@ -146,7 +146,7 @@ class Placements:
             return Whose.SERVED
         if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
             return Whose.CHANGING
-        if coordinator.is_elsewhere(group_id):
+        if coordinator.has_offsets_elsewhere(group_id):
             return Whose.SERVED_AND_ELSEWHERE
         return _WHOSE[coordinator.hands_of(group_id)]
 
