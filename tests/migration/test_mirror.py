@@ -19,7 +19,7 @@ from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Member
-from tests.migration.test_first_contact import TIMEOUT_S, commit
+from tests.migration.test_first_contact import TIMEOUT_S, commit, produce
 
 
 async def test_the_last_of_many_commits_arrives(
@@ -162,6 +162,30 @@ async def test_members_in_the_cluster_are_in_the_way(
             await asyncio.to_thread(member.stop)
         await at.reached(group)
         assert (await at.offset_in_cluster(group, topic), at.mirror.contested) == (3, set())
+
+
+async def test_what_members_in_the_cluster_have_committed_is_not_written_over_without_a_word(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The guard does not look at offsets of a group that waits to be written."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await asyncio.to_thread(produce, broker.bootstrap_servers, topic, *(b"x" for _ in range(9)))
+        member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
+        try:
+            await eventually(lambda: member.assigned)
+            await at.commit_offset(group, topic, 3)
+            with pytest.raises(GroupInUse):
+                await at.mirror.fed(group)
+            await eventually(lambda: member.acknowledged == {0: 9})
+        finally:
+            await asyncio.to_thread(member.stop)
+        await at.reached(group)
+        assert await at.offset_in_cluster(group, topic) == 3
+    (told,) = (each for each in caplog.messages if "are written over" in each)
+    assert f"group {group}: " in told
+    assert f"{topic}-0 (3 here, 9 there)" in told
 
 
 async def test_a_group_that_is_passed_through_is_not_written(

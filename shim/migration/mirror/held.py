@@ -24,7 +24,7 @@ _WHO_IS_RIGHT: Final = (
     "{0} --to-current --all-topics` leaves those of the shim, `--dry-run` shows it; see docs/migration.md, Coming back"
 )
 _BEHIND: Final = "group %s: offsets in the cluster are behind what was loaded here, and are brought up: %s"
-_WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
+WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
 
 
 class Held:
@@ -76,7 +76,7 @@ class Held:
             self._held[group] = found
             self._saw(group, some_of(beside(own, there, found)))
         else:
-            log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, found)))
+            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, found)))
 
     def to_bring(self, group: str, own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
         """As :func:`shim.migration.compared.to_bring`, but for what is held."""
@@ -88,7 +88,7 @@ class Held:
         left = {at: its for at, its in held.items() if at in differ and own.get(at, its) == its}
         over = [at for at in held if at not in left and at in differ and _offset(there, at) != _offset(own, at)]
         if over:
-            log.warning(_WRITTEN_OVER, group, some_of(beside(own, there, over)))
+            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, over)))
         if left:
             self._held[group] = left
             self._saw(group, some_of(beside(own, there, left)))

@@ -5,8 +5,9 @@ goes on where it stood, and tools that read the cluster's `__consumer_offsets` a
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Set
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol, TypeVar
 
@@ -14,8 +15,9 @@ from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
+from shim.migration.compared import beside, some_of
 from shim.migration.mirror.comparison import Comparison
-from shim.migration.mirror.held import Held
+from shim.migration.mirror.held import WRITTEN_OVER, Held
 from shim.migration.mirror.last_written import Written
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
@@ -24,6 +26,8 @@ from shim.offsets.outbox import Outbox
 from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
+
+log = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 1.0
 _What = TypeVar("_What")
@@ -272,17 +276,29 @@ class Mirror:
             there = (await self._cluster.offsets_of({group: own}))[group]
         self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
+        others = self._of_members(group, there, changed, gone)
         if changed and self._is_served(coordinator, group):
             nowhere = await self._cluster.commit(group, changed)
             self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
         if gone and self._is_served(coordinator, group):
             await self._cluster.delete(group, gone)
+        if others:
+            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, others)))
         if not self._is_served(coordinator, group):
             self.written.forget(group)
         elif group in self.written:
             self.written.update(group, changed, gone)
         else:
             self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
+
+    def _of_members(
+        self, group: str, there: Committed, changed: Committed, gone: Collection[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Of what is about to be written over that which members may have committed there, who kept the mirror from
+        writing: further on than here, or there alone. The guard could not look, as the group waited."""
+        if group not in self._contested:
+            return []
+        return [*(at for at, its in changed.items() if at in there and there[at].offset > its.offset), *gone]
 
     def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
         """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where
