@@ -20,7 +20,14 @@ from shim.config import (
     parse_host_port,
     parse_servers,
 )
-from shim.listener_config import Listener, ShimsListener, listeners_of, shims_listener_of
+from shim.listener_config import (
+    AdminListener,
+    Listener,
+    ShimsListener,
+    admin_listener_of,
+    listeners_of,
+    shims_listener_of,
+)
 from shim.workers_folder import MOST_PATH_BYTES, has_room_for_sockets
 
 _REQUIRED: Final = ("bootstrap.servers", "listen", "data.dir")
@@ -33,7 +40,7 @@ class Given(NamedTuple):
     bootstrap: tuple[HostPort, ...]
     listening: tuple[Listener, ...]
     data_dir: Path
-    admin: HostPort | None
+    admin: AdminListener | None
     zookeeper: str | None
     registrar: bool
     secrets: frozenset[str]
@@ -54,7 +61,7 @@ def given_to_serve(configuration: Configuration) -> Given:
         parse_servers(settings.bootstrap_servers),
         _listening(configuration),
         Path(settings.data_dir),
-        parse_host_port(settings.admin_listen) if settings.admin_listen else None,
+        admin_listener_of(configuration),
         settings.zookeeper_connect or None,
         settings.registrar_enable,
         configuration.secrets,
@@ -73,10 +80,10 @@ def check_given(configuration: Configuration) -> None:
         if text or (setting in _REQUIRED and _is_given(configuration, setting)):
             with _naming(configuration, setting):
                 parse(text)
-    if settings.admin_listen:
+    if (admin := admin_listener_of(configuration)) is not None:
         with _naming(configuration, "admin.listen"):
-            guarded = bool(settings.admin_token_file or settings.admin_insecure)
-            check_admin_reach(parse_host_port(settings.admin_listen), guarded=guarded)
+            guarded = bool(settings.admin_token_file or settings.admin_insecure or admin.wants_certificates)
+            check_admin_reach(admin.address, guarded=guarded)
     if _is_given(configuration, "listen"):  # the listeners hang on it
         _listening(configuration)
     shims_listener_of(configuration)

@@ -13,6 +13,9 @@ WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104  # refused as an address 
 SHIMS: Final = "shims"
 """The name that the listener for other shims has in settings, and among a shim's addresses."""
 
+ADMIN: Final = "admin"
+"""Likewise that of the admin interface."""
+
 TOO_NEAR: Final = "the listeners' ports are too near to each other"
 """What :func:`overlap` has found."""
 
@@ -55,6 +58,36 @@ class ShimsListener(NamedTuple):
     settings: Settings
 
 
+class AdminListener(NamedTuple):
+    """Where the admin interface is."""
+
+    address: HostPort
+    speaks_tls: bool
+    settings: Settings
+
+    @property
+    def wants_certificates(self) -> bool:
+        """Whether nobody gets in who does not show one."""
+        return self.speaks_tls and self.settings.ssl_client_auth == "required"
+
+
+def admin_listener_of(configuration: Configuration) -> AdminListener | None:
+    """None where none is wanted. Raises :class:`SettingError`."""
+    settings = configuration.settings
+    if not settings.admin_listen:
+        return None
+    speaks_tls = _speaks_tls(settings, ADMIN, "at the admin interface")
+    return AdminListener(parse_host_port(settings.admin_listen), speaks_tls, configuration.of_listener(ADMIN))
+
+
+def _speaks_tls(settings: Settings, name: str, where: str) -> bool:
+    """At a listener that is not for clients. Raises :class:`SettingError`."""
+    protocol = _protocols(settings.listener_security_protocol_map).get(name, "PLAINTEXT")
+    if protocol not in ("PLAINTEXT", "SSL"):
+        raise SettingError(f"listener.security.protocol.map: {protocol} is not spoken {where}, but SSL")
+    return protocol == "SSL"
+
+
 def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
     """None where none is wanted. What is forwarded is believed, so where clients have to say who they are other shims
     have to, too. Raises :class:`SettingError`."""
@@ -67,12 +100,10 @@ def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
     address = parse_host_port(settings.shims_listener)
     if address.host in WILDCARDS:
         raise SettingError(f"{where}: other shims cannot connect to {address.host or 'every address'}")
-    protocol = _protocols(settings.listener_security_protocol_map).get(SHIMS, "PLAINTEXT")
-    if protocol not in ("PLAINTEXT", "SSL"):
-        raise SettingError(f"listener.security.protocol.map: {protocol} is not spoken between shims, but SSL")
+    speaks_tls = _speaks_tls(settings, SHIMS, "between shims")
     own = configuration.of_listener(SHIMS)
     principals = frozenset(_parts(settings.shims_principals))
-    is_vouched = protocol == "SSL" and own.ssl_client_auth == "required" and bool(principals)
+    is_vouched = speaks_tls and own.ssl_client_auth == "required" and bool(principals)
     if settings.brokers_authenticate and not is_vouched:
         raise SettingError(
             f"{where}: where clients authenticate other shims have to, too: listener.security.protocol.map=shims:SSL, "
@@ -83,7 +114,7 @@ def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
             f"{configuration.called('shims.principals')}: nobody shows a certificate without shims:SSL in "
             "listener.security.protocol.map and listener.name.shims.ssl.client.auth=required"
         )
-    return ShimsListener(address, protocol == "SSL", principals, own)
+    return ShimsListener(address, speaks_tls, principals, own)
 
 
 def listeners_of(configuration: Configuration, listen: HostPort, advertised_host: str | None) -> tuple[Listener, ...]:
@@ -111,10 +142,14 @@ def listeners_of(configuration: Configuration, listen: HostPort, advertised_host
         advertised[default] = HostPort(advertised_host, listen.port)
     _all_known("advertised.listeners", advertised, addresses)
     lower = {name.lower() for name in addresses}
-    if settings.shims_listener:
-        if SHIMS in lower:
-            raise SettingError(f"listeners: {SHIMS} is the name of the one at shims.listener")
-        lower.add(SHIMS)
+    for name, where in (
+        (SHIMS, settings.shims_listener and "shims.listener"),
+        (ADMIN, settings.admin_listen and "--admin"),
+    ):
+        if where:
+            if name in lower:
+                raise SettingError(f"listeners: {name} is the name of the one at {where}")
+            lower.add(name)
     for name in configuration.by_listener:
         if name not in lower:
             raise SettingError(f"listener.name.{name}: there is no such listener (its name is in lower case here)")

@@ -10,7 +10,7 @@ from typing import Any, cast
 from shim.config import HostPort
 from shim.forwarding.peers import Dial, Link, Peer
 from shim.forwarding.serving import Admits, PeerServer
-from shim.tls import Receiver, TlsContext, dial, tls_server
+from shim.tls import Receiver, TlsContext, dial, shown_names, tls_server
 
 log = logging.getLogger(__name__)
 
@@ -26,24 +26,15 @@ def dial_over_tcp(context: TlsContext | None) -> Dial:
 
 
 def named_by_certificate(principals: Collection[str]) -> Admits:
-    """Only those whose certificate has one of these names: its common name, or a DNS name that it is for. That it is
-    from one of the right CAs has been seen to by then."""
+    """Only those whose certificate has one of these names (:func:`shown_names`)."""
 
     def admits(transport: asyncio.Transport) -> str | None:
-        made = transport.get_extra_info("ssl_object")
-        certificate = None if made is None else made.getpeercert()
-        names = set(_names(certificate or {}))
+        names = set(shown_names(transport))
         if not names.isdisjoint(principals):
             return None
         return f"its certificate is of {', '.join(sorted(names)) or 'nobody'}, who is none of shims.principals"
 
     return admits
-
-
-def _names(certificate: Any) -> list[str]:
-    """As `ssl.SSLSocket.getpeercert` has it."""
-    subject = [value for rdn in certificate.get("subject", ()) for kind, value in rdn if kind == "commonName"]
-    return subject + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
 
 
 class TcpPort:

@@ -8,12 +8,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from shim.admin.live.asked.shim import Shim
-from shim.config import HostPort, Settings
+from shim.config import Settings
 from shim.given import Given
+from shim.listener_config import AdminListener
 from shim.log import Share
 from shim.serve.errors import CannotStart
 from shim.serve.health import Health
 from shim.serve.tasks import keep_up
+from shim.tls import TlsContext
 from shim.upstream import reason_of
 from shim.workers.all_workers import AllWorkers
 from shim.workers.remote_calls import OtherWorker, Questions
@@ -21,9 +23,12 @@ from shim.workers_folder import admin_path
 
 
 @asynccontextmanager
-async def admin_port(address: HostPort | None, settings: Settings, shim: Shim) -> AsyncIterator[None]:
-    """It is open while the context lasts, from before anything else is there. Raises :class:`CannotStart`."""
-    if address is None:
+async def admin_port(
+    listener: AdminListener | None, settings: Settings, shim: Shim, tls: TlsContext | None
+) -> AsyncIterator[None]:
+    """It is open while the context lasts, from before anything else is there; with ``tls`` where that is spoken there.
+    Raises :class:`CannotStart`."""
+    if listener is None:
         yield
         return
     # Only where it is wanted, and before there are clients that would wait for it: aiohttp takes its time.
@@ -34,13 +39,16 @@ async def admin_port(address: HostPort | None, settings: Settings, shim: Shim) -
     insecure = settings.admin_insecure
     try:
         token = TokenFile(Path(settings.admin_token_file)) if settings.admin_token_file else None
-        access = Access(token, for_all=settings.admin_token_for == TokenFor.ALL)
+        access = Access(
+            token, for_all=settings.admin_token_for == TokenFor.ALL, certificates=listener.wants_certificates
+        )
     except CannotUse as error:
         raise CannotStart(f"admin.token.file: {error}") from error
 
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(serving.serve_admin(address, shim, access, insecure=insecure))
+            serve = serving.serve_admin(listener.address, shim, access, tls=tls, insecure=insecure)
+            await stack.enter_async_context(serve)
         except serving.CannotListen as error:
             raise CannotStart(str(error)) from error
         yield

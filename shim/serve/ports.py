@@ -25,7 +25,7 @@ def check_ports(given: Given) -> None:
 def _ports(given: Given) -> Iterator[tuple[HostPort, str]]:
     """Those of brokers are found once the cluster is."""
     if given.admin is not None:
-        yield given.admin, "--admin"
+        yield given.admin.address, "--admin"
     for listener in given.listening:
         yield listener.listen, listener.setting
     if given.shims_listener is not None:

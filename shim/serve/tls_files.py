@@ -10,7 +10,8 @@ from typing import Final
 
 from shim.apart import apart
 from shim.config import Settings
-from shim.listener_config import SHIMS, Listener, ShimsListener
+from shim.given import Given
+from shim.listener_config import ADMIN, SHIMS, Listener
 from shim.serve.errors import CannotStart
 from shim.tls import CannotUse, TlsContext, context_for_brokers, context_for_clients, context_for_shims
 
@@ -24,10 +25,9 @@ TO_SHIMS: Final = "to other shims"
 """What the context for connections to these is by. It has a blank in it, which no listener's name has."""
 
 
-def tls_contexts(
-    listening: Sequence[Listener], settings: Settings, shims_listener: ShimsListener | None = None
-) -> Mapping[str, TlsContext]:
-    """By the listener's name; the one for brokers by no name."""
+def tls_contexts(given: Given) -> Mapping[str, TlsContext]:
+    """By the listener's name; the one for brokers by no name. Raises :class:`CannotStart`."""
+    listening, settings, shims_listener, admin = given.listening, given.settings, given.shims_listener, given.admin
     try:
         contexts = {
             each.name: context_for_clients(f"listener {each.name}", each.settings)
@@ -37,6 +37,8 @@ def tls_contexts(
         if shims_listener is not None and shims_listener.speaks_tls:
             contexts[SHIMS] = context_for_clients(f"listener {SHIMS}", shims_listener.settings)
             contexts[TO_SHIMS] = context_for_shims(shims_listener.settings)
+        if admin is not None and admin.speaks_tls:
+            contexts[ADMIN] = context_for_clients(f"listener {ADMIN}", admin.settings)
         for_brokers = context_for_brokers(settings)
     except CannotUse as error:
         raise CannotStart(str(error)) from error

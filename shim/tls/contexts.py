@@ -74,10 +74,16 @@ def context_for_clients(what: str, settings: Settings) -> TlsContext:
         _set_ciphers(context, settings.ssl_cipher_suites)
         if not settings.ssl_keystore_location:
             raise CannotUse("ssl.keystore.location is not set")
-        _load_keystore(context, "ssl.", settings.ssl_keystore_location, settings.ssl_key_password)
+        _load_keystore(
+            context,
+            "ssl.keystore.location",
+            settings.ssl_keystore_location,
+            "ssl.key.password",
+            settings.ssl_key_password,
+        )
         context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]
         if settings.ssl_truststore_location:
-            _load_truststore(context, "ssl.", settings.ssl_truststore_location)
+            _load_truststore(context, "ssl.truststore.location", settings.ssl_truststore_location)
         elif context.verify_mode != ssl.CERT_NONE:
             raise CannotUse(f"ssl.client.auth={settings.ssl_client_auth} needs ssl.truststore.location")
         return context
@@ -94,15 +100,32 @@ def context_for_shims(settings: Settings) -> TlsContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it checks certificate and host name
         context.options |= ssl.OP_NO_RENEGOTIATION
         _set_versions(context, settings.ssl_enabled_protocols)
-        _load_keystore(context, "ssl.", settings.ssl_keystore_location, settings.ssl_key_password)
+        _load_keystore(
+            context,
+            "ssl.keystore.location",
+            settings.ssl_keystore_location,
+            "ssl.key.password",
+            settings.ssl_key_password,
+        )
         if settings.ssl_truststore_location:
-            _load_truststore(context, "ssl.", settings.ssl_truststore_location)
+            _load_truststore(context, "ssl.truststore.location", settings.ssl_truststore_location)
         else:
             context.load_default_certs()
         return context
 
     files = (settings.ssl_keystore_location, settings.ssl_truststore_location)
     return TlsContext("other shims", [Path(name) for name in files if name], make)
+
+
+def context_for_admin(ca_file: Path, keystore: Path | None) -> ssl.SSLContext:
+    """For the commands' connections to an admin interface. ``keystore``: what is shown there, where that is wanted.
+    Raises :class:`CannotUse`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it checks certificate and host name
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_truststore(context, "--admin-ca-file", str(ca_file))
+    if keystore is not None:
+        _load_keystore(context, "--admin-certificate-file", str(keystore))
+    return context
 
 
 def context_for_brokers(settings: Settings) -> TlsContext | None:
@@ -136,17 +159,22 @@ def _for_brokers(wanted: _Upstream) -> TlsContext:
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.check_hostname = bool(wanted.identification)
         if wanted.truststore:
-            _load_truststore(context, "upstream.ssl.", wanted.truststore)
+            _load_truststore(context, "upstream.ssl.truststore.location", wanted.truststore)
         else:
             context.load_default_certs()
         if wanted.keystore:
-            _load_keystore(context, "upstream.ssl.", wanted.keystore, wanted.password)
+            _load_keystore(
+                context, "upstream.ssl.keystore.location", wanted.keystore, "upstream.ssl.key.password", wanted.password
+            )
         return context
 
     return TlsContext("brokers", [Path(name) for name in wanted[:2] if name], make)
 
 
-def _load_keystore(context: ssl.SSLContext, prefix: str, location: str, password: str) -> None:
+def _load_keystore(
+    context: ssl.SSLContext, called: str, location: str, password_called: str = "", password: str = ""
+) -> None:
+    """``called``: what names the file; ``password_called``: what gives the password, "" where nothing does."""
     asked: list[bool] = []
 
     def told() -> str:  # without it OpenSSL would ask at the terminal
@@ -159,23 +187,23 @@ def _load_keystore(context: ssl.SSLContext, prefix: str, location: str, password
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             why = "the key is not that of the certificate"
         elif asked:
-            why = f"the key cannot be decrypted with {prefix}key.password"
+            why = f"the key cannot be decrypted with {password_called}" if password_called else "the key is encrypted"
         else:
             why = "no PEM with a key and a certificate chain"
-        raise CannotUse(f"{prefix}keystore.location: {location}: {why}") from error
+        raise CannotUse(f"{called}: {location}: {why}") from error
     except OSError as error:
-        raise CannotUse(f"{prefix}keystore.location: {location}: {error.strerror}") from error
+        raise CannotUse(f"{called}: {location}: {error.strerror}") from error
     except ValueError as error:  # of a password that is too long
-        raise CannotUse(f"{prefix}key.password: {error}") from error
+        raise CannotUse(f"{password_called}: {error}") from error
 
 
-def _load_truststore(context: ssl.SSLContext, prefix: str, location: str) -> None:
+def _load_truststore(context: ssl.SSLContext, called: str, location: str) -> None:
     try:
         context.load_verify_locations(location)
     except ssl.SSLError as error:
-        raise CannotUse(f"{prefix}truststore.location: {location}: no PEM with certificates") from error
+        raise CannotUse(f"{called}: {location}: no PEM with certificates") from error
     except OSError as error:
-        raise CannotUse(f"{prefix}truststore.location: {location}: {error.strerror}") from error
+        raise CannotUse(f"{called}: {location}: {error.strerror}") from error
 
 
 def _set_versions(context: ssl.SSLContext, text: str) -> None:

@@ -27,26 +27,35 @@ _WORDS: Final[Mapping[str, str]] = {
 # Alerts that the other side has sent (RFC 8446, section 6.2).
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
 _ALERTS: Final[Mapping[str, str]] = {
-    "UNKNOWN_CA": "it refuses the shim's certificate: unknown CA",
+    "UNKNOWN_CA": "it refuses {own}: unknown CA",
     # Java's word where there is none at all.
-    "BAD_CERTIFICATE": "it refuses the shim's certificate, or that there is none: bad certificate",
-    "UNSUPPORTED_CERTIFICATE": "it refuses the shim's certificate: unsupported certificate",
-    "CERTIFICATE_UNKNOWN": "it refuses the shim's certificate",
-    "CERTIFICATE_EXPIRED": "it refuses the shim's certificate: expired",
-    "CERTIFICATE_REVOKED": "it refuses the shim's certificate: revoked",
+    "BAD_CERTIFICATE": "it refuses {own}, or that there is none: bad certificate",
+    "UNSUPPORTED_CERTIFICATE": "it refuses {own}: unsupported certificate",
+    "CERTIFICATE_UNKNOWN": "it refuses {own}",
+    "CERTIFICATE_EXPIRED": "it refuses {own}: expired",
+    "CERTIFICATE_REVOKED": "it refuses {own}: revoked",
     "CERTIFICATE_REQUIRED": "it wants a certificate",
     "PROTOCOL_VERSION": "no TLS version in common",
 }
 
 
-def tls_reason(error: ssl.SSLError) -> str:
-    """A few words. Python's own text names a line of its C code, and the number has another meaning than a system's."""
+def refuses_certificate(error: ssl.SSLError) -> bool:
+    """Whether the other side has ended the handshake for what it was shown, or was not: with TLS 1.3 that is heard
+    when the first bytes have been sent already, of which it has then read none."""
+    alert = _ALERT.fullmatch(getattr(error, "reason", None) or "")
+    return alert is not None and (alert[1] == "UNKNOWN_CA" or "CERTIFICATE" in alert[1])
+
+
+def tls_reason(error: ssl.SSLError, *, own: str = "the shim's certificate") -> str:
+    """A few words. Python's own text names a line of its C code, and the number has another meaning than a system's.
+    ``own``: what this side has shown, if anything."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     reason = getattr(error, "reason", None) or ""  # some of Python's own have none
     alert = _ALERT.fullmatch(reason)
     if alert is not None:
-        return _ALERTS.get(alert[1]) or f"it sent the alert: {_spelled(alert[1])}"
+        words = _ALERTS.get(alert[1])
+        return f"it sent the alert: {_spelled(alert[1])}" if words is None else words.format(own=own)
     return _WORDS.get(reason) or _spelled(reason) or "TLS failed"
 
 

@@ -151,6 +151,11 @@ BY_TOKEN: Final[Story] = (
     Step('curl -H "Authorization: Bearer $(cat ~/.offset-shim-token)" http://shim:9644/v1/groups', says='{"groups":'),
 )
 
+BY_CERTIFICATE: Final[Story] = (
+    Step("offset-shim groups list --admin shim:9644 --admin-ca-file ca.pem --admin-certificate-file me.pem"),
+    Step("curl --cacert ca.pem --cert me.pem https://shim:9644/v1/groups", says='{"groups":'),
+)
+
 SERVES: Final[Story] = (
     Step(
         "offset-shim serve --bootstrap-servers kafka-1:9092,kafka-2:9092 --listen 10.0.0.5:19092 "
@@ -263,6 +268,7 @@ RUN_HERE: Final[tuple[Step, ...]] = (
     *_all(AT_REST),
     *_all(WITHOUT_A_SHIM),
     *BY_TOKEN,
+    *BY_CERTIFICATE,
     *SERVES,
     *THREE_BROKERS,
     BROKERS_ARE_THERE,

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import Authority
 from tests.docs.conftest import READY, Surroundings, given
 from tests.docs.desk import Desk
 from tests.docs.stories import (
     AT_A_SHIM,
     AT_REST,
     BEFORE_THE_TOKEN,
+    BY_CERTIFICATE,
     BY_TOKEN,
     SERVES,
     WATCHED,
@@ -65,6 +67,22 @@ def test_a_token(surroundings: Surroundings, tmp_path: Path, free_address: str) 
         tell(desk, BY_TOKEN)
         refused = "curl -sf -X POST -H 'Content-Type: application/json' -d '{}' http://shim:9644/v1/migrate/start"
         desk.run(refused, status=22)
+
+
+def test_a_certificate(surroundings: Surroundings, tmp_path: Path, free_address: str) -> None:
+    desk = Desk(tmp_path / "desk", given(surroundings, tmp_path, admin=free_address))
+    authority = Authority(desk.folder)
+    authority.truststore.rename(desk.folder / "ca.pem")
+    authority.keystore("me.pem", "me.example.org")
+    own = {
+        "keystore.location": authority.keystore("admin.pem", free_address.partition(":")[0]),
+        "truststore.location": "ca.pem",
+    }
+    settings = {f"listener.name.admin.ssl.{name}": value for name, value in {**own, "client.auth": "required"}.items()}
+    over_tls = "".join(f" --set {name}={value}" for name, value in settings.items())
+    serve = "offset-shim serve … --admin 0.0.0.0:9644 --set listener.security.protocol.map=admin:SSL"
+    with desk.running(serve + over_tls, READY):
+        tell(desk, BY_CERTIFICATE)
 
 
 @pytest.mark.parametrize("step", SERVES, ids=lambda step: step.doc[:70])

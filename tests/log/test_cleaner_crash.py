@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from shim.log.cleaner import new_segment, swap
+from shim.log import swap
+from shim.log.cleaner import new_segment
 from shim.log.cleaner.cleaner import Cleaner
 from shim.log.cleaner.cleaning import CleanerSettings, CleanerStats
 from shim.log.errors import CorruptLog, LogError

@@ -21,7 +21,7 @@ def test_the_example_of_settings() -> None:
     given = given_to_serve(load_configuration(DEPLOY / "offset-shim.toml", ()))
     assert str(given.data_dir) == "/var/lib/offset-shim"
     assert given.admin is not None
-    assert given.admin.host == "127.0.0.1"
+    assert given.admin.address.host == "127.0.0.1"
 
 
 def test_what_is_commented_out_in_the_example_are_settings_too(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def test_from_the_file_the_environment_and_options(tmp_path: Path) -> None:
     assert given.bootstrap == (HostPort("a", 1),)
     assert given.listening[0].advertised == HostPort("h", 1)
     assert given.data_dir == Path("/nowhere")
-    assert given.admin == HostPort("127.0.0.1", 9)
+    assert given.admin is not None
+    assert (given.admin.address, given.admin.speaks_tls) == (HostPort("127.0.0.1", 9), False)
     assert (given.zookeeper, given.registrar) == ("z:2/c", True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from shim.admin.live.asked.migration import NotKnown
 from shim.admin.live.shown.documents import JSON, LINES, Row, encoded
 from shim.config import HostPort
 from shim.counted import counted
+from shim.tls import refuses_certificate, tls_reason
 from shim.upstream import reason_of
 
 _CONNECT_SECONDS: Final = 10.0
@@ -27,6 +29,8 @@ _NOT_CERTAIN: Final = (http.HTTPStatus.INTERNAL_SERVER_ERROR, http.HTTPStatus.SE
 _NO_SUCH_PATH: Final = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.NOT_FOUND.phrase)
 """Of what is not known at a path that there is, it says what that is."""
 
+_OPEN_TO_ALL: Final = "/v1/access"
+
 _WRONG_PORT: Final = "if clients bootstrap there, it is the wrong port"
 
 
@@ -40,9 +44,10 @@ class Answers(NamedTuple):
 class RunningShim:
     """At its admin port. Methods raise NotDone, with a line, where there is none, or it does not do what is asked."""
 
-    def __init__(self, address: HostPort, token: str = "") -> None:
-        """``token``: the one of its admin.token.file; "" where none is at hand."""
+    def __init__(self, address: HostPort, token: str = "", tls: ssl.SSLContext | None = None) -> None:
+        """``token``: the one of its admin.token.file; "" where none is at hand. ``tls``: None where it speaks none."""
         self._address = address
+        self._tls = tls
         self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
@@ -110,7 +115,10 @@ class RunningShim:
         self, method: str, path: str, body: bytes | None = None, look: str | None = None
     ) -> http.client.HTTPResponse:
         """The answer, where it is one of success. ``look``: see :meth:`change`."""
-        connection = http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
+        if self._tls is not None and look is not None:
+            # With TLS 1.3 a certificate that is refused is heard of when the request is on its way, if at all.
+            self._sent("GET", _OPEN_TO_ALL).close()
+        connection = self._connection()
         connected = False
         try:
             connection.connect()
@@ -124,6 +132,9 @@ class RunningShim:
             response = connection.getresponse()
         except OSError as error:
             connection.close()
+            if isinstance(error, ssl.SSLError) and (not connected or refuses_certificate(error)):
+                why = tls_reason(error, own="the certificate of --admin-certificate-file")
+                raise NotDone(f"no TLS with the shim at {self._address}: {why}") from error
             if connected and look is not None:
                 raise self._is_not_known(reason_of(error), look, closed=isinstance(error, ConnectionError)) from error
             if connected and isinstance(error, TimeoutError):
@@ -145,6 +156,11 @@ class RunningShim:
                 raise NotKnown(reason)
             raise Declined(reason, response.status)
         return response
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(*self._address, timeout=_CONNECT_SECONDS)
+        return http.client.HTTPSConnection(*self._address, timeout=_CONNECT_SECONDS, context=self._tls)
 
     def _document(self, response: http.client.HTTPResponse) -> Any:
         try:
@@ -181,7 +197,10 @@ class RunningShim:
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:
-        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {_WRONG_PORT}")
+        over_tls = "" if self._tls is not None else ". A shim that speaks TLS there is asked with --admin-ca-file"
+        return NotDone(
+            f"something else than a shim's admin port answers at {self._address}{more}; {_WRONG_PORT}{over_tls}"
+        )
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:

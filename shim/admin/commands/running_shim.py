@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import ssl
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -23,6 +24,8 @@ from shim.admin.live.shown.documents import Row
 from shim.admin.progress import Advancing
 from shim.config import HostPort, SettingError, parse_host_port
 from shim.counted import counted
+from shim.tls import CannotUse as CannotUseFiles
+from shim.tls import context_for_admin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Given = TypeVar("Given", str, tuple[str, ...], None)
@@ -32,6 +35,9 @@ DEFAULT_ADMIN: Final = "127.0.0.1:9644"
 NONE_HEARD_OF: Final = "no group that this shim has heard of (`migrate plan` shows those of the cluster)"
 
 _TOKEN: Final = "offset-shim.admin-token"  # noqa: S105  # where the context of a command has it
+_TLS: Final = "offset-shim.admin-tls"  # likewise the files, by option
+_CA_FILE: Final = "--admin-ca-file"
+_CERTIFICATE_FILE: Final = "--admin-certificate-file"
 
 
 def _in_json(context: click.Context, parameter: click.Parameter, given: Given) -> Given:
@@ -67,13 +73,59 @@ def _keep_token(context: click.Context, parameter: click.Parameter, file: Path |
         found_at(context, "--admin-token-file", file)
 
 
+def _keep_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """A callback: certificates go with each connection of the command, see :func:`shim_at`."""
+    if file is None:
+        return
+    option = parameter.opts[0]
+    context.meta.setdefault(_TLS, {})[option] = file
+    if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+        found_at(context, option, file)
+
+
 def shim_at(address: HostPort) -> RunningShim:
-    """The one there, asked with the token that the command was given."""
+    """The one there, asked with the token and the certificates that the command was given. Raises click.BadParameter
+    for files that are no certificates."""
     context = click.get_current_context(silent=True)
-    return RunningShim(address, "" if context is None else context.meta.get(_TOKEN, ""))
+    if context is None:
+        return RunningShim(address)
+    return RunningShim(address, context.meta.get(_TOKEN, ""), _tls(context.meta.get(_TLS, {})))
+
+
+def _tls(files: Mapping[str, Path]) -> ssl.SSLContext | None:
+    """None where the commands were told of no CA."""
+    ca_file, own = files.get(_CA_FILE), files.get(_CERTIFICATE_FILE)
+    if ca_file is None:
+        if own is not None:
+            raise click.UsageError(f"{_CERTIFICATE_FILE} is shown to a shim that {_CA_FILE} has checked: give both")
+        return None
+    try:
+        return context_for_admin(ca_file, own)
+    except CannotUseFiles as error:
+        raise click.UsageError(str(error)) from None
 
 
 def admin_option(command: Command) -> Command:
+    command = click.option(
+        _CERTIFICATE_FILE,
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="OFFSET_SHIM_ADMIN_CERTIFICATE_FILE",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_file,
+        help="PEM with a key and its certificate chain, to be shown to a shim that wants one.",
+    )(command)
+    command = click.option(
+        _CA_FILE,
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="OFFSET_SHIM_ADMIN_CA_FILE",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_file,
+        help="Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
+    )(command)
     command = click.option(
         "--admin-token-file",
         metavar="FILE",

@@ -20,6 +20,7 @@ from shim.admin.live.port.serving import serve_admin
 from shim.config import HostPort
 from shim.main import cli
 from shim.relocation.words import Relocates
+from shim.tls import TlsContext
 from tests.admin.live.grouped import Grouped
 from tests.admin.live.moved import Moved
 from tests.admin.live.watching import OVERVIEW, Relocated, Watching
@@ -37,6 +38,7 @@ def admin_of(
     clients: Sequence[ClientsOf] = (),
     whole: Overview = OVERVIEW,
     relocates: Callable[[], Relocates | None] = Relocated,
+    tls: TlsContext | None = None,
 ) -> Iterator[str]:
     """Gives its address. ``moved``: None for a shim that only starts."""
     watching = Watching(moved, grouped or Grouped(moved or Moved()))
@@ -48,7 +50,7 @@ def admin_of(
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serve_admin(HostPort("127.0.0.1", 0), watching, access) as port:
+        async with serve_admin(HostPort("127.0.0.1", 0), watching, access, tls=tls) as port:
             found.set_result(port)
             await stop.wait()
 

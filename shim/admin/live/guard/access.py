@@ -1,4 +1,4 @@
-"""Who may ask for what: whoever knows the token, where there is one."""
+"""Who may ask for what: whoever knows the token, where there is one, and shows a certificate, where one is wanted."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ class TokenFor(StrEnum):
 
 
 class Access:
-    """``file``: None where nobody is asked who they are."""
+    """``file``: None where nobody is asked for a token. ``certificates``: whether whoever is let in has shown one: TLS
+    has seen to that by then."""
 
-    def __init__(self, file: TokenFile | None = None, *, for_all: bool = False) -> None:
+    def __init__(self, file: TokenFile | None = None, *, for_all: bool = False, certificates: bool = False) -> None:
         self._file = file
+        self.is_guarded = file is not None or certificates
         self.token_for = TokenFor.NOTHING if file is None else TokenFor.ALL if for_all else TokenFor.CHANGES
 
     async def refused(self, authorization: str, *, changes: bool) -> TurnedAway | None:

@@ -20,6 +20,7 @@ from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
 from shim.relocation.words import CannotMove
+from shim.tls import shown_names
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
             away = await access.refused(request.headers.get("Authorization", ""), changes=changes)
         if away is not None:
             if route.changes:
-                log.warning("%s from %s refused: %s", request.path, request.remote, away.reason)
+                log.warning("%s from %s refused: %s", request.path, _who(request), away.reason)
             refusal = error_response(*away)
             if away.status == web.HTTPUnauthorized.status_code:
                 refusal.headers["WWW-Authenticate"] = "Bearer"
@@ -64,7 +65,7 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
             return await handler(request)
         # The message is the event: no other change is left out for it, whatever log.repeat.max.per.minute says.
         told = _told(await body_of(request))
-        log.info("%s", f"{request.path} from {request.remote}, {_word_of(access)}: {told}")
+        log.info("%s", f"{request.path} from {_who(request)}, {_word_of(access)}: {told}")
         try:
             return await handler(request)
         finally:
@@ -103,6 +104,13 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
         for method in (route.method, "HEAD") if route.open else (route.method,):
             in_table[application.router.add_route(method, route.path, route.handler)] = route
     return application
+
+
+def _who(request: web.Request) -> str:
+    """The address, and who has shown a certificate there."""
+    transport = request.transport
+    names = [] if transport is None else shown_names(transport)
+    return f"{request.remote} ({one_line(names[0])})" if names else f"{request.remote}"
 
 
 def _word_of(access: Access) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -12,6 +13,10 @@ from aiohttp.web import RequestHandler, Server
 from shim.admin.live.over_http.answering import error_response
 from shim.admin.live.over_http.receiving import REQUEST_SECONDS
 from shim.admin.live.shown.documents import one_line
+from shim.config import HostPort
+from shim.tls import Receiver, TlsContext, tls_server
+
+log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 32
 """The process's files are there for clients and the log."""
@@ -78,17 +83,18 @@ class Connections:
     whoever connects and says nothing, or half of something, keeps nobody out. Where all are worked at, the newcomer is
     closed."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, tls: TlsContext | None = None) -> None:
         self._server = server
+        self._tls = tls
         self._open: dict[_Connection, None] = {}  # the oldest first
         self._given_up: set[_Connection] = set()
 
-    def __call__(self) -> asyncio.Protocol:
+    def __call__(self) -> asyncio.BaseProtocol:
         if self._count() >= MOST_CONNECTIONS and not self._make_room():
             return _OneTooMany()
         connection = _Connection(self._server, self._ended)
         self._open[connection] = None
-        return connection
+        return connection if self._tls is None else tls_server(self._tls, cast(Receiver, connection), _refused)
 
     def _count(self) -> int:
         """The server knows those whose client has gone and whose work has not ended, but none that has just come in,
@@ -108,3 +114,7 @@ class Connections:
 
     def _ended(self, connection: _Connection) -> None:
         self._open.pop(connection, None)
+
+
+def _refused(address: HostPort, reason: str) -> None:
+    log.warning("a connection to the admin interface from %s was closed: %s", address.host, reason)

@@ -12,7 +12,7 @@ from typing import Final
 from aiohttp import web
 
 from shim.admin.live.asked.shim import Shim
-from shim.admin.live.guard.access import Access, TokenFor
+from shim.admin.live.guard.access import Access
 from shim.admin.live.paths.burrow import BurrowPaths
 from shim.admin.live.paths.console import ConsolePaths
 from shim.admin.live.paths.groups import GroupPaths
@@ -24,6 +24,7 @@ from shim.admin.live.port.connections import Connections
 from shim.admin.live.port.routes import routes
 from shim.admin.live.sampled.sampling import Pace, Sampler
 from shim.config import HostPort, SettingError, check_admin_reach
+from shim.tls import TlsContext
 from shim.upstream.errors import reason_of
 
 log = logging.getLogger(__name__)
@@ -41,14 +42,15 @@ async def serve_admin(
     shim: Shim,
     access: Access | None = None,
     *,
+    tls: TlsContext | None = None,
     insecure: bool = False,
     pace: Pace | None = None,
 ) -> AsyncIterator[int]:
     """The admin interface, while the context lasts; gives its port, which is a free one for port 0.
 
     The shim need not be ready: who asks for more than there is yet is told 503. ``access``: by default nobody is asked
-    who they are, and the port is opened for this machine alone, unless ``insecure``. At the end nothing more is begun,
-    and what is under way has two seconds. Raises :class:`CannotListen`.
+    who they are, and the port is opened for this machine alone, unless ``insecure``. ``tls``: where that is spoken. At
+    the end nothing more is begun, and what is under way has two seconds. Raises :class:`CannotListen`.
     """
     stopping = asyncio.Event()
     access = access or Access()
@@ -68,16 +70,16 @@ async def serve_admin(
         assert runner.server is not None, "it is set up"
         loop = asyncio.get_running_loop()
         try:
-            listening = await loop.create_server(Connections(runner.server), address.host, address.port)
+            listening = await loop.create_server(Connections(runner.server, tls), address.host, address.port)
         except OSError as error:
             raise CannotListen(f"cannot listen on {address} (--admin): {reason_of(error)}") from error
         try:
             port: int = listening.sockets[0].getsockname()[1]
             hosts = [each.getsockname()[0] for each in listening.sockets]
-            _refuse_others(address, hosts, guarded=insecure or access.token_for is not TokenFor.NOTHING)
+            _refuse_others(address, hosts, guarded=insecure or access.is_guarded)
             if not all(map(_is_loopback, hosts)):
-                _warn_of_others(address, access)
-            log.info("admin interface on %s", address._replace(port=port))
+                _warn_of_others(address, access, tls)
+            log.info("admin interface on %s%s", address._replace(port=port), "" if tls is None else ", over TLS")
             sampling = loop.create_task(sampler.run(), name="lags")
             try:
                 yield port
@@ -101,12 +103,12 @@ def _refuse_others(address: HostPort, hosts: Iterable[str], *, guarded: bool) ->
         raise CannotListen(str(error)) from error
 
 
-def _warn_of_others(address: HostPort, access: Access) -> None:
-    if access.token_for is TokenFor.NOTHING:
+def _warn_of_others(address: HostPort, access: Access, tls: TlsContext | None) -> None:
+    if not access.is_guarded:
         log.warning(
             "whoever reaches %s may see all groups, move, reset and delete them: nobody is asked who they are", address
         )
-    else:
+    elif tls is None:
         log.warning("at %s the token, and all that is told, pass in clear: there is no TLS at this port", address)
 
 
