@@ -155,9 +155,10 @@ def beyond(history: Iterable[Event]) -> list[str]:
 def taken_back(history: Iterable[Event], belated: Collection[str] = ()) -> list[str]:
     """Members that began before what had been committed, and acknowledged, when the partition was assigned to them.
 
-    ``belated``: members whose library may hand out what it has fetched for an assignment before, of which it has handed
-    out nothing yet. librdkafka 2.16 does on a busy machine, although the coordinator tells it the offset that has been
-    committed since.
+    ``belated``: members whose library may hand out what it has fetched since an assignment before, of which it has
+    handed out nothing yet. librdkafka 2.16 does on a busy machine, although the coordinator tells it the offset that
+    has been committed since: where it was told of no offset it asks the leader where to begin, and an answer that comes
+    when the partition has been revoked has it ask again, and fetch from there without having the partition.
     """
     found = []
     acknowledged: dict[int, int] = defaultdict(int)
