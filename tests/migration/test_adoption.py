@@ -14,7 +14,7 @@ from shim.demo.parts import Broker, ZooKeeper
 from tests.conftest import TopicFactory
 from tests.migration.adopted_groups import Offsets, commit_all, committed_of, in_zookeeper
 from tests.migration.many_znodes import make_offsets
-from tests.migration.test_changing_hands import Administered, Member, administered, committed_all, read_again
+from tests.migration.test_changing_hands import Administered, Member, administered, begun, committed_all, read_again
 from tests.migration.test_first_contact import produce
 from tests.offsets.conftest import kazoo
 from tests.waiting import wait_until
@@ -160,11 +160,12 @@ def test_members_move_to_the_shim_one_after_the_other(
     """Partly at the brokers and partly through the shim they are one group with one coordinator; then all are here, the
     group is taken over, given back, and they go to the brokers again: each record is read once."""
     topic, group = make_topic(PARTITIONS), fresh_name()
+    settings = begun(broker, group, topic, PARTITIONS)
     members: list[Member] = []
     written = 0
 
     def joined(at: str) -> Member:
-        members.append(Member(at, group, topic))
+        members.append(Member(at, group, topic, **settings))
         return members[-1]
 
     def write() -> None:
@@ -209,5 +210,6 @@ def test_members_move_to_the_shim_one_after_the_other(
     finally:
         for member in members:
             member.stop()
+    assert [each for member in members for each in member.without_offset] == []
     assert len(read_again(members)) <= sum(member.not_committed for member in members), read_again(members)
     assert sum(committed_all(broker, group, topic, PARTITIONS)) == written

@@ -51,7 +51,7 @@ public class Members {
             settings.put("session.timeout.ms", sessionMs);
             settings.put("heartbeat.interval.ms", "300");
             settings.put("max.poll.interval.ms", "30000");
-            settings.put("auto.offset.reset", "earliest");
+            settings.put("auto.offset.reset", "none");
             settings.put("enable.auto.commit", "false");
             settings.put("max.poll.records", String.valueOf(BATCH));
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 Number = tuple[int, int, int]  # partition, offset, the number that is the record's value
@@ -152,14 +152,8 @@ def beyond(history: Iterable[Event]) -> list[str]:
     return found
 
 
-def taken_back(history: Iterable[Event], belated: Collection[str] = ()) -> list[str]:
-    """Members that began before what had been committed, and acknowledged, when the partition was assigned to them.
-
-    ``belated``: members whose library may hand out what it has fetched since an assignment before, of which it has
-    handed out nothing yet. librdkafka 2.16 does on a busy machine, although the coordinator tells it the offset that
-    has been committed since: where it was told of no offset it asks the leader where to begin, and an answer that comes
-    when the partition has been revoked has it ask again, and fetch from there without having the partition.
-    """
+def taken_back(history: Iterable[Event]) -> list[str]:
+    """Members that began before what had been committed, and acknowledged, when the partition was assigned to them."""
     found = []
     acknowledged: dict[int, int] = defaultdict(int)
     least: dict[tuple[str, int], int] = {}
@@ -167,13 +161,11 @@ def taken_back(history: Iterable[Event], belated: Collection[str] = ()) -> list[
     for event in history:
         if event.what in ("joining", "leaving", "killed"):
             held[event.member] = set()
-            least = {place: offset for place, offset in least.items() if place[0] != event.member}
         elif event.what in ("revoked", "lost"):
             held[event.member] -= event.partitions
         elif event.what == "assigned":
             for partition in event.partitions - held[event.member]:
-                place, offset = (event.member, partition), acknowledged[partition]
-                least[place] = min(least.get(place, offset), offset) if event.member in belated else offset
+                least[event.member, partition] = acknowledged[partition]
             held[event.member] = set(event.partitions)
         for partition, offset, _ in event.records:
             begins_at = least.pop((event.member, partition), 0)
@@ -215,15 +207,15 @@ def backwards(history: Iterable[Event]) -> list[str]:
     return found
 
 
-def violations(history: Sequence[Event], produced: Iterable[Number], *, belated: Collection[str] = ()) -> list[str]:
-    """All that must not be, of one group's history in the order of its times. ``belated``: see :func:`taken_back`."""
+def violations(history: Sequence[Event], produced: Iterable[Number]) -> list[str]:
+    """All that must not be, of one group's history in the order of its times."""
     in_one_generation = [f"{o}" for o in overlaps(history) if o.earlier_generation == o.later_generation]
     return [
         *unprocessed(history, produced),
         *shared(history),
         *in_one_generation,
         *beyond(history),
-        *taken_back(history, belated),
+        *taken_back(history),
         *not_its_own(history),
         *backwards(history),
     ]

@@ -2,8 +2,9 @@
 
     members.py LIBRARY NAME BOOTSTRAP TOPIC GROUP STRATEGY SESSION_MS INSTANCE
 
-INSTANCE is a `group.instance.id`, or empty. Polls, processes, commits; SIGTERM ends it in order. `Members.java` is the
-same with Kafka's own consumer.
+INSTANCE is a `group.instance.id`, or empty. Polls, processes, commits; SIGTERM ends it in order. The group has an
+offset for each partition: who is told of none, or of one that the log does not have, ends with status 1 and says so on
+standard error. `Members.java` is the same with Kafka's own consumer.
 
 What happened is printed as JSON, a line each: `t` CLOCK_MONOTONIC in nanoseconds (the same clock for all processes),
 `m` the NAME, `e` what, `g` the generation:
@@ -118,7 +119,7 @@ def kafka_python(task: Task) -> None:
         session_timeout_ms=task.session_ms,
         heartbeat_interval_ms=HEARTBEAT_MS,
         max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-        auto_offset_reset="earliest",
+        auto_offset_reset="none",
         enable_auto_commit=False,
         max_poll_records=BATCH,
     )
@@ -186,7 +187,7 @@ async def _aiokafka(task: Task) -> None:
         rebalance_timeout_ms=MAX_POLL_INTERVAL_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
         max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-        auto_offset_reset="earliest",
+        auto_offset_reset="none",
         enable_auto_commit=False,
         max_poll_records=BATCH,
     )
@@ -237,7 +238,7 @@ async def _aiokafka(task: Task) -> None:
 
 
 def confluent_kafka(task: Task) -> None:
-    from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
     ended = until_sigterm()
     consumer = Consumer(
@@ -249,7 +250,7 @@ def confluent_kafka(task: Task) -> None:
             "session.timeout.ms": task.session_ms,
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": "error",
             "enable.auto.commit": False,
         }
     )
@@ -315,8 +316,10 @@ def confluent_kafka(task: Task) -> None:
     def take(message: Message | None) -> bool:
         if message is None:
             return False
-        if message.error() is not None:
-            print(message.error(), file=sys.stderr, flush=True)
+        if (error := message.error()) is not None:
+            print(error, file=sys.stderr, flush=True)
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                sys.exit(1)
             return True
         polled.append((message.partition() or 0, message.offset() or 0, int(message.value() or b"")))
         return True

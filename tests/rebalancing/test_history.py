@@ -160,23 +160,3 @@ def test_a_timetable() -> None:
         assert not (what in ("kill", "freeze") and member.host)
         {"start": present.add, "thaw": frozen.remove, "freeze": frozen.add}.get(what, present.remove)(member.name)
     assert (present, frozen) == ({"a", "b", "c"}, set())
-
-
-def test_what_was_fetched_for_an_assignment_before_may_be_handed_out_by_who_is_belated() -> None:
-    before = [
-        event("b", "joining"),
-        event("b", "assigned", 1, 0),
-        event("b", "revoked", 1, 0),
-        event("a", "joining"),
-        event("a", "assigned", 2, 0),
-        records("a", 2, (0, 0, 10)),
-        committed("a", 2, p0=1),
-        event("a", "revoked", 2, 0),
-    ]
-    found = ["partition 0: b began at 0, 1 had been committed"]
-    history = at_times(*before, event("b", "assigned", 3, 0), records("b", 3, (0, 0, 10)))
-    assert violations(history, [(0, 0, 10)], belated={"b"}) == []
-    assert violations(history, [(0, 0, 10)], belated={"a"}) == found
-    assert violations(history, [(0, 0, 10)]) == found
-    anew = at_times(*before, event("b", "joining"), event("b", "assigned", 3, 0), records("b", 3, (0, 0, 10)))
-    assert violations(anew, [(0, 0, 10)], belated={"b"}) == found, "it is another process, which has fetched nothing"

@@ -1,7 +1,8 @@
 """Members of four libraries that join, leave, are killed, freeze and come back, while records go on coming.
 
 At the shim, and at the real coordinator: every record is processed, no partition has two owners in a generation, no
-commit is beyond what was processed, none that was acknowledged is taken back.
+commit is beyond what was processed, none that was acknowledged is taken back. Each partition has an offset from the
+beginning, and a member that is told of none fails the test.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from shim.demo.parts import Broker
 from tests.cluster.asking import committed_offsets, listed_groups
 from tests.conftest import TopicFactory
 from tests.rebalancing.rebalance_times import table
+from tests.rebalancing.running import MembersFailed
 from tests.rebalancing.side import Plan, Side, at, state, told
 from tests.rebalancing.timetable import JAVA, KINDS, Group, Member
 from tests.shim_process import Shim
@@ -145,26 +147,54 @@ def test_seven_members_of_four_libraries(broker: Broker, shim: Shim, make_topic:
     assert side.changes.keys() == {kind for kinds in SHORT.kinds.values() for kind in kinds}
 
 
-WRONG_BY = """
+WRONG = """
 import shim.coordinator.requests.offset_fetch as module
 asked = module._asked
 def wrong(*arguments):
     topic = asked(*arguments)
-    moved = (p.committed_offset + ({by} if p.committed_offset > 5 else 0) for p in topic.partitions)
+    said = ({said} for offset in (p.committed_offset for p in topic.partitions))
     return topic._replace(partitions=tuple(
-        p._replace(committed_offset=offset) for p, offset in zip(topic.partitions, moved)
+        p._replace(committed_offset=offset) for p, offset in zip(topic.partitions, said)
     ))
 module._asked = wrong
 """
 
+NO_OFFSET = "NoOffsetForPartition|no previously committed offset"  # what the libraries say
+NOT_IN_THE_LOG = "OffsetOutOfRange|Offset out of range"
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        pytest.param(-1, NO_OFFSET, id="none"),
+        pytest.param(1_000_000, NOT_IN_THE_LOG, id="beyond the log", marks=pytest.mark.soak),
+    ],
+)
+@pytest.mark.parametrize(
+    "library", ["kafka-python", "aiokafka", "confluent-kafka", pytest.param(JAVA, marks=pytest.mark.soak)]
+)
+def test_a_member_that_is_told_no_offset_of_the_log_fails(
+    broker: Broker, make_topic: TopicFactory, tmp_path: Path, library: str, said: int, found: str
+) -> None:
+    """None of the libraries begins somewhere by itself."""
+    alone = Group("alone", "range", 2, (Member("only", library),))
+    plan = SHORT._replace(groups=(alone,), kinds={"alone": ("leaves",)})
+    with (
+        Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, patch=WRONG.format(said=said)) as shim,
+        pytest.raises(MembersFailed, match=f"only has ended with status 1(.|\\n)*({found})"),
+    ):
+        at(shim.port, plan, tmp_path / "members", make_topic)
+
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("by", "found"), [(2, "was not processed"), (-2, "had been committed")])
+@pytest.mark.parametrize(
+    ("by", "found"), [(2, f"was not processed|{NOT_IN_THE_LOG}"), (-2, "had been committed")], ids=["2", "-2"]
+)
 def test_wrong_offsets_would_be_noticed(
     broker: Broker, make_topic: TopicFactory, tmp_path: Path, by: int, found: str
 ) -> None:
     """What the other tests rely on: a shim that tells members other offsets than those committed does not pass."""
-    patch = WRONG_BY.format(by=by)
+    patch = WRONG.format(said=f"offset + ({by} if offset > 5 else 0)")
     with (
         Shim(broker.bootstrap_servers, tmp_path / "data", settings=SETTINGS, patch=patch) as shim,
         pytest.raises(AssertionError, match=found),
