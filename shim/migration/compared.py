@@ -12,6 +12,8 @@ from shim.offsets.cluster.groups import Committed
 from shim.offsets.store import Partition, StoredOffset
 
 _SHOWN: Final = 5
+MOST_SHOWN: Final = 100
+"""Where a line is all that is left of them."""
 
 
 def differing(some: Committed, others: Committed) -> list[TopicPartition]:
@@ -66,15 +68,20 @@ def to_bring(own: Committed, there: Committed) -> tuple[Committed, list[TopicPar
     return changed, sorted(there.keys() - own.keys())
 
 
+def further_on(own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Of these, those that the other place alone has, or has a later offset of."""
+    return sorted(at for at in partitions if at in there and (at not in own or there[at].offset > own[at].offset))
+
+
 def beside(own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> list[str]:
     """In words, what both have of these."""
     return [f"{at} ({_shown(own.get(at))} here, {_shown(there.get(at))} there)" for at in sorted(partitions)]
 
 
-def some_of(words: Sequence[str]) -> str:
+def some_of(words: Sequence[str], most: int = _SHOWN) -> str:
     """The first few of them."""
-    more = f", and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more
+    more = f", and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def refused(group: str, differences: Sequence[Difference], why: str) -> Refused:

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import Producer
 
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
@@ -29,7 +32,8 @@ from tests.admin.live.running import offset_shim
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, WatchedGroups, eventually, mirrored, transaction
 from tests.migration.test_changing_hands import Administered, administered
-from tests.migration.test_first_contact import commit, committed, produce
+from tests.migration.test_coming_back_on_topics import commit_some, committed_of_two
+from tests.migration.test_first_contact import TIMEOUT_S, commit, committed, produce
 from tests.runtime.test_hands import decided
 from tests.waiting import wait_until
 
@@ -74,7 +78,8 @@ async def test_all_that_differs_is_left_until_it_is_committed_here(
         assert at.mirror.alarmed == 1
         (raised,) = (each.message for each in caplog.records if each.levelno == logging.ERROR)
         assert at.mirror.alarm(group).startswith(
-            f"{_SAYS}{topic}-0 (5 here, 77 there), {topic}-1 (5 here, 2 there), {topic}-3 (none here, 9 there); "
+            f"{_SAYS}{topic}-0 (5 here, 77 there), {topic}-3 (none here, 9 there); only behind there (1): "
+            f"{topic}-1 (5 here, 2 there); "
         )
         await at.commit(group, topic, OffsetCommitRequestPartition(2, 6))  # of what is not held
         await at.reached(group)
@@ -291,6 +296,37 @@ def test_nothing_is_given_back_before_somebody_has_said_which_is_right(
         assert committed(at.shim.bootstrap, group, topic) == committed(broker.bootstrap_servers, group, topic) == 17
         assert at.migrate("start", group).status == 0
         assert _alarm(at, group) == ""
+
+
+def test_the_advice_takes_back_no_commit_that_was_acknowledged(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
+) -> None:
+    """The shim was killed, with a stranger's offset of one partition kept, before the mirror's next second."""
+    topic = make_topic(2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for record in range(200):
+        producer.produce(topic, b"", partition=record % 2)
+    assert producer.flush(TIMEOUT_S) == 0
+    with administered(broker, tmp_path / "data") as at:
+        commit_some(at.shim.bootstrap, group, topic, {0: 5})
+        wait_until(lambda: committed(broker.bootstrap_servers, group, topic) == 5, "it does not arrive")
+    commit_some(broker.bootstrap_servers, group, topic, {1: 7})
+    with administered(broker, tmp_path / "data", **{"offsets.mirror.upstream": "false"}) as at:
+        commit_some(at.shim.bootstrap, group, topic, {0: 60})
+        at.shim.kill()
+    with administered(broker, tmp_path / "data") as at:
+        wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
+        alarm = _alarm(at, group)
+        assert f"{_SAYS}{topic}-1 (none here, 7 there); only behind there (1): {topic}-0 (60 here, 5 there); " in alarm
+        take, leave, _ = re.findall("`(groups reset .*?)`", alarm)
+        taken = offset_shim(*shlex.split(take), "--admin", at.address)
+        assert taken.status == 0, taken
+        wait_until(lambda: f"{_SAYS}only behind there (1): " in _alarm(at, group), "it is not told so")
+        left = offset_shim(*shlex.split(leave), "--admin", at.address)
+        assert left.status == 0, left
+        wait_until(lambda: not _alarm(at, group), "it stays")
+        assert committed_of_two(at.shim.bootstrap, group, topic) == {0: 60, 1: 7}
+        assert committed_of_two(broker.bootstrap_servers, group, topic) == {0: 60, 1: 7}
 
 
 def test_what_was_set_back_just_before_the_end_is_given_back_by_nobody(

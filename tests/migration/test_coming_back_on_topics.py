@@ -28,12 +28,12 @@ def _client(at: str, group: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def _commit(at: str, group: str, topic: str, offsets: dict[int, int]) -> None:
+def commit_some(at: str, group: str, topic: str, offsets: dict[int, int]) -> None:
     with _client(at, group) as consumer:
         consumer.commit(offsets=[TopicPartition(topic, *each) for each in offsets.items()], asynchronous=False)
 
 
-def _committed(at: str, group: str, topic: str) -> dict[int, int]:
+def committed_of_two(at: str, group: str, topic: str) -> dict[int, int]:
     with _client(at, group) as consumer:
         asked = [TopicPartition(topic, number) for number in (0, 1)]
         return {each.partition: each.offset for each in consumer.committed(asked, 20)}
@@ -58,9 +58,9 @@ def test_what_is_kept_goes_to_another_shim_and_comes_back(
     }
     cluster = broker.bootstrap_servers
     with administered(broker, tmp_path / "a", **settings) as at:
-        _commit(at.shim.bootstrap, group, topic, {0: 5, 1: 5})
-        wait_until(lambda: _committed(cluster, group, topic) == {0: 5, 1: 5}, "it does not arrive")
-    _commit(cluster, group, topic, {0: 17, 1: 17})
+        commit_some(at.shim.bootstrap, group, topic, {0: 5, 1: 5})
+        wait_until(lambda: committed_of_two(cluster, group, topic) == {0: 5, 1: 5}, "it does not arrive")
+    commit_some(cluster, group, topic, {0: 17, 1: 17})
     with ExitStack() as shims:
         both = {name: shims.enter_context(administered(broker, tmp_path / name, **settings)) for name in "ab"}
         wait_until(lambda: any(_SAYS in _alarm(each, group) for each in both.values()), "nobody says so")
@@ -68,16 +68,16 @@ def test_what_is_kept_goes_to_another_shim_and_comes_back(
         (other,) = (each for each in both.values() if each is not first)
         with hung(first.shim.pid):
             wait_until(lambda: _SAYS in _alarm(other, group), "the other one does not say so", 60)
-            assert _committed(cluster, group, topic) == {0: 17, 1: 17}
-            assert _committed(other.shim.bootstrap, group, topic) == {0: 5, 1: 5}
+            assert committed_of_two(cluster, group, topic) == {0: 17, 1: 17}
+            assert committed_of_two(other.shim.bootstrap, group, topic) == {0: 5, 1: 5}
             assert other.migrate("rollback", group).status == 1
-            _commit(other.shim.bootstrap, group, topic, {0: 6})
-            wait_until(lambda: _committed(cluster, group, topic) == {0: 6, 1: 17}, "it does not arrive")
+            commit_some(other.shim.bootstrap, group, topic, {0: 6})
+            wait_until(lambda: committed_of_two(cluster, group, topic) == {0: 6, 1: 17}, "it does not arrive")
             assert f"{topic}-0 (" not in _alarm(other, group)
         assert other.shim.stop() == 0
         wait_until(lambda: f"keeps them: {topic}-1 (5 here, 17 there); " in _alarm(first, group), "it is forgotten", 60)
-        assert _committed(first.shim.bootstrap, group, topic) == {0: 6, 1: 5}
-        assert _committed(cluster, group, topic) == {0: 6, 1: 17}
-        _commit(first.shim.bootstrap, group, topic, {1: 8})
-        wait_until(lambda: _committed(cluster, group, topic) == {0: 6, 1: 8}, "it does not arrive")
+        assert committed_of_two(first.shim.bootstrap, group, topic) == {0: 6, 1: 5}
+        assert committed_of_two(cluster, group, topic) == {0: 6, 1: 17}
+        commit_some(first.shim.bootstrap, group, topic, {1: 8})
+        wait_until(lambda: committed_of_two(cluster, group, topic) == {0: 6, 1: 8}, "it does not arrive")
         assert _alarm(first, group) == ""

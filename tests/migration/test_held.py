@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
+from shim.migration.compared import MOST_SHOWN
 from shim.migration.mirror.held import Held
 from shim.offsets.cluster.groups import Committed
 
@@ -44,6 +46,38 @@ def test_all_that_differs_is_held_but_what_is_not_there(held: Held, there: Commi
     assert _brought(held, _offsets(5, 5, 5), there) == ({2: 5}, [])
     assert "t-1 (5 here, 2 there)" in held.alarm("g")
     assert "t-2" not in held.alarm("g")
+
+
+def test_those_that_are_strangers_for_sure_are_named_first(held: Held) -> None:
+    """Seven acknowledged commits that had not been brought there before a sudden end, and one of somebody else."""
+    assert _brought(held, _offsets(*[600] * 7), _offsets(*[5] * 7, 77)) == ({}, [])
+    line, advice = held.alarm("g").split("; somebody ")
+    behind = ", ".join(f"t-{number} (600 here, 5 there)" for number in range(5))
+    assert line.endswith(f"keeps them: t-7 (none here, 77 there); only behind there (7): {behind}, and 2 more")
+    assert re.findall("`(groups reset g .*?)`", advice) == [
+        "groups reset g --from-upstream --topic t:7",
+        "groups reset g --to-current --all-topics",
+        "groups reset g --from-upstream",
+    ]
+    assert "takes ALL partitions to what the cluster has, also back" in advice
+
+
+def test_what_is_only_behind_there_stays_with_a_word_when_the_others_are_settled(held: Held) -> None:
+    there = _offsets(2, 9)
+    assert _brought(held, _offsets(5, 5), there) == ({}, [])
+    assert _brought(held, _offsets(5, 9), there) == ({}, [])
+    assert "keeps them: only behind there (1): t-0 (5 here, 2 there); " in held.alarm("g")
+    assert "--topic" not in held.alarm("g")
+
+
+def test_where_nothing_is_behind_none_can_be_taken_back(held: Held) -> None:
+    """Of two topics, and of so many partitions that not all are named."""
+    others = {TopicPartition("s", 3): CommittedOffset(1, -1, "", 0)}
+    held.look("g", {}, _offsets(*[9] * (MOST_SHOWN + 1)) | others)
+    named = ",".join(map(str, range(MOST_SHOWN - 1)))
+    assert f"--from-upstream --topic s:3 --topic t:{named}` takes" in held.alarm("g")
+    assert f", the first {MOST_SHOWN} of them, " in held.alarm("g")
+    assert "ALL partitions" not in held.alarm("g")
 
 
 def test_another_offset_is_brought_and_none_is_not(held: Held, caplog: pytest.LogCaptureFixture) -> None:

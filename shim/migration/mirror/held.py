@@ -6,23 +6,33 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import beside, some_of, to_bring
+from shim.migration.compared import MOST_SHOWN, beside, further_on, some_of, to_bring
 from shim.migration.mirror.alarms import Alarms
 from shim.offsets.cluster.groups import Committed
 
 log = logging.getLogger(__name__)
 
 _OTHERS: Final = "the cluster has other offsets than were loaded here, and keeps them: {}"
-_WHO_IS_RIGHT: Final = (
+_ONLY_BEHIND: Final = "only behind there ({}): {}"
+_WHY: Final = (
     "somebody has committed there while no shim had the group, or they were set back or deleted here and the shim has "
-    "ended before the cluster had that: `groups reset {0} --from-upstream` takes those of the cluster, `groups reset "
-    "{0} --to-current --all-topics` leaves those of the shim, `--dry-run` shows it; see docs/migration.md, Coming back"
+    "ended before the cluster had that: "
 )
+_TAKE: Final = (
+    "`groups reset {0} --from-upstream {1}` takes those of the cluster that are further on there, or there alone{2}, "
+)
+_LEAVE: Final = "`groups reset {0} --to-current --all-topics` leaves those of the shim, "
+_TAKE_BACK: Final = (
+    "`groups reset {0} --from-upstream` takes ALL partitions to what the cluster has, also back from commits that the "
+    "shim has acknowledged and not brought there before it ended, "
+)
+_SEE: Final = "`--dry-run` shows it; see docs/migration.md, Coming back"
 _BEHIND: Final = "group %s: offsets in the cluster are behind what was loaded here, and are brought up: %s"
 WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
 
@@ -30,8 +40,10 @@ WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over w
 class Held:
     """For the event loop. The first look at a group that was loaded decides, and holds for as long as the process has
     it. What had not yet been brought to the cluster is behind there: where any offset is further on, or there alone,
-    all are held that differ, those as well that are behind. One that is committed here after that look is held no more,
-    be it to the same offset; that it has expired here, or was deleted, changes nothing.
+    all are held that differ, those as well that are behind: whoever was there may have set them back, which nobody
+    could tell any more, and waiting loses nothing. They are told apart, as a rewind to them may be one of commits that
+    were acknowledged here. One that is committed here after that look is held no more, be it to the same offset; that
+    it has expired here, or was deleted, changes nothing.
     """
 
     def __init__(self) -> None:
@@ -67,14 +79,14 @@ class Held:
         self._due.remove(group)
         changed, alone = to_bring(own, there)
         behind = changed.keys() & there.keys()
-        if not alone and all(there[at].offset <= own[at].offset for at in behind):
+        if not further_on(own, there, (*behind, *alone)):
             if behind:  # as after any sudden end; or they were set back there
                 log.info(_BEHIND, group, some_of(beside(own, there, behind)))
             return
         found = {at: own.get(at) for at in (*behind, *alone)}
         if holds:
             self._held[group] = found
-            self._saw(group, some_of(beside(own, there, found)))
+            self._saw(group, own, there, found)
         else:
             log.warning(WRITTEN_OVER, group, some_of(beside(own, there, found)))
 
@@ -91,7 +103,7 @@ class Held:
             log.warning(WRITTEN_OVER, group, some_of(beside(own, there, over)))
         if left:
             self._held[group] = left
-            self._saw(group, some_of(beside(own, there, left)))
+            self._saw(group, own, there, left)
         else:
             self.forget(group)
         return {at: its for at, its in changed.items() if at not in left}, [at for at in gone if at not in left]
@@ -100,8 +112,12 @@ class Held:
         """Groups of which something is kept in mind."""
         return iter({*self._due, *self._held})
 
-    def _saw(self, group: str, what: str) -> None:
-        self._alarms.saw(group, _OTHERS.format(what), _WHO_IS_RIGHT.format(shlex.quote(group)))
+    def _saw(self, group: str, own: Committed, there: Committed, kept: Iterable[TopicPartition]) -> None:
+        further = further_on(own, there, kept)
+        behind = set(kept).difference(further)
+        told = [some_of(beside(own, there, further))] if further else []
+        told += [_ONLY_BEHIND.format(len(behind), some_of(beside(own, there, behind)))] if behind else []
+        self._alarms.saw(group, _OTHERS.format("; ".join(told)), _advice(group, further, is_any_behind=bool(behind)))
 
     def alarm(self, group: str) -> str:
         """What somebody should look at; "" where nothing is held."""
@@ -117,6 +133,20 @@ class Held:
         self._due.discard(group)
         if self._held.pop(group, None) is not None:
             self._alarms.over(group)
+
+
+def _advice(group: str, further: Sequence[TopicPartition], *, is_any_behind: bool) -> str:
+    only = f", the first {MOST_SHOWN} of them" if further[MOST_SHOWN:] else ""
+    ways = [_TAKE] if further else []
+    ways += [_LEAVE, _TAKE_BACK] if is_any_behind else [_LEAVE]
+    said = "".join([_WHY, *ways, _SEE])
+    return said.format(shlex.quote(group), _scope(further[:MOST_SHOWN]), only)
+
+
+def _scope(partitions: Sequence[TopicPartition]) -> str:
+    """The options that say so. ``partitions``: in their order."""
+    topics = groupby(partitions, key=lambda at: at.topic)
+    return " ".join(f"--topic {topic}:{','.join(str(at.partition) for at in those)}" for topic, those in topics)
 
 
 def _offset(offsets: Committed, at: TopicPartition) -> int | None:
