@@ -230,6 +230,30 @@ async def test_it_is_kept_where_the_partition_was_at_another_shim_meanwhile(
         assert await _in_cluster(at, group) == {0: 77, 1: 77}
 
 
+async def test_a_start_that_answers_the_alarm_by_itself_says_so(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only what was behind was left in it, and that is as after any sudden end."""
+    topic = make_topic(2)
+    await _left_there(broker, tmp_path / "data", group, topic, 5, 5)
+    async with mirrored(broker, tmp_path / "of another") as other:
+        await _committed_there(broker, other, group, {TopicPartition(topic, 0): 77, TopicPartition(topic, 1): 2})
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.mirror.alarm(group))
+        await at.commit_offset(group, topic, 80)
+        await at.reached(group)
+        assert f"{_SAYS}only behind there (1): {topic}-1 (5 here, 2 there); " in at.mirror.alarm(group)
+    async with mirrored(broker, tmp_path / "data") as at:
+        await eventually(lambda: at.groups.committed)
+        await at.reached(group)
+        assert await _in_cluster(at, group) == {0: 80, 1: 5}
+        assert at.mirror.alarm(group) == ""
+    told = f"group {group}: offsets in the cluster are behind what was loaded here, and are brought up: "
+    assert [
+        each.message for each in caplog.records if "brought up" in each.message and each.levelno == logging.WARNING
+    ] == [f"{told}{topic}-1 (5 here, 2 there)"]
+
+
 async def test_a_group_that_no_broker_lists_is_asked_for(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

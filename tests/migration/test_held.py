@@ -36,9 +36,13 @@ def held() -> Held:
     return found
 
 
-def test_what_is_behind_there_is_brought(held: Held) -> None:
-    assert _brought(held, _offsets(5, 6, 7), _offsets(5, 4)) == ({1: 6, 2: 7}, [])
+def test_what_is_behind_there_is_brought_with_a_word(held: Held, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing else has the numbers that were there."""
+    own, there = [6] * 9, [4] * 9
+    assert _brought(held, _offsets(5, *own, 7), _offsets(5, *there)) == (dict.fromkeys(range(1, 10), 6) | {10: 7}, [])
     assert (held.alarm("g"), held.is_open("g")) == ("", False)
+    (told,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert told.endswith("are brought up: " + ", ".join(f"t-{number} (6 here, 4 there)" for number in range(1, 10)))
 
 
 @pytest.mark.parametrize("there", [_offsets(9, 2, None), _offsets(5, 2, None, 1)], ids=["further on", "there alone"])

@@ -33,8 +33,8 @@ _TAKE_BACK: Final = (
     "shim has acknowledged and not brought there before it ended, "
 )
 _SEE: Final = "`--dry-run` shows it; see docs/migration.md, Coming back"
-_BEHIND: Final = "group %s: offsets in the cluster are behind what was loaded here, and are brought up: %s"
-WRITTEN_OVER: Final = "group %s: other offsets in the cluster are written over with what is committed here: %s"
+_BEHIND: Final = "offsets in the cluster are behind what was loaded here, and are brought up"
+_WRITTEN_OVER: Final = "other offsets in the cluster are written over with what is committed here"
 
 
 class Held:
@@ -80,15 +80,15 @@ class Held:
         changed, alone = to_bring(own, there)
         behind = changed.keys() & there.keys()
         if not further_on(own, there, (*behind, *alone)):
-            if behind:  # as after any sudden end; or they were set back there
-                log.info(_BEHIND, group, some_of(beside(own, there, behind)))
+            if behind:  # as after any sudden end; or they were set back there, or held before, and nobody has answered
+                _tell(group, _BEHIND, own, there, behind)
             return
         found = {at: own.get(at) for at in (*behind, *alone)}
         if holds:
             self._held[group] = found
             self._saw(group, own, there, found)
         else:
-            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, found)))
+            tell_written_over(group, own, there, found)
 
     def to_bring(self, group: str, own: Committed, there: Committed) -> tuple[Committed, list[TopicPartition]]:
         """As :func:`shim.migration.compared.to_bring`, but for what is held."""
@@ -100,7 +100,7 @@ class Held:
         left = {at: its for at, its in held.items() if at in differ and own.get(at, its) == its}
         over = [at for at in held if at not in left and at in differ and _offset(there, at) != _offset(own, at)]
         if over:
-            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, over)))
+            tell_written_over(group, own, there, over)
         if left:
             self._held[group] = left
             self._saw(group, own, there, left)
@@ -133,6 +133,15 @@ class Held:
         self._due.discard(group)
         if self._held.pop(group, None) is not None:
             self._alarms.over(group)
+
+
+def tell_written_over(group: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:
+    _tell(group, _WRITTEN_OVER, own, there, partitions)
+
+
+def _tell(group: str, what: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:
+    """The message is the event: none is left out for others, as nothing else says what has been there."""
+    log.warning("%s", f"group {group}: {what}: {some_of(beside(own, there, partitions), MOST_SHOWN)}")
 
 
 def _advice(group: str, further: Sequence[TopicPartition], *, is_any_behind: bool) -> str:

@@ -5,7 +5,6 @@ goes on where it stood, and tools that read the cluster's `__consumer_offsets` a
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
@@ -15,9 +14,8 @@ from protocol.own.state_log import ZOOKEEPER_IS_RIGHT, Hands
 from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
-from shim.migration.compared import beside, some_of
 from shim.migration.mirror.comparison import Comparison
-from shim.migration.mirror.held import WRITTEN_OVER, Held
+from shim.migration.mirror.held import Held, tell_written_over
 from shim.migration.mirror.last_written import Written
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
@@ -26,8 +24,6 @@ from shim.offsets.outbox import Outbox
 from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
-
-log = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 1.0
 _What = TypeVar("_What")
@@ -283,7 +279,7 @@ class Mirror:
         if gone and self._is_served(coordinator, group):
             await self._cluster.delete(group, gone)
         if others:
-            log.warning(WRITTEN_OVER, group, some_of(beside(own, there, others)))
+            tell_written_over(group, own, there, others)
         if not self._is_served(coordinator, group):
             self.written.forget(group)
         elif group in self.written:
