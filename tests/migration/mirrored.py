@@ -54,6 +54,9 @@ class WatchedGroups(ClusterGroups):
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.hangs = False
         """Commits are not answered in time, and may be done late."""
+        self.is_done_unanswered = False
+        """Those that are done are not answered."""
+        self.unanswered = 0
 
     async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
         found = await super().offsets_of(groups, stable=stable)
@@ -66,7 +69,11 @@ class WatchedGroups(ClusterGroups):
         self.committed.append((group, offsets))
         if self.hangs:
             raise Unanswered("timed out")
-        return await super().try_commit(group, offsets)
+        refused = await super().try_commit(group, offsets)
+        if self.is_done_unanswered and not refused:
+            self.unanswered += 1
+            raise Unanswered("timed out")
+        return refused
 
     async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
         self.deleted.append((group, partitions))

@@ -14,6 +14,7 @@ from protocol.own.state_log import Hands
 from shim.coordinator.state.offset_table import CommittedOffset
 from shim.demo.parts import Broker
 from shim.log.checkpoint import TopicPartition
+from shim.migration.mirror.guard import Guard
 from shim.migration.mirror.last_written import Written
 from shim.offsets.store import GroupInUse, StoreError, StoreUnavailable
 from tests.conftest import TopicFactory
@@ -170,6 +171,7 @@ async def test_what_members_in_the_cluster_have_committed_is_not_written_over_wi
     """The guard does not look at offsets of a group that waits to be written."""
     topic = make_topic()
     async with mirrored(broker, tmp_path) as at:
+        guard = Guard(at.runtime, at.cluster_groups, at.mirror, quiet_seconds=0.0)
         await at.serve(group)
         await asyncio.to_thread(produce, broker.bootstrap_servers, topic, *(b"x" for _ in range(9)))
         member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
@@ -183,8 +185,39 @@ async def test_what_members_in_the_cluster_have_committed_is_not_written_over_wi
             await asyncio.to_thread(member.stop)
         await at.reached(group)
         assert await at.offset_in_cluster(group, topic) == 3
+        assert guard.alarmed == {"members": 0.0, "commits": 1.0}
+        assert guard.alarm(group) == (
+            f"somebody commits past the shim: {topic}-0 was 9 in the cluster, the shim wrote 3"
+        )
+        await guard.look()
+        assert guard.alarm(group) == ""
     (told,) = (each for each in caplog.messages if "are written over" in each)
     assert f"group {group}: " in told
+    assert f"{topic}-0 (3 here, 9 there)" in told
+
+
+async def test_what_members_have_committed_is_told_whatever_a_turn_fails_of_in_between(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A write that is done and not answered is written over already when the cluster is asked again."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await asyncio.to_thread(produce, broker.bootstrap_servers, topic, *(b"x" for _ in range(9)))
+        member = await asyncio.to_thread(Member, broker.bootstrap_servers, group, topic)
+        try:
+            await eventually(lambda: member.assigned)
+            await at.commit_offset(group, topic, 3)
+            with pytest.raises(GroupInUse):
+                await at.mirror.fed(group)
+            await eventually(lambda: member.acknowledged == {0: 9})
+            at.groups.is_done_unanswered = True
+        finally:
+            await asyncio.to_thread(member.stop)
+        await at.reached(group)
+        assert await at.offset_in_cluster(group, topic) == 3
+        assert at.groups.unanswered == 1
+    (told,) = (each for each in caplog.messages if "are written over" in each)
     assert f"{topic}-0 (3 here, 9 there)" in told
 
 

@@ -63,6 +63,7 @@ class Guard:
         self._commits = Alarms()
         self._queue: deque[str] = deque()
         self._trouble = LoggedOnce(log)
+        mirror.watch(self._written_over)
 
     @property
     def alarms(self) -> Mapping[str, str]:
@@ -201,13 +202,19 @@ class Guard:
         written = self._mirror.written.get(group) or {}
         strange = self._strange(group, own, found)
         if strange:
-            at, offset = min(strange.items())
-            ours = _offset(written, at)
-            shown = f"{at} is {offset} in the cluster, the shim wrote {'none' if ours is None else ours}"
-            more = f" (and {len(strange) - 1} more)" if len(strange) > 1 else ""
-            self._commits.saw(group, f"somebody commits past the shim: {shown}{more}")
+            self._saw_commits(group, "is", strange, written)
         if strange or written.keys() - found.keys() - self._mirror.nowhere(group):
             self._mirror.doubt(group)
+
+    def _written_over(self, group: str, own: Committed, theirs: Committed) -> None:
+        self._saw_commits(group, "was", {at: its.offset for at, its in theirs.items()}, own)
+
+    def _saw_commits(self, group: str, verb: str, strange: Mapping[TopicPartition, int], ours: Committed) -> None:
+        at, offset = min(strange.items())
+        wrote = _offset(ours, at)
+        shown = f"{at} {verb} {offset} in the cluster, the shim wrote {'none' if wrote is None else wrote}"
+        more = f" (and {len(strange) - 1} more)" if len(strange) > 1 else ""
+        self._commits.saw(group, f"somebody commits past the shim: {shown}{more}")
 
 
 def _offset(offsets: Committed, at: TopicPartition) -> int | None:

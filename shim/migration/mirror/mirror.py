@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol, TypeVar
 
@@ -15,18 +15,22 @@ from shim.config import Settings
 from shim.coordinator import GroupCoordinator
 from shim.log.checkpoint import TopicPartition
 from shim.migration.mirror.comparison import Comparison
+from shim.migration.mirror.contested import Contested
 from shim.migration.mirror.held import Held, tell_written_over
 from shim.migration.mirror.last_written import Written
 from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
+from shim.offsets.store import GroupInUse, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
 _EVERY_SECONDS: Final = 1.0
 _What = TypeVar("_What")
+
+WrittenOver = Callable[[str, Committed, Committed], None]
+"""Told of a group, of what has been written of it, and of what of members in the cluster had been there."""
 
 
 class _KeepsInMind(Protocol):
@@ -73,7 +77,8 @@ class Mirror:
         self._touched = _ByGroup[float]()
         self._unanswered = _ByGroup[float]()
         self._nowhere = _ByGroup[Set[TopicPartition]]()
-        self._contested = _ByGroup[None]()
+        self._contested = Contested()
+        self._watchers: list[WrittenOver] = []
         self._held = Held()
         self._outbox = Outbox("the cluster's own offsets", self._feed)
         # The outbox comes last: what waits for a turn is told then.
@@ -81,6 +86,10 @@ class Mirror:
         self._in_mind: Final = (*of_groups, self._held, self.written, self._outbox)
         self._comparison = Comparison(runtime, cluster_groups, self.written, self.waits, self.touched, self._look)
         runtime.watch(self._served)
+
+    def watch(self, told: WrittenOver) -> None:
+        """From now on."""
+        self._watchers.append(told)
 
     def _served(self, number: int, coordinator: GroupCoordinator | None) -> None:
         """Or not any more. What is known of groups that another process has is not so any more when they come back."""
@@ -155,8 +164,8 @@ class Mirror:
 
     @property
     def contested(self) -> Set[str]:
-        """Groups that have members in the cluster, by the last turn of each: nothing can be written of them."""
-        return self._contested.keys()
+        """Groups that have members in the cluster, as far as is known: nothing can be written of them."""
+        return self._contested.groups
 
     def nowhere(self, group: str) -> Set[TopicPartition]:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
@@ -254,13 +263,11 @@ class Mirror:
         try:
             yield
         except BaseException as error:  # broken off, too
+            if isinstance(error, GroupInUse):
+                self._contested.in_use(group, self.written.get(group))
             self.written.forget(group)
             if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
                 self.unanswered(group)
-            if isinstance(error, GroupInUse):
-                self._contested[group] = None
-            elif isinstance(error, StoreError):
-                self._contested.forget(group)
             raise
         self._contested.forget(group)
         if coordinator.has_pending(group):
@@ -272,29 +279,24 @@ class Mirror:
             there = (await self._cluster.offsets_of({group: own}))[group]
         self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
-        others = self._of_members(group, there, changed, gone)
-        if changed and self._is_served(coordinator, group):
+        if group in self._contested.groups:
+            self._contested.saw(group, own, _of_others(coordinator, group, own, there), (*changed, *gone))
+        is_served = self._is_served(coordinator, group)
+        if changed and is_served:
             nowhere = await self._cluster.commit(group, changed)
             self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
         if gone and self._is_served(coordinator, group):
             await self._cluster.delete(group, gone)
-        if others:
-            tell_written_over(group, own, there, others)
+        if is_served and (theirs := self._contested.written(group, own)):
+            tell_written_over(group, own, theirs, theirs)
+            for told in self._watchers:
+                told(group, own, theirs)
         if not self._is_served(coordinator, group):
             self.written.forget(group)
         elif group in self.written:
             self.written.update(group, changed, gone)
         else:
             self.written.update(group, {at: its for at, its in (there | changed).items() if at not in gone}, ())
-
-    def _of_members(
-        self, group: str, there: Committed, changed: Committed, gone: Collection[TopicPartition]
-    ) -> list[TopicPartition]:
-        """Of what is about to be written over that which members may have committed there, who kept the mirror from
-        writing: further on than here, or there alone. The guard could not look, as the group waited."""
-        if group not in self._contested:
-            return []
-        return [*(at for at, its in changed.items() if at in there and there[at].offset > its.offset), *gone]
 
     def _look(self, coordinator: GroupCoordinator, group: str, own: Committed, there: Committed) -> None:
         """``there``: what the cluster has answered just now, after ``own`` was read. Nothing is held where

@@ -1,0 +1,54 @@
+"""What members in the cluster have committed while a group could not be written, turn by turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.migration.mirror.contested import Contested
+from shim.offsets.cluster.groups import Committed
+
+
+def _offsets(*offsets: int | None) -> Committed:
+    """By partition."""
+    numbered = ((TopicPartition("t", number), each) for number, each in enumerate(offsets))
+    return {at: CommittedOffset(each, -1, "", 0) for at, each in numbered if each is not None}
+
+
+@pytest.fixture
+def contested() -> Contested:
+    found = Contested()
+    found.in_use("g", _offsets(5, 5, None, 9))
+    return found
+
+
+def _saw(contested: Contested, own: Committed, there: Committed) -> None:
+    contested.saw("g", own, there, own.keys() | there.keys())
+
+
+def test_what_is_further_on_there_or_there_alone_is_members(contested: Contested) -> None:
+    own, there = _offsets(7, 7, None, 3), _offsets(77, 6, 1, 9)
+    _saw(contested, own, there)
+    assert contested.groups == {"g"}
+    assert contested.written("g", own) == _offsets(77, None, 1)  # the last one the shim has written itself
+    assert (contested.groups, contested.written("g", own)) == (set(), {})
+
+
+def test_what_was_seen_last_counts_and_outlasts_what_is_there_by_then(contested: Contested) -> None:
+    own = _offsets(7)
+    for there in (77, 78, 7):  # written by a turn that was not answered
+        _saw(contested, own, _offsets(there))
+    contested.in_use("g", None)
+    assert contested.written("g", own) == _offsets(78)
+
+
+def test_what_is_taken_over_here_is_not_written_over(contested: Contested) -> None:
+    _saw(contested, _offsets(7), _offsets(77))
+    assert contested.written("g", _offsets(77)) == {}
+
+
+def test_without_members_in_the_way_nothing_is_remembered(contested: Contested) -> None:
+    contested.forget("g")
+    _saw(contested, _offsets(7), _offsets(77))
+    assert (list(contested), contested.written("g", _offsets(7))) == ([], {})
