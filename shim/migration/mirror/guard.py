@@ -42,7 +42,8 @@ class _Seen(NamedTuple):
 
 class Guard:
     """For the event loop. Membership is looked for in all groups each time, commits in as many as are looked up at
-    once, one after the other: of those of which it is known what the mirror has written last.
+    once, one after the other: of those of which it is known what the mirror has written last. Of one that it could not
+    write for a while the mirror says what it has written over.
     """
 
     def __init__(
