@@ -21,6 +21,7 @@ _COMMIT: Final = "tests/benchmarks/test_commit.py::test_both_sides_carry_every_l
 _PROXY: Final = "tests/benchmarks/test_proxy.py::test_all_three_ways_in_a_network_of_their_own"
 _DEMO: Final = "tests/demo/test_demo.py::test_it_ends_with_a_report_in_which_every_check_holds"
 _BACK: Final = "tests/migration/test_coming_back.py::test_nothing_is_given_back_before_somebody_has_said_which_is_right"
+_ADVICE: Final = "tests/migration/test_coming_back.py::test_the_advice_takes_back_no_commit_that_was_acknowledged"
 _MOVED: Final = "tests/relocation/test_live.py::test_clients_commit_all_the_while"
 _TWENTY: Final = "tests/rebalancing/test_rebalancing.py::test_twenty_members_beside_the_real_coordinator"
 
@@ -63,6 +64,8 @@ ELSEWHERE: Final[Mapping[str, Elsewhere]] = {
         "tests/benchmarks/test_scale_shims.py::test_each_arrangement_carries_its_load", ("benchmarks.scale.shims",)
     ),
     "offset-shim groups reset GROUP --from-upstream": Elsewhere(_BACK, ("groups", "reset")),
+    "offset-shim groups reset GROUP --from-upstream --dry-run": Elsewhere(_ADVICE, ("groups", "reset")),
+    "offset-shim groups reset GROUP --from-upstream --topic T:P": Elsewhere(_ADVICE, ("groups", "reset")),
     "offset-shim log move --to kafka": Elsewhere(_MOVED, ("log", "move", "kafka")),
     "offset-shim log move --to local": Elsewhere(_MOVED, ("log", "move", "local")),
     "offset-shim serve … --workers 2": Elsewhere(

@@ -342,7 +342,12 @@ def test_the_advice_takes_back_no_commit_that_was_acknowledged(
         wait_until(lambda: _SAYS in _alarm(at, group), "it does not say so")
         alarm = _alarm(at, group)
         assert f"{_SAYS}{topic}-1 (none here, 7 there); only behind there (1): {topic}-0 (60 here, 5 there); " in alarm
+        shown = offset_shim(
+            "groups", "reset", group, "--from-upstream", "--dry-run", "--json", "--admin", at.address
+        ).json["offsets"]
+        assert [(each["offset"], each["new_offset"]) for each in shown] == [(60, 5), (None, 7)]
         take, leave, _ = re.findall("`(groups reset .*?)`", alarm)
+        assert take == f"groups reset {group} --from-upstream --topic {topic}:1"
         taken = offset_shim(*shlex.split(take), "--admin", at.address)
         assert taken.status == 0, taken
         wait_until(lambda: f"{_SAYS}only behind there (1): " in _alarm(at, group), "it is not told so")
