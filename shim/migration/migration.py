@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from heapq import merge
 from typing import Final
 
 from protocol.errors import ErrorCode
+from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.shim_group import PROTOCOL_TYPE
 from protocol.own.state_log import IN_ZOOKEEPER, Hands, Step
 from shim.config import Settings
@@ -30,6 +31,8 @@ from shim.migration.words import (
     CONSUMER,
     PASSED_THROUGH,
     STORAGES,
+    UNKNOWN,
+    Candidates,
     GroupStatus,
     Looked,
     NotKnown,
@@ -38,12 +41,13 @@ from shim.migration.words import (
     Source,
     Verified,
 )
-from shim.offsets.cluster.groups import CONSUMER_GROUP, DEAD, NOBODY, ClusterGroups, LiveGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, ConsumerGroup, Listed, LiveGroup
 from shim.offsets.store import StoreError
 from shim.runtime import Runtime
 from shim.upstream.errors import UpstreamError
 
 _CLUSTER_SECONDS: Final = 3.0
+"""For so long each broker is waited for, all at once, by who looks."""
 _STATUSES_AT_ONCE: Final = 100
 _NAMES_AT_ONCE: Final = 1_000
 _ALONE_SECONDS: Final = 5.0
@@ -80,11 +84,12 @@ class Migration:
 
     # -- looking
 
-    async def candidates(self) -> Sequence[str]:
+    async def candidates(self) -> Candidates:
         """The groups that a start could be about: those that the cluster or ZooKeeper has, and the shim does not keep
         in its log alone. None of those that another shim has, or worker, nor those of shims themselves, which are the
         cluster's for good; nor those of which nobody has anything, and which a start does not know. Raises Refused."""
-        live = await self._live()
+        listed = await self._live()
+        live = listed.groups
         try:
             in_zookeeper = set(await self._lookup.groups())
         except StoreError as error:
@@ -94,7 +99,7 @@ class Migration:
             group for group in (live.keys() | in_zookeeper) - shims if self._is_here(group) and self._can_start(group)
         }
         in_doubt = [live[group] for group in names - in_zookeeper if self._placements.of(group) is Whose.UNKNOWN]
-        return sorted(names - await self._with_nothing(in_doubt))
+        return Candidates(sorted(names - await self._with_nothing(in_doubt)), [str(each) for each in listed.unanswered])
 
     async def _with_nothing(self, groups: Iterable[LiveGroup]) -> Set[str]:
         """Those that the cluster lists without members and offsets: until its next look for what has expired, it keeps
@@ -107,25 +112,28 @@ class Migration:
         except (UpstreamError, Refused):  # `plan` and `start` ask again, and say of which group it is
             return frozenset()
 
-    async def _live(self) -> Mapping[str, LiveGroup]:
-        """Raises Refused."""
-        try:
-            return await self._cluster_groups.groups()
-        except UpstreamError as error:
-            raise Refused(f"the cluster cannot be asked for its groups: {error}") from error
+    async def _live(self) -> Listed:
+        """Raises Refused where no broker answers."""
+        listed = await self._cluster_groups.listed(_CLUSTER_SECONDS)
+        if len(listed.unanswered) == listed.asked:
+            raise _not_listed(listed)
+        return listed
 
     async def _beside_shims(self) -> str:
         """Why nothing is taken over here: any group that the cluster knows may be served by shims that share a log. ""
         where there are none. Raises Refused."""
         if not self._is_beside_shims or time.monotonic() < self._alone_until:
             return ""
-        live = await self._live()
+        listed = await self._live()
+        live = listed.groups
         for group in sorted(group for group, its in live.items() if its.protocol_type == PROTOCOL_TYPE):
             if await self._has_members(live[group]):
                 return (
                     "shims that share a log on topics serve in front of this cluster, and this one is none of them: "
                     f"they are in group {group}"
                 )
+        if not listed.is_whole:  # theirs may be there
+            raise _not_listed(listed)
         self._alone_until = time.monotonic() + _ALONE_SECONDS
         return ""
 
@@ -148,25 +156,35 @@ class Migration:
         return self._placements.of(group) not in SERVED or self._place(group) is Step.ZOOKEEPER
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
-        """Of these groups. Raises NotKnown, Refused."""
+        """Of these groups; one that its broker says nothing of has that for a hindrance. Raises NotKnown, Refused."""
+        others = [group for group in groups if self._placements.of(group) not in SERVED]
+        described = await self._cluster_groups.all_described(others, _CLUSTER_SECONDS)
+        told = [group for group, its in described.items() if not isinstance(its, UpstreamError)]
         try:
-            offsets = await self._cluster_groups.offsets_of(groups)
-            planned = [await self._planned(group, len(offsets[group])) for group in groups]
-            why = await self._beside_shims()
+            offsets = await self._cluster_groups.offsets_of(told)
         except UpstreamError as error:
             raise Refused(f"the cluster cannot be asked: {error}") from error
-        taken_over = [not each.hindrance and self._placements.of(each.group) not in SERVED for each in planned]
+        planned = []
+        for group in groups:
+            if group in described:
+                planned.append(await self._planned(group, described[group], len(offsets.get(group, ()))))
+            else:
+                planned.append(await self._planned_served(group))
+        taken_over = [not each.hindrance and each.group in described for each in planned]
+        why = await self._why_not_beside_shims() if any(taken_over) else ""
         return [each._replace(hindrance=why) if its else each for each, its in zip(planned, taken_over, strict=True)]
 
-    async def _planned(self, group: str, count: int) -> Planned:
+    async def _why_not_beside_shims(self) -> str:
+        try:
+            return await self._beside_shims()
+        except Refused as error:
+            return f"whether shims that share a log serve in front of this cluster cannot be found out: {error}"
+
+    async def _planned(self, group: str, described: DescribedGroup | UpstreamError, count: int) -> Planned:
         """As :meth:`start` would find it."""
-        whose = self._placements.of(group)
-        if whose in SERVED and self._place(group) is Step.ZOOKEEPER:
-            return await self._planned_in_zookeeper(group)  # the cluster has a copy by now
-        if whose in SERVED:
-            return await self._planned_served(group)
-        described = await self._cluster_groups.described(group)
-        if whose is Whose.UNKNOWN and described.group_state in NOBODY and not count:
+        if isinstance(described, UpstreamError):
+            return Planned(group, UNKNOWN, 0, 0, 0, f"the cluster cannot be asked: {described}")
+        if self._placements.of(group) is Whose.UNKNOWN and described.group_state in NOBODY and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
         hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
@@ -174,6 +192,8 @@ class Migration:
 
     async def _planned_served(self, group: str) -> Planned:
         """As it is here: what the cluster has of it is a copy."""
+        if self._place(group) is Step.ZOOKEEPER:
+            return await self._planned_in_zookeeper(group)
         its, own = await self._status(group), await self._changing.own_offsets(group)
         return Planned(group, its.state, its.members, its.members, len(own), self._is_served(group), its.storage)
 
@@ -182,7 +202,7 @@ class Migration:
         try:
             count, members = len(await self._lookup.offsets(group)), await self._lookup.consumers(group)
         except StoreError as error:
-            hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", "Unknown"
+            hindrance, state = f"whether ZooKeeper has offsets of it cannot be found out: {error}", UNKNOWN
         if not (count or members or hindrance):
             raise NotKnown(self._placements.nobody_has(group))
         return Planned(group, "Stable" if members else state, members, 0, count, hindrance, "zookeeper")
@@ -196,21 +216,21 @@ class Migration:
 
     async def status(self, groups: Sequence[str] | None) -> Sequence[GroupStatus]:
         """Of these groups, or of all of which it is known in whose hands they are, and that are not gone. For what the
-        cluster has to say of those that are passed through it waits so long in all, whatever brokers do: one looks here
-        when they hang. Raises UpstreamError, NotKnown."""
-        until = asyncio.get_running_loop().time() + _CLUSTER_SECONDS
-        found = []
+        cluster has to say of those that are passed through each broker has so long in all: one looks here when they
+        hang. Raises NotKnown, Refused."""
+        found: dict[str, GroupStatus] = {}
         for number, group in enumerate(await self._known() if groups is None else groups):
             if number % _STATUSES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # those of groups that are served wait for nobody: clients have their turn
             try:
-                status = await self._status(group, until)
-                if groups is not None or not _is_gone(status):
-                    found.append(status)
+                found[group] = self._known_here(group)
             except NotKnown:
                 if groups is not None:  # otherwise it has gone meanwhile
                     raise
-        return found
+        passed_through = [group for group, its in found.items() if its.state == UNKNOWN]
+        described = await self._cluster_groups.all_described(passed_through, _CLUSTER_SECONDS)
+        found |= {group: _as_described(found[group], its) for group, its in described.items()}
+        return [its for its in found.values() if groups is not None or not _is_gone(its)]
 
     async def served(self) -> Sequence[str]:
         """Of all of which it is known in whose hands they are, those in the shim's."""
@@ -231,38 +251,30 @@ class Migration:
                 await asyncio.sleep(0)
         return merge(*by_partition)
 
-    async def _status(self, group: str, until: float | None = None) -> GroupStatus:
-        """``until``: of the loop's time."""
+    async def _status(self, group: str) -> GroupStatus:
+        (status,) = await self.status([group])
+        return status
+
+    def _known_here(self, group: str) -> GroupStatus:
+        """Its state is UNKNOWN where it is passed through. Raises NotKnown, Refused."""
         coordinator = self._changing.coordinator(group)
         hands, word = coordinator.hands_of(group), coordinator.hands().get(group)
         if hands is None:
             raise NotKnown(_not_heard_of(group))
         since, cause = (word.time, word.cause) if word is not None else (None, "")
-        if hands is Hands.SERVED:
-            described = coordinator.own_description(group)
-            return GroupStatus(
-                group,
-                *STORAGES[coordinator.step_of(group)],
-                described.group_state,
-                len(described.members),
-                since,
-                cause,
-                self._stores.lag_seconds(group),
-                "; ".join(
-                    filter(None, (self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)))
-                ),
-            )
-        if until is None:
-            until = asyncio.get_running_loop().time() + _CLUSTER_SECONDS
-        try:
-            async with asyncio.timeout_at(until):
-                described = await self._cluster_groups.described(group)
-        except (UpstreamError, TimeoutError) as error:  # what else is known is told
-            why = str(error) or f"the cluster has not answered in {_CLUSTER_SECONDS:g} s"
-            return GroupStatus(group, *PASSED_THROUGH, "Unknown", 0, since, cause, None, why)
-        its_type = CONSUMER if described.group_state == CONSUMER_GROUP else CLASSIC
+        if hands is not Hands.SERVED:
+            return GroupStatus(group, *PASSED_THROUGH, UNKNOWN, 0, since, cause)
+        described = coordinator.own_description(group)
+        alarms = self._guard.alarm(group), self._stores.mirror.alarm(group), self._stores.why(group)
         return GroupStatus(
-            *(group, *PASSED_THROUGH, described.group_state, len(described.members), since, cause), type=its_type
+            group,
+            *STORAGES[coordinator.step_of(group)],
+            described.group_state,
+            len(described.members),
+            since,
+            cause,
+            self._stores.lag_seconds(group),
+            "; ".join(filter(None, alarms)),
         )
 
     async def verify(self, group: str) -> Verified:
@@ -385,6 +397,18 @@ class Migration:
 
 def _not_heard_of(group: str) -> str:
     return f"this shim has not heard of a group {group} yet (`migrate plan` shows what there is to be started)"
+
+
+def _as_described(status: GroupStatus, described: DescribedGroup | UpstreamError) -> GroupStatus:
+    """By the cluster, or not: what else is known is told."""
+    if isinstance(described, UpstreamError):
+        return status._replace(alarm=str(described))
+    its_type = CONSUMER if isinstance(described, ConsumerGroup) else CLASSIC
+    return status._replace(state=described.group_state, members=len(described.members), type=its_type)
+
+
+def _not_listed(listed: Listed) -> Refused:
+    return Refused(f"the cluster cannot be asked for its groups: {listed.trouble}")
 
 
 def _is_gone(status: GroupStatus) -> bool:

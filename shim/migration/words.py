@@ -49,6 +49,9 @@ STORAGES: Final = {
 CLASSIC: Final = "Classic"
 CONSUMER: Final = "Consumer"
 
+UNKNOWN: Final = "Unknown"
+"""The state of a group while its coordinator does not say."""
+
 
 class GroupStatus(NamedTuple):
     """``storage``, ``dual_commit``: of its `Storage`. ``state`` and ``members``: of the coordinator in whose hands it
@@ -77,6 +80,14 @@ class GroupStatus(NamedTuple):
     def step(self) -> str:
         """One of :data:`STEPS`."""
         return str(self.place)
+
+
+class Candidates(NamedTuple):
+    """``groups``: that a start could be about, each once. ``unanswered``: a line for each broker that has not said
+    which groups it has, so that there may be others."""
+
+    groups: Sequence[str]
+    unanswered: Sequence[str] = ()
 
 
 class Planned(NamedTuple):

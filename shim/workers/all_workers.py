@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from protocol.partition import partition_for
 from shim.admin.live.asked.groups import Change, Deleted, Details, Moved, Plan, Scope, Target, Window
-from shim.admin.live.asked.migration import GroupStatus, Looked, Planned, Source, Verified
+from shim.admin.live.asked.migration import Candidates, GroupStatus, Looked, Planned, Source, Verified
 from shim.admin.live.asked.overview import ClientsOf, Overview
 from shim.admin.live.asked.shim import NotReady, Shim
 from shim.log import Share
@@ -75,10 +75,13 @@ class AllMigrations:
     def __init__(self, workers: Sequence[Asks], num_partitions: int) -> None:
         self._all = _All("migration", workers, num_partitions)
 
-    async def candidates(self) -> Sequence[str]:
+    async def candidates(self) -> Candidates:
         """See :class:`shim.admin.live.asked.migration.Migration`."""
-        found = await self._all.each("candidates")
-        return sorted(name for number, names in enumerate(found) for name in names if self._all.has(number, name))
+        found = [Candidates(*each) for each in await self._all.each("candidates")]
+        return Candidates(
+            sorted(name for number, each in enumerate(found) for name in each.groups if self._all.has(number, name)),
+            sorted({line for each in found for line in each.unanswered}),
+        )
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """See :class:`shim.admin.live.asked.migration.Migration`."""

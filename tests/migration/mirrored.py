@@ -26,6 +26,7 @@ from protocol.own.state_log import Hands
 from shim.config import Settings, parse_servers
 from shim.coordinator import GroupCoordinator
 from shim.demo.parts import Broker
+from shim.demo.parts import Cluster as Brokers
 from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
@@ -165,7 +166,7 @@ async def eventually(condition: Callable[[], Any]) -> None:
 
 
 @asynccontextmanager
-async def mirrored(broker: Broker, data_dir: Path, settings: Settings = SETTINGS) -> AsyncIterator[Mirrored]:
+async def mirrored(broker: Broker | Brokers, data_dir: Path, settings: Settings = SETTINGS) -> AsyncIterator[Mirrored]:
     cluster = Cluster(parse_servers(broker.bootstrap_servers), settings)
     watching = asyncio.create_task(cluster.run())
     await eventually(lambda: cluster.looked_up)

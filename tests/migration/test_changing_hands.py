@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from shim.demo.parts import Broker, free_port
+from shim.demo.parts import Broker, Cluster, free_port
 from tests.admin.live.running import offset_shim
 from tests.admin.running import Result
 from tests.conftest import TopicFactory
@@ -43,7 +43,7 @@ class Administered:
 
 
 @contextmanager
-def administered(broker: Broker, data_dir: Path, *more: str, **settings: str | int) -> Iterator[Administered]:
+def administered(broker: Broker | Cluster, data_dir: Path, *more: str, **settings: str | int) -> Iterator[Administered]:
     admin = f"127.0.0.1:{free_port()}"
     args, with_settings = ["--admin", admin, *more], {**_QUICK, **settings}
     with Shim(broker.bootstrap_servers, data_dir, args=args, settings=with_settings, passes_groups=True) as shim:

@@ -20,7 +20,7 @@ from shim.following import TransactionFollower
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.migration.mirror.guard import Guard
-from shim.offsets.cluster.groups import ClusterGroups, Committed, LiveGroup
+from shim.offsets.cluster.groups import ClusterGroups, Committed, Listed, LiveGroup
 from shim.upstream import TopicReader
 from tests.conftest import TopicFactory
 from tests.migration.mirrored import SETTINGS, Mirrored, eventually, mirrored, transaction
@@ -81,8 +81,9 @@ async def test_a_member_at_the_broker_is_seen_until_it_leaves(
 class OldGroups(ClusterGroups):
     """As of brokers before 2.6."""
 
-    async def groups(self) -> dict[str, LiveGroup]:
-        return {group: LiveGroup(group, "", "", "consumer") for group in await super().groups()}
+    async def listed(self, within_seconds: float | None = None) -> Listed:
+        found = await super().listed(within_seconds)
+        return found._replace(groups={group: LiveGroup(group, "", "", "consumer") for group in found.groups})
 
 
 async def test_brokers_that_do_not_list_states_are_asked_for_groups_that_the_mirror_knows(

@@ -35,10 +35,12 @@ _WRONG_PORT: Final = "if clients bootstrap there, it is the wrong port"
 
 
 class Answers(NamedTuple):
-    """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before."""
+    """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before. ``unanswered``: a
+    line for each broker that has not answered, whose groups may be left out."""
 
     groups: int
     rows: Iterator[Row]
+    unanswered: Sequence[str] = ()
 
 
 class RunningShim:
@@ -83,7 +85,8 @@ class RunningShim:
         response = self._sent("POST", path, encoded(question), look)
         try:
             begun = json.loads(response.readline(_LONGEST_LINE))
-            return Answers(begun["groups"], self._rows(response, begun["groups"], look))
+            rows = self._rows(response, begun["groups"], look)
+            return Answers(begun["groups"], rows, begun.get("unanswered", ()))
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
             response.close()
             if look is not None and (isinstance(error, OSError) or response.headers["Content-Type"] == LINES):

@@ -223,12 +223,13 @@ def fitting_shown(choice: Chosen) -> str:
 
 class Done(NamedTuple):
     """``rows``: of the groups with which all went well; ``not_done``: the others; ``broken_off``: why there are no
-    more, None where these are all.
+    more, None where these are all; ``unanswered``: a line for each broker that may have more, and has not answered.
     """
 
     rows: list[Row]
     not_done: list[Row]
     broken_off: BrokenOff | None
+    unanswered: Sequence[str] = ()
 
 
 def done_of(
@@ -238,25 +239,28 @@ def done_of(
     the command that shows what became of it. Raises NotDone where it does not even begin."""
     done = Done([], [], None)
     try:
-        total, rows = _answers(shim, path, choice, more or {}, look)
+        total, rows, unanswered = _answers(shim, path, choice, more or {}, look)
+        done = done._replace(unanswered=unanswered)
         with Ongoing(what, total) as ongoing:
             done = done._replace(broken_off=_sorted_out(rows, done, ongoing))
     except BrokenOff as error:
         done = done._replace(broken_off=error)
     except KeyboardInterrupt:
         done = done._replace(broken_off=BrokenOff("stopped; groups under way are brought to an end, no others begun"))
-    return Done(sorted(done.rows, key=_name), sorted(done.not_done, key=_name), done.broken_off)
+    return done._replace(rows=sorted(done.rows, key=_name), not_done=sorted(done.not_done, key=_name))
 
 
-def _answers(shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None) -> tuple[int, Iterable[Row]]:
-    """How many groups there are, and what becomes of each."""
+def _answers(
+    shim: RunningShim, path: str, choice: Chosen, more: Row, look: str | None
+) -> tuple[int, Iterable[Row], Sequence[str]]:
+    """How many groups there are, what becomes of each, and which brokers may have more."""
     if not choice.names:
         return shim.post(path, {**choice.question, **more}, look)
     parts = in_parts(choice.names)
     # The first is asked for now: where there is no shim, nothing has begun.
     first = shim.post(path, {"groups": next(parts), **more}, look).rows
     rest = (shim.post(path, {"groups": part, **more}, look).rows for part in parts)
-    return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest))
+    return len(choice.names), itertools.chain(first, itertools.chain.from_iterable(rest)), ()
 
 
 def _sorted_out(rows: Iterable[Row], done: Done, ongoing: Advancing) -> BrokenOff | None:
@@ -281,26 +285,29 @@ def tell(
     done: Done, show: Callable[[Sequence[Row]], None], *, json_wanted: bool, none_of_them: str = "no group"
 ) -> None:
     """What was done on standard output, what was not on standard error, ``none_of_them`` where it was about no group.
-    Raises what it broke off with; exits with 1 where something was not done.
+    Raises what it broke off with; exits with 1 where something was not done, or not all groups are known.
     """
     if json_wanted:
-        print_json({"groups": done.rows, "not_done": done.not_done})
+        unanswered = {"unanswered": done.unanswered} if done.unanswered else {}
+        print_json({"groups": done.rows, "not_done": done.not_done, **unanswered})
     else:
         if done.rows:
             show(done.rows)
-        elif not done.not_done and done.broken_off is None:
+        elif not done.not_done and done.broken_off is None and not done.unanswered:
             tell_beside(none_of_them)
+        for line in done.unanswered:
+            tell_beside(f"not all groups are known: {shown(line)}")
         for row in done.not_done:
             tell_beside(f"{name_shown(row)}: {row['kind']}: {shown(row['error'])}")
     if done.broken_off is not None:
         raise done.broken_off
-    if done.not_done:
+    if done.not_done or done.unanswered:
         sys.exit(SOMETHING_WRONG)
 
 
 def refuse_misspelt(shim: RunningShim, choice: Chosen, done: Done) -> None:
     """Raises Refused where there was nothing because no group that is known fits the pattern."""
-    fits = choice.pattern is None or done.rows or done.not_done or done.broken_off is not None
+    fits = choice.pattern is None or done.rows or done.not_done or done.unanswered or done.broken_off is not None
     if not fits and not shim.get("/v1/groups", [("pattern", str(choice.pattern))])["groups"]:
         raise Refused(f"no group fits {choice.pattern}")
 

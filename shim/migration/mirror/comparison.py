@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 _OFFSETS_AT_ONCE: Final = 5_000
 _GROUPS_AT_ONCE: Final = 500
 _AGAIN_SECONDS: Final = 1.0
+_LISTED_WITHIN_SECONDS: Final = 10.0
+"""One that hangs may not be in the cluster any more when it is asked again."""
 _TROUBLE: Final = "the offsets that were loaded cannot be compared to the cluster's own"
 
 
@@ -86,7 +88,7 @@ class Comparison:
 
     async def _compare_loaded(self) -> None:
         """Those that cannot be read yet are left for the next time."""
-        listed = await self._cluster_groups.groups()
+        listed = await self._cluster_groups.groups(_LISTED_WITHIN_SECONDS)
         for number in sorted(self._loaded):
             coordinator = self._runtime.coordinator(number)
             if coordinator is None or coordinator.is_behind:

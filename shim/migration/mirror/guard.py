@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from protocol.messages.describe_groups import DescribedGroup
 from protocol.own.state_log import Hands
 from shim.coordinator import GroupCoordinator, NotServed
 from shim.counted import counted
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 _GROUPS_AT_ONCE: Final = 500
 _OFFSETS_AT_ONCE: Final = 10_000
 _QUIET_SECONDS: Final = 600.0
+_ANSWERED_WITHIN_SECONDS: Final = 10.0
+"""A broker that takes longer is no reason not to look at the groups of the others."""
 _DESCRIBED: Final = 5
 """The newest version of DescribeGroups to which a group that there is not is no error."""
 
@@ -121,26 +124,40 @@ class Guard:
 
     async def _look_for_members(self, groups: Collection[str]) -> None:
         """``groups``: those that are asked for where brokers do not list states (before Kafka 2.6)."""
-        listed = await self._cluster_groups.groups()
-        suspected = {group for group, each in listed.items() if each.state not in (*NOBODY, "")}
-        suspected.update(group for group in groups if group in listed and not listed[group].state)
+        listed = await self._cluster_groups.listed(_ANSWERED_WITHIN_SECONDS)
+        suspected = {group for group, each in listed.groups.items() if each.state not in (*NOBODY, "")}
+        suspected.update(group for group in groups if group in listed.groups and not listed.groups[group].state)
         suspected.update(self._mirror.contested, self._members.groups())
-        for group in sorted(suspected):
+        for group in suspected:
             if self._is_given_away(group):
                 self._members.over(group)
-                continue
-            if self._coordinator(group) is None:
-                continue
+        ours = sorted(group for group in suspected if self._is_ours(group))
+        described = await self._cluster_groups.at_once(ours, self._judge_members_at, _ANSWERED_WITHIN_SECONDS)
+        unanswered = [] if listed.is_whole else [listed.trouble]
+        for group, its in described.items():
             what = f"who is in group {group} in the cluster cannot be found out"
-            try:
-                await self._look_for_members_of(group)
-            except BrokerRefused as error:
-                self._trouble.failed(what, error)
+            if isinstance(its, BrokerRefused):
+                self._trouble.failed(what, its)
+            elif isinstance(its, UpstreamError):  # of the broker, and not of the group
+                unanswered.append(its)
             else:
                 self._trouble.went_well(what)
+        _raise_any(unanswered)
 
-    async def _look_for_members_of(self, group: str) -> None:
-        described = await self._cluster_groups.described(group)
+    async def _judge_members_at(
+        self, node_id: int, groups: Sequence[str]
+    ) -> Mapping[str, DescribedGroup | UpstreamError]:
+        """As soon as that broker has answered: what it says is old when others have."""
+        described = await self._cluster_groups.described_by(node_id, groups)
+        for group, its in described.items():
+            if not isinstance(its, UpstreamError):
+                self._judge_members(group, its)
+        return described
+
+    def _is_ours(self, group: str) -> bool:
+        return self._coordinator(group) is not None and not self._is_given_away(group)
+
+    def _judge_members(self, group: str, described: DescribedGroup) -> None:
         coordinator = self._coordinator(group)
         if coordinator is None:
             return
@@ -163,13 +180,20 @@ class Guard:
             if self._commits.seen_seconds_ago(group) >= self._quiet_seconds or self._is_given_away(group):
                 self._commits.over(group)
         before = {group: seen for group in groups if (seen := self._seen(group)) is not None}
-        found = await self._cluster_groups.offsets_of(list(before), stable=False)
+        found = await self._cluster_groups.at_once(before, self._offsets_of, _ANSWERED_WITHIN_SECONDS)
         for group, seen in before.items():
-            if self._strange(group, seen.own, found[group]):
+            its = found[group]
+            if isinstance(its, UpstreamError):
+                continue
+            if self._strange(group, seen.own, its):
                 # A process that was held up may not know yet that another one has it, and writes for it there.
                 await self._runtime.settled(self._runtime.partition_of(group))
             if self._seen(group) == seen:
-                self._judge(group, seen.own, found[group])
+                self._judge(group, seen.own, its)
+        _raise_any([its for its in found.values() if isinstance(its, UpstreamError)])
+
+    async def _offsets_of(self, _: int, groups: Sequence[str]) -> Mapping[str, Committed]:
+        return await self._cluster_groups.offsets_of(groups, stable=False)
 
     def _is_given_away(self, group: str) -> bool:
         coordinator = self._coordinator(group)
@@ -216,6 +240,12 @@ class Guard:
         shown = f"{at} {verb} {offset} in the cluster, the shim wrote {'none' if wrote is None else wrote}"
         more = f" (and {len(strange) - 1} more)" if len(strange) > 1 else ""
         self._commits.saw(group, f"somebody commits past the shim: {shown}{more}")
+
+
+def _raise_any(troubles: Sequence[UpstreamError]) -> None:
+    """What they say, each once."""
+    if troubles:
+        raise UpstreamError("; ".join(dict.fromkeys(map(str, troubles))))
 
 
 def _offset(offsets: Committed, at: TopicPartition) -> int | None:

@@ -13,7 +13,7 @@ from shim.config import HostPort
 from shim.upstream.errors import UpstreamError
 
 PATIENCE_SECONDS: Final = 15.0
-_RETRY_S: Final = 0.1
+RETRY_SECONDS: Final = 0.1
 
 PASSES_BY_ITSELF: Final = frozenset(
     {
@@ -72,4 +72,4 @@ async def until_ready(ask: Callable[[], Awaitable[Answer]], patience_s: float = 
         except BrokerRefused as refused:
             if refused.code not in PASSES_BY_ITSELF or time.monotonic() > deadline:
                 raise
-        await asyncio.sleep(_RETRY_S)  # a broker tells nobody when it is ready
+        await asyncio.sleep(RETRY_SECONDS)  # a broker tells nobody when it is ready

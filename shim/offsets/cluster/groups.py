@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby, islice
@@ -31,6 +32,7 @@ from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
     PATIENCE_SECONDS,
+    RETRY_SECONDS,
     BrokerRefused,
     Brokers,
     raise_for,
@@ -43,12 +45,14 @@ Committed = dict[TopicPartition, CommittedOffset]
 """The offsets of one group."""
 
 DEAD: Final = "Dead"
-CONSUMER_GROUP: Final = "consumer protocol"
 NOBODY: Final = ("Empty", DEAD)
 """States of groups that nobody is in."""
 
 _GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 1000
+
+_NEXT_AFTER_S: Final = 1.0
+"""A broker that has not said within that time who coordinates a group may hang: another one is asked."""
 
 # Newer versions name topics by id.
 _NEWEST_OFFSET_FETCH: Final = 9
@@ -77,6 +81,30 @@ class LiveGroup(NamedTuple):
     state: str
     type: str
     protocol_type: str
+
+
+class Listed(NamedTuple):
+    """What brokers list, ``asked`` of them. ``unanswered``: why, of each that has not said which groups it
+    coordinates."""
+
+    groups: dict[str, LiveGroup]
+    unanswered: Sequence[UpstreamError]
+    asked: int
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.asked) and not self.unanswered
+
+    @property
+    def trouble(self) -> UpstreamError:
+        """Why these are not all groups."""
+        return UpstreamError("; ".join(map(str, self.unanswered)) or "no broker of the cluster is known")
+
+
+class ConsumerGroup(describe_groups.DescribedGroup):
+    """A group of the consumer protocol (KIP-848), which may be empty; assignments are left out."""
+
+    __slots__ = ()
 
 
 class RefusedPartition(NamedTuple):
@@ -109,6 +137,9 @@ class ClusterGroups:
         self._brokers = brokers
         self._patience_seconds = patience_seconds
         self._coordinators: dict[str, int] = {}
+        self._times_asked = 0
+        self._silent: set[int] = set()
+        """Brokers that have not answered when they were asked last: others are asked first for coordinators."""
         self._partition_count: int | None = None
 
     def forget(self, group: str) -> None:
@@ -120,18 +151,61 @@ class ClusterGroups:
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
-    async def groups(self) -> dict[str, LiveGroup]:
-        """All groups but share groups, whose offsets are others; each broker lists those that it coordinates."""
+    async def groups(self, within_seconds: float | None = None) -> dict[str, LiveGroup]:
+        """All groups but share groups, whose offsets are others. Raises UpstreamError where any broker has not said
+        which it coordinates: those that are known would look like all. ``within_seconds``: see :meth:`listed`."""
+        listed = await self.listed(within_seconds)
+        if not listed.is_whole:
+            raise listed.trouble
+        return listed.groups
+
+    async def listed(self, within_seconds: float | None = None) -> Listed:
+        """Likewise, of the brokers that answer; all are asked at once. ``within_seconds``: for how long each is waited
+        for, where that is less than a request may take."""
+        node_ids = list(self._brokers.addresses)
+        answers = await asyncio.gather(*(self._listed_by(node_id, within_seconds) for node_id in node_ids))
         found: dict[str, LiveGroup] = {}
-        for node_id in self._brokers.addresses:
-            answer = await self._until_ready(partial(self._listed, node_id))
-            for listed in answer:
+        for node_id, answer in zip(node_ids, answers, strict=True):
+            for listed in () if isinstance(answer, UpstreamError) else answer:
                 if listed.group_type.lower() != "share":
                     found[listed.group_id] = LiveGroup(
                         listed.group_id, listed.group_state, listed.group_type, listed.protocol_type
                     )
                     self._coordinators[listed.group_id] = node_id
-        return found
+        return Listed(found, [each for each in answers if isinstance(each, UpstreamError)], len(answers))
+
+    async def _listed_by(
+        self, node_id: int, within_seconds: float | None
+    ) -> tuple[list_groups.ListedGroup, ...] | UpstreamError:
+        try:
+            async with self._answering(node_id, within_seconds):
+                return await self._until_ready(partial(self._listed, node_id))
+        except UpstreamError as error:
+            return error
+
+    @asynccontextmanager
+    async def _answering(
+        self, node_id: int, within_seconds: float | None, until: float | None = None
+    ) -> AsyncIterator[None]:
+        """Raises UpstreamError, too, where it takes longer; who has not answered last is silent. ``until``: when that
+        is, of the loop's time, where it is not so long from now."""
+        try:
+            async with asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until):
+                yield
+        except TimeoutError:
+            self._silent.add(node_id)
+            raise UpstreamError(f"{self._named(node_id)} has not answered in {within_seconds:g} s") from None
+        except BrokerRefused:
+            self._silent.discard(node_id)
+            raise
+        except UpstreamError:
+            self._silent.add(node_id)
+            raise
+        self._silent.discard(node_id)
+
+    def _named(self, node_id: int) -> str:
+        address = self._brokers.addresses.get(node_id)
+        return f"broker {node_id}" + ("" if address is None else f" at {address}")
 
     async def shown(self) -> Shown:
         """As Describe on the cluster decides (KIP-11), which DescribeAcls needs, too."""
@@ -145,7 +219,7 @@ class ClusterGroups:
 
     async def _listed(self, node_id: int) -> tuple[list_groups.ListedGroup, ...]:
         answer = await self._brokers.ask(node_id, list_groups.API, list_groups.ListGroupsRequest())
-        raise_for(answer.error_code, f"{self._brokers.addresses[node_id]}: ListGroups")
+        raise_for(answer.error_code, f"{self._named(node_id)}: ListGroups")
         return answer.groups
 
     async def state_of(self, group: str) -> str:
@@ -153,43 +227,56 @@ class ClusterGroups:
         return (await self.described(group)).group_state
 
     async def described(self, group: str) -> describe_groups.DescribedGroup:
-        """State, protocol and members; the state of one that there is not is Dead. Of a consumer group (KIP-848) that
-        has members these and its state, and nothing else."""
+        """State, protocol and members; the state of one that there is not is Dead. A :class:`ConsumerGroup` of one that
+        is that."""
         try:
-            described = await self._until_ready(partial(self._described, group))
+            return await self._until_ready(partial(self._described, group))
         except UpstreamError:
             self.forget(group)
             raise
-        if described.group_state == DEAD and await self._brokers.offers(
-            await self._coordinator(group), consumer_group_describe.API
-        ):
-            members = await self._until_ready(partial(self._consumer_group, group))
-            if members:
-                return describe_groups.DescribedGroup(0, None, group, CONSUMER_GROUP, "consumer", "", members)
-        return described
-
-    async def _consumer_group(self, group: str) -> tuple[describe_groups.DescribedGroupMember, ...]:
-        request = consumer_group_describe.ConsumerGroupDescribeRequest((group,), False)
-        answer = await self._brokers.ask(await self._coordinator(group), consumer_group_describe.API, request)
-        (found,) = answer.groups
-        if found.error_code in _NO_CONSUMER_GROUP:
-            return ()
-        raise_for(found.error_code, f"group {group}")
-        return tuple(
-            describe_groups.DescribedGroupMember(
-                each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
-            )
-            for each in found.members
-        )
 
     async def _described(self, group: str) -> describe_groups.DescribedGroup:
-        node_id = await self._coordinator(group)
-        request = describe_groups.DescribeGroupsRequest((group,))
+        found = (await self.described_by(await self._coordinator(group), [group]))[group]
+        if isinstance(found, UpstreamError):
+            if _passes(found):
+                self.forget(group)
+            raise found
+        return found
+
+    async def all_described(
+        self, groups: Collection[str], within_seconds: float
+    ) -> dict[str, describe_groups.DescribedGroup | UpstreamError]:
+        """Of each as :meth:`described`; see :meth:`at_once`."""
+        return await self.at_once(groups, self.described_by, within_seconds)
+
+    async def described_by(
+        self, node_id: int, groups: Sequence[str]
+    ) -> dict[str, describe_groups.DescribedGroup | UpstreamError]:
+        """As :meth:`all_described`, of those whose coordinator this broker is."""
         version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)
-        answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
-        (described,) = answer.groups
-        raise_for(described.error_code, f"group {group}")
-        return described
+        nothing = UpstreamError(f"{self._named(node_id)}: DescribeGroups is answered with nothing")
+        found: dict[str, describe_groups.DescribedGroup | UpstreamError] = dict.fromkeys(groups, nothing)
+        for some in _slices(groups, _GROUPS_A_REQUEST):
+            request = describe_groups.DescribeGroupsRequest(tuple(some))
+            answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
+            found |= {each.group_id: _refusal(each.error_code, each.group_id) or each for each in answer.groups}
+        dead = [
+            name for name, each in found.items() if not isinstance(each, UpstreamError) and each.group_state == DEAD
+        ]
+        if dead and await self._brokers.offers(node_id, consumer_group_describe.API):
+            for some in _slices(dead, _GROUPS_A_REQUEST):
+                found |= await self._consumer_groups(node_id, some)
+        return found
+
+    async def _consumer_groups(self, node_id: int, groups: Sequence[str]) -> dict[str, ConsumerGroup | BrokerRefused]:
+        """Those of them that are such."""
+        request = consumer_group_describe.ConsumerGroupDescribeRequest(tuple(groups), False)
+        answer = await self._brokers.ask(node_id, consumer_group_describe.API, request)
+        return {
+            each.group_id: _refusal(each.error_code, each.group_id) or _consumer_group(each)
+            for each in answer.groups
+            if each.error_code not in _NO_CONSUMER_GROUP
+        }
 
     async def leave(self, group: str, members: Sequence[describe_groups.DescribedGroupMember]) -> None:
         """Have these members leave, who have gone without a word (KIP-345)."""
@@ -325,26 +412,140 @@ class ClusterGroups:
                 self.forget(group)
             raise_for(each.error_code, f"group {group}")
 
+    # --- whom to ask -------------------------------------------------------------------------------------------------
+
+    async def at_once(
+        self,
+        groups: Collection[str],
+        ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
+        within_seconds: float,
+    ) -> dict[str, Answer | UpstreamError]:
+        """What ``ask`` gives of the groups of one broker, of all brokers at once; or why there is no answer, which
+        names a broker that has not answered in that time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_seconds
+        found: dict[str, Answer | UpstreamError] = {}
+        left = list(groups)
+        while left:
+            found |= await self._asked_once(left, ask, within_seconds, until)
+            failed = [group for group in left if isinstance(found[group], UpstreamError)]
+            for group in failed:
+                self.forget(group)
+            left = [group for group in failed if _passes(found[group])]
+            if loop.time() + RETRY_SECONDS >= until:
+                break
+            if left:
+                await asyncio.sleep(RETRY_SECONDS)  # a broker tells nobody when it is ready
+        return found
+
+    async def _asked_once(
+        self,
+        groups: Sequence[str],
+        ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
+        within_seconds: float,
+        until: float,
+    ) -> dict[str, Answer | UpstreamError]:
+        async def at(node_id: int, its: Sequence[str]) -> Mapping[str, Answer | UpstreamError]:
+            try:
+                async with self._answering(node_id, within_seconds, until):
+                    return await ask(node_id, its)
+            except UpstreamError as error:
+                return dict.fromkeys(its, error)
+
+        try:
+            async with asyncio.timeout_at(until):
+                coordinators = await self._coordinators_of(groups)
+        except TimeoutError:
+            return dict.fromkeys(groups, UpstreamError(f"the cluster has not answered in {within_seconds:g} s"))
+        except UpstreamError as error:
+            return dict.fromkeys(groups, error)
+        found: dict[str, Answer | UpstreamError] = {}
+        by_node: dict[int, list[str]] = {}
+        for group, coordinator in coordinators.items():
+            if isinstance(coordinator, UpstreamError):
+                found[group] = coordinator
+            else:
+                by_node.setdefault(coordinator, []).append(group)
+        for answers in await asyncio.gather(*(at(node_id, its) for node_id, its in by_node.items())):
+            found |= answers
+        return found
+
     async def _coordinator(self, group: str) -> int:
-        if group not in self._coordinators:
-            self._coordinators[group] = await self._until_ready(partial(self._find_coordinator, group))
-        return self._coordinators[group]
+        return await self._until_ready(partial(self._find_coordinator, group))
 
     async def _find_coordinator(self, group: str) -> int:
-        if not self._brokers.addresses:
+        found = (await self._coordinators_of([group]))[group]
+        if isinstance(found, UpstreamError):
+            raise found
+        return found
+
+    async def _coordinators_of(self, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
+        """Raises UpstreamError where no broker answers."""
+        found: dict[str, int | UpstreamError] = {
+            group: self._coordinators[group] for group in groups if group in self._coordinators
+        }
+        for some in _slices([group for group in groups if group not in found], _GROUPS_A_REQUEST):
+            for group, coordinator in (await self._find_coordinators(some)).items():
+                found[group] = coordinator
+                if not isinstance(coordinator, UpstreamError):
+                    self._coordinators[group] = coordinator
+        return found
+
+    async def _find_coordinators(self, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
+        """As the first broker says that answers: each time another one is asked first, as one that is cut off from the
+        controllers tells where they were, and those that were silent at last."""
+        node_ids = list(self._brokers.addresses)
+        if not node_ids:
             raise UpstreamError("no broker of the cluster is known")
-        node_id = next(iter(self._brokers.addresses))
+        first = self._times_asked % len(node_ids)
+        self._times_asked += 1
+        *before, last = sorted((*node_ids[first:], *node_ids[:first]), key=self._silent.__contains__)
+        for node_id in before:
+            with suppress(UpstreamError):
+                async with self._answering(node_id, _NEXT_AFTER_S):
+                    return await self._found_by(node_id, groups)
+        async with self._answering(last, None):
+            return await self._found_by(last, groups)
+
+    async def _found_by(self, node_id: int, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
         version = await self._brokers.newest(node_id, find_coordinator.API, at_least=0, at_most=_NEWEST_FIND)
+        nothing = UpstreamError(f"{self._named(node_id)}: FindCoordinator is answered with nothing")
+        found: dict[str, int | UpstreamError] = dict.fromkeys(groups, nothing)
         if version < _MANY_KEYS_SINCE:
-            answer = await self._brokers.ask(
-                node_id, find_coordinator.API, find_coordinator.FindCoordinatorRequest(group)
-            )
-            raise_for(answer.error_code, f"the coordinator of group {group}")
-            return answer.node_id
-        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=(group,))
-        (found,) = (await self._brokers.ask(node_id, find_coordinator.API, request)).coordinators
-        raise_for(found.error_code, f"the coordinator of group {group}")
-        return found.node_id
+            for group in groups:
+                one = find_coordinator.FindCoordinatorRequest(group)
+                answer = await self._brokers.ask(node_id, find_coordinator.API, one)
+                found[group] = _coordinator_in(answer, group)
+            return found
+        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=tuple(groups))
+        answer = await self._brokers.ask(node_id, find_coordinator.API, request)
+        return found | {each.key: _coordinator_in(each, each.key) for each in answer.coordinators}
+
+
+def _passes(error: object) -> bool:
+    return isinstance(error, BrokerRefused) and error.code in PASSES_BY_ITSELF
+
+
+def _refusal(code: int, group: str) -> BrokerRefused | None:
+    return BrokerRefused(code, f"group {group}") if code else None
+
+
+def _coordinator_in(found: Any, group: str) -> int | UpstreamError:
+    """``found``: what has error code and node id of its coordinator."""
+    if found.error_code:
+        return BrokerRefused(found.error_code, f"the coordinator of group {group}")
+    node_id: int = found.node_id
+    return node_id
+
+
+def _consumer_group(described: consumer_group_describe.DescribedGroup) -> ConsumerGroup:
+    members = tuple(
+        describe_groups.DescribedGroupMember(
+            each.member_id, each.instance_id, each.client_id, each.client_host, b"", b""
+        )
+        for each in described.members
+    )
+    return ConsumerGroup(0, None, described.group_id, described.group_state, "consumer", "", members)
 
 
 def _committed(group: str, code: int, topics: Sequence[Any]) -> Committed:

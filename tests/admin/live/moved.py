@@ -9,6 +9,7 @@ from typing import Final
 
 from shim.admin.live.asked.migration import (
     PASSED_THROUGH,
+    Candidates,
     Difference,
     GroupStatus,
     Looked,
@@ -45,6 +46,7 @@ class Moved:
     groups: dict[str, GroupStatus] = field(default_factory=dict)
     unheard: set[str] = field(default_factory=set)
     """Of ``groups``, those that the cluster or ZooKeeper has and the shim has not heard of."""
+    unanswered: list[str] = field(default_factory=list)
     from_zookeeper: set[str] = field(default_factory=set)
     differing: dict[str, list[Difference]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -79,8 +81,9 @@ class Moved:
             raise NotKnown(f"there is no group {name}")
         return self.groups[name]
 
-    async def candidates(self) -> Sequence[str]:
-        return [each.group for each in self.groups.values() if may_move("start", each)]
+    async def candidates(self) -> Candidates:
+        groups = [each.group for each in self.groups.values() if may_move("start", each)]
+        return Candidates(groups, self.unanswered)
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         self.looks.append(len(groups))

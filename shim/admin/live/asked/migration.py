@@ -8,6 +8,7 @@ from typing import Protocol
 from shim.migration.words import (
     PASSED_THROUGH,
     STEPS,
+    Candidates,
     Difference,
     GroupStatus,
     Looked,
@@ -26,10 +27,10 @@ class Migration(Protocol):
     step or at the other.
     """
 
-    async def candidates(self) -> Sequence[str]:
-        """The groups that a start could be about, each once: those passed through, those that the cluster or ZooKeeper
+    async def candidates(self) -> Candidates:
+        """The groups that a start could be about: those passed through, those that the cluster or ZooKeeper
         has and the shim has not heard of, and those that are in ZooKeeper without dual commit. Raises :class:`Refused`
-        where one of these cannot be asked."""
+        where ZooKeeper, or the whole cluster, cannot be asked."""
 
     async def plan(self, groups: Sequence[str]) -> Sequence[Planned]:
         """What a start would find. Raises :class:`NotKnown`."""
@@ -62,6 +63,7 @@ class Migration(Protocol):
 __all__ = [
     "PASSED_THROUGH",
     "STEPS",
+    "Candidates",
     "Difference",
     "GroupStatus",
     "Looked",

@@ -10,14 +10,22 @@ from typing import Final
 
 from aiohttp import web
 
-from shim.admin.live.asked.migration import PASSED_THROUGH, GroupStatus, Migration, Source, may_move
+from shim.admin.live.asked.migration import (
+    PASSED_THROUGH,
+    Candidates,
+    GroupStatus,
+    Migration,
+    Refused,
+    Source,
+    may_move,
+)
 from shim.admin.live.asked.shim import Shim
 from shim.admin.live.over_http.answering import ANSWER_SECONDS
 from shim.admin.live.over_http.receiving import body_of, query_of
 from shim.admin.live.over_http.sending import send_all
 from shim.admin.live.requests.choosing import Choice, Wanted, look_wanted, move_of, wanted_of
 from shim.admin.live.requests.fields import BadRequest
-from shim.admin.live.shown.documents import JSON, Row, list_in_pieces
+from shim.admin.live.shown.documents import JSON, Row, list_in_pieces, one_line
 from shim.admin.live.shown.migration_rows import looked_row, planned_row, status_row, verified_row
 from shim.admin.live.streamed.in_lines import in_lines
 
@@ -54,16 +62,30 @@ class MigrationPaths:
                 return [planned_row(each) for each in await self._migration.plan(names)]
 
         choice = (await self._wanted(request)).choice
-        names = await self._names(choice, self._migration.candidates)
-        return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
+        known = Candidates(choice.names or ())
+        if choice.names is None:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                known = await self._migration.candidates()
+            known = known._replace(groups=choice.fitting(known.groups))
+        more: Row = {"unanswered": [one_line(each) for each in known.unanswered]} if known.unanswered else {}
+        return await in_lines(
+            *(request, known.groups, step), together=_AT_ONCE, side_by_side=1, stopping=self._stopping, more=more
+        )
 
     async def status(self, request: web.Request) -> web.StreamResponse:
+        choice = (await self._wanted(request)).choice
+        told: dict[str, GroupStatus] = {}
+        if choice.names is None:  # brokers that hang are waited for once
+            async with asyncio.timeout(ANSWER_SECONDS):
+                told = {each.group: each for each in await self._migration.status(None)}
+
         async def step(names: Sequence[str]) -> list[Row]:
+            if choice.names is None:
+                return [status_row(told[name]) for name in names]
             async with asyncio.timeout(ANSWER_SECONDS):
                 return [status_row(each) for each in await self._migration.status(names)]
 
-        choice = (await self._wanted(request)).choice
-        names = await self._names(choice, self._known)
+        names = choice.fitting(told) if choice.names is None else choice.names
         return await in_lines(request, names, step, together=_AT_ONCE, side_by_side=1, stopping=self._stopping)
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
@@ -72,7 +94,7 @@ class MigrationPaths:
                 return [verified_row(await self._migration.verify(name)) for name in names]
 
         choice = (await self._wanted(request)).choice
-        names = await self._names(choice, partial(self._known, _is_served))
+        names = await self._names(choice, self._served)
         return await in_lines(request, names, step, together=1, side_by_side=_SIDE_BY_SIDE, stopping=self._stopping)
 
     async def look(self, request: web.Request) -> web.StreamResponse:
@@ -138,7 +160,7 @@ class MigrationPaths:
         if choice.names is not None:
             return choice.names
         if move == "start":  # what it is about, the shim need not have heard of
-            return await self._names(choice, self._migration.candidates)
+            return await self._names(choice, self._all_candidates)
         async with asyncio.timeout(ANSWER_SECONDS):
             found = {each.group: each for each in await self._migration.status(None) if may_move(move, each)}
         steps = {name: found[name].step for name in choice.fitting(found)}
@@ -148,9 +170,12 @@ class MigrationPaths:
             raise BadRequest(f"these groups are at different steps, say at which: {they}")
         return [name for name, step in steps.items() if at in (None, step)]
 
-    async def _known(self, so: Callable[[GroupStatus], bool] = lambda _: True) -> Iterable[str]:
-        return [each.group for each in await self._migration.status(None) if so(each)]
+    async def _all_candidates(self) -> Sequence[str]:
+        """Raises Refused where there may be others."""
+        groups, unanswered = await self._migration.candidates()
+        if unanswered:
+            raise Refused(f"which groups there are is not known, name those that are meant: {'; '.join(unanswered)}")
+        return groups
 
-
-def _is_served(status: GroupStatus) -> bool:
-    return status.place != PASSED_THROUGH
+    async def _served(self) -> Iterable[str]:
+        return [each.group for each in await self._migration.status(None) if each.place != PASSED_THROUGH]

@@ -1,7 +1,8 @@
 """Work on many groups, told a line at a time: what is done of it is known whatever becomes of the rest.
 
-The lines: first ``{"groups": <count>}``, then one for each group as it is done, at last ``{"done": <count>}``: without
-that one the stream was cut off. Between them, while nothing is done, empty ones: each side sees that the other lives.
+The lines: first ``{"groups": <count>}``, and what is to be said of all of them, then one for each group as it is done,
+at last ``{"done": <count>}``: without that one the stream was cut off. Between them, while nothing is done, empty ones:
+each side sees that the other lives.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ async def in_lines(
     together: int,
     side_by_side: int,
     stopping: asyncio.Event,
+    more: Row | None = None,
 ) -> web.StreamResponse:
     """Answers with a line for each of ``groups``: as many ``together`` in a step, so many steps at a time.
 
@@ -46,7 +48,7 @@ async def in_lines(
     """
     lines = Sending(request, LINES)
     await lines.begin()
-    await lines.send(_line({"groups": len(groups)}))
+    await lines.send(_line({"groups": len(groups), **(more or {})}))
     steps = _parts(groups, together)
     done = 0
 
