@@ -23,7 +23,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed
+from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed, ConsumerGroup
 from shim.offsets.cluster.store import is_nowhere
 from shim.upstream.errors import Unanswered, UpstreamError
 
@@ -32,6 +32,10 @@ log = logging.getLogger(__name__)
 _SEEN_WITHIN_S: Final = 60.0
 """A member that has come through the shim in that time is on the shim: longer than sessions last, by default."""
 _STABLE: Final = "Stable"
+_CONSUMER_PROTOCOL: Final = (
+    "its clients have used the consumer protocol (KIP-848), which the shim does not offer them: they would not come "
+    "back; have them come with group.protocol=classic first"
+)
 
 
 class HandOver:
@@ -58,6 +62,8 @@ class HandOver:
             return "it is served by the shim already"
         if described.protocol_type == PROTOCOL_TYPE:
             return "it is the group of shims that share a log on topics"
+        if isinstance(described, ConsumerGroup):
+            return _CONSUMER_PROTOCOL
         strangers = [each for each in described.members if not self.is_here(group, each.member_id)]
         if strangers:
             return f"{len(strangers)} of its members do not come through this shim: {named(strangers)}"
@@ -109,6 +115,8 @@ class HandOver:
                 raise Refused(
                     f"group {group} has {counted(count, 'member')} in the cluster: they go on from its offsets there"
                 )
+            if isinstance(described, ConsumerGroup):
+                raise Refused(f"group {group}: {_CONSUMER_PROTOCOL}")
             await self._cluster_groups.transactions_ended(group)
             await self._adopt(group, {}, None)
             self._mirror.taken_over(group)
