@@ -44,7 +44,10 @@ def plan_command(
     a group can be taken over when it is empty, or when all are. OFFSETS is how many partitions have an offset that
     would be adopted, or, of such a one, that the shim has. Where HINDRANCE is empty, `start` would go through.
 
-    Exit status 1 when any of the groups has a hindrance.
+    Where a broker does not answer, what the others have is shown, and standard error says which has not: there may be
+    more groups.
+
+    Exit status 1 when any of the groups has a hindrance, or not all are known.
 
     \b
     offset-shim migrate plan

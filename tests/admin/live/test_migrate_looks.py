@@ -95,6 +95,21 @@ def test_a_plan(moved: Moved, admin: str) -> None:
     assert offset_shim("migrate", "plan", "etl-1", "--admin", admin).status == 0
 
 
+def test_a_plan_that_may_lack_groups(moved: Moved, admin: str) -> None:
+    moved.add("etl-1")
+    moved.unanswered.append("broker 2 at b2:9092 has not answered\x1b[2J in 3 s")
+    why = "not all groups are known: broker 2 at b2:9092 has not answered\\x1b[2J in 3 s\n"
+    shown = offset_shim("migrate", "plan", "--admin", admin)
+    assert (shown.status, shown.stdout.splitlines()[1].split()[0], shown.stderr) == (1, "etl-1", why)
+    assert offset_shim("migrate", "plan", "--pattern", "web*", "--admin", admin) == (1, "", why)
+    in_json = offset_shim("migrate", "plan", "--json", "--admin", admin)
+    assert (in_json.status, in_json.json["unanswered"]) == (1, moved.unanswered)
+    assert offset_shim("migrate", "plan", "etl-1", "--admin", admin).status == 0
+    refused = offset_shim("migrate", "start", "--all", "--admin", admin)
+    assert (refused.status, refused.stdout, moved.begun) == (2, "", [])
+    assert "which groups there are is not known, name those that are meant: broker 2 at b2:9092" in refused.stderr
+
+
 def test_a_plan_with_nothing_left(moved: Moved, admin: str) -> None:
     moved.add("etl-1", storage="kafka")
     none = f"is left to be started: `offset-shim migrate status --admin {admin}` says where each is\n"
