@@ -263,7 +263,7 @@ async def test_a_group_that_no_broker_lists_is_asked_for(
     await _left_there(broker, tmp_path / "data", group, topic, 5)
     commit(broker.bootstrap_servers, group, topic, 77)
 
-    async def nobody(_: WatchedGroups) -> dict[str, LiveGroup]:
+    async def nobody(_: WatchedGroups, within_seconds: float) -> dict[str, LiveGroup]:
         return {}
 
     monkeypatch.setattr(WatchedGroups, "groups", nobody)
