@@ -31,8 +31,6 @@ _NO_SUCH_PATH: Final = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.NOT_FOUND.phr
 
 _OPEN_TO_ALL: Final = "/v1/access"
 
-_WRONG_PORT: Final = "if clients bootstrap there, it is the wrong port"
-
 
 class Answers(NamedTuple):
     """``groups``: how many there will be. ``rows`` raises :class:`BrokenOff` where they end before. ``unanswered``: a
@@ -187,7 +185,7 @@ class RunningShim:
         return reason
 
     def _is_not_known(self, why: str, look: str, *, closed: bool = False) -> BrokenOff:
-        wrong = f"; {_WRONG_PORT}" if closed else ""
+        wrong = f"; {self._wrong_port}" if closed else ""
         return BrokenOff(
             f"the shim at {self._address} did not say what became of it: {why}. Look with `{look}` before you do it "
             f"again{wrong}"
@@ -200,10 +198,12 @@ class RunningShim:
         )
 
     def _is_no_shim(self, more: str = "") -> NotDone:
+        return NotDone(f"something else than a shim's admin port answers at {self._address}{more}; {self._wrong_port}")
+
+    @property
+    def _wrong_port(self) -> str:
         over_tls = "" if self._tls is not None else ". A shim that speaks TLS there is asked with --admin-ca-file"
-        return NotDone(
-            f"something else than a shim's admin port answers at {self._address}{more}; {_WRONG_PORT}{over_tls}"
-        )
+        return f"if clients bootstrap there, it is the wrong port{over_tls}"
 
 
 def in_parts(names: Iterable[str]) -> Iterator[list[str]]:

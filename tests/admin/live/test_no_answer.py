@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pytest
 
@@ -21,6 +22,10 @@ from shim.relocation.words import LogPlaces
 from tests.admin.live.moved import Moved
 from tests.admin.live.running import TIME_LIMIT_SECONDS, admin_of, offset_shim
 from tests.admin.live.watching import OVERVIEW, Relocated
+
+_WRONG_PORT: Final = (
+    "if clients bootstrap there, it is the wrong port. A shim that speaks TLS there is asked with --admin-ca-file"
+)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +81,12 @@ def test_something_else_is_there(command: list[str], answer: bytes) -> None:
     if not answer and command[0] == "migrate":  # or a shim that has begun with it
         assert (result.status, result.stdout) == (1, "")
         assert result.stderr.startswith(f"Error: the shim at {address} did not say what became of it: ")
-        assert result.stderr.endswith("; if clients bootstrap there, it is the wrong port\n")
+        assert result.stderr.endswith(f"; {_WRONG_PORT}\n")
         return
     assert (result.status, result.stdout) == (2, "")
     told = f"something else than a shim's admin port answers at {address}"
     ended = "" if answer else ", or a shim that is ending: the connection was closed"
-    assert result.stderr == f"Error: {told}{ended}; if clients bootstrap there, it is the wrong port\n"
+    assert result.stderr == f"Error: {told}{ended}; {_WRONG_PORT}\n"
 
 
 _CHANGES = (
