@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 from protocol.errors import ErrorCode
@@ -18,7 +17,6 @@ from protocol.messages import (
     describe_acls,
     describe_groups,
     describe_producers,
-    find_coordinator,
     leave_group,
     list_groups,
     metadata,
@@ -32,12 +30,12 @@ from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
     PATIENCE_SECONDS,
-    RETRY_SECONDS,
     BrokerRefused,
     Brokers,
     raise_for,
     until_ready,
 )
+from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, passes, slices
 from shim.upstream import NO_ACLS
 from shim.upstream.errors import UpstreamError
 
@@ -48,22 +46,16 @@ DEAD: Final = "Dead"
 NOBODY: Final = ("Empty", DEAD)
 """States of groups that nobody is in."""
 
-_GROUPS_A_REQUEST: Final = 50
 _PARTITIONS_A_REQUEST: Final = 1000
-
-_NEXT_AFTER_S: Final = 1.0
-"""A broker that has not said within that time who coordinates a group may hang: another one is asked."""
 
 # Newer versions name topics by id.
 _NEWEST_OFFSET_FETCH: Final = 9
 _NEWEST_OFFSET_COMMIT: Final = 9
-_NEWEST_FIND: Final = 6
 _MANY_GROUPS_SINCE: Final = 8
 _STABLE_SINCE: Final = 7
 _LEADER_EPOCHS_SINCE: Final = 6
 _LOOK_S: Final = 0.05
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
-_MANY_KEYS_SINCE: Final = 4
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
 
@@ -136,15 +128,12 @@ class ClusterGroups:
         """``patience_seconds``: how long what passes by itself, at the brokers, is waited for."""
         self._brokers = brokers
         self._patience_seconds = patience_seconds
-        self._coordinators: dict[str, int] = {}
-        self._times_asked = 0
-        self._silent: set[int] = set()
-        """Brokers that have not answered when they were asked last: others are asked first for coordinators."""
+        self._coordinators = Coordinators(brokers, patience_seconds)
         self._partition_count: int | None = None
 
     def forget(self, group: str) -> None:
         """Something about it has failed: another broker may coordinate it by now."""
-        self._coordinators.pop(group, None)
+        self._coordinators.forget(group)
 
     async def _until_ready(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         return await until_ready(ask, self._patience_seconds)
@@ -171,41 +160,17 @@ class ClusterGroups:
                     found[listed.group_id] = LiveGroup(
                         listed.group_id, listed.group_state, listed.group_type, listed.protocol_type
                     )
-                    self._coordinators[listed.group_id] = node_id
+                    self._coordinators.learn(listed.group_id, node_id)
         return Listed(found, [each for each in answers if isinstance(each, UpstreamError)], len(answers))
 
     async def _listed_by(
         self, node_id: int, within_seconds: float | None
     ) -> tuple[list_groups.ListedGroup, ...] | UpstreamError:
         try:
-            async with self._answering(node_id, within_seconds):
+            async with self._coordinators.answering(node_id, within_seconds):
                 return await self._until_ready(partial(self._listed, node_id))
         except UpstreamError as error:
             return error
-
-    @asynccontextmanager
-    async def _answering(
-        self, node_id: int, within_seconds: float | None, until: float | None = None
-    ) -> AsyncIterator[None]:
-        """Raises UpstreamError, too, where it takes longer; who has not answered last is silent. ``until``: when that
-        is, of the loop's time, where it is not so long from now."""
-        try:
-            async with asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until):
-                yield
-        except TimeoutError:
-            self._silent.add(node_id)
-            raise UpstreamError(f"{self._named(node_id)} has not answered in {within_seconds:g} s") from None
-        except BrokerRefused:
-            self._silent.discard(node_id)
-            raise
-        except UpstreamError:
-            self._silent.add(node_id)
-            raise
-        self._silent.discard(node_id)
-
-    def _named(self, node_id: int) -> str:
-        address = self._brokers.addresses.get(node_id)
-        return f"broker {node_id}" + ("" if address is None else f" at {address}")
 
     async def shown(self) -> Shown:
         """As Describe on the cluster decides (KIP-11), which DescribeAcls needs, too."""
@@ -219,7 +184,7 @@ class ClusterGroups:
 
     async def _listed(self, node_id: int) -> tuple[list_groups.ListedGroup, ...]:
         answer = await self._brokers.ask(node_id, list_groups.API, list_groups.ListGroupsRequest())
-        raise_for(answer.error_code, f"{self._named(node_id)}: ListGroups")
+        raise_for(answer.error_code, f"{self._coordinators.named(node_id)}: ListGroups")
         return answer.groups
 
     async def state_of(self, group: str) -> str:
@@ -236,9 +201,9 @@ class ClusterGroups:
             raise
 
     async def _described(self, group: str) -> describe_groups.DescribedGroup:
-        found = (await self.described_by(await self._coordinator(group), [group]))[group]
+        found = (await self.described_by(await self._coordinators.of(group), [group]))[group]
         if isinstance(found, UpstreamError):
-            if _passes(found):
+            if passes(found):
                 self.forget(group)
             raise found
         return found
@@ -247,16 +212,25 @@ class ClusterGroups:
         self, groups: Collection[str], within_seconds: float
     ) -> dict[str, describe_groups.DescribedGroup | UpstreamError]:
         """Of each as :meth:`described`; see :meth:`at_once`."""
-        return await self.at_once(groups, self.described_by, within_seconds)
+        return await self._coordinators.at_once(groups, self.described_by, within_seconds)
+
+    async def at_once(
+        self,
+        groups: Collection[str],
+        ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
+        within_seconds: float,
+    ) -> dict[str, Answer | UpstreamError]:
+        """See :meth:`Coordinators.at_once`."""
+        return await self._coordinators.at_once(groups, ask, within_seconds)
 
     async def described_by(
         self, node_id: int, groups: Sequence[str]
     ) -> dict[str, describe_groups.DescribedGroup | UpstreamError]:
         """As :meth:`all_described`, of those whose coordinator this broker is."""
         version = await self._brokers.newest(node_id, describe_groups.API, at_least=0, at_most=_NEWEST_DESCRIBE)
-        nothing = UpstreamError(f"{self._named(node_id)}: DescribeGroups is answered with nothing")
+        nothing = UpstreamError(f"{self._coordinators.named(node_id)}: DescribeGroups is answered with nothing")
         found: dict[str, describe_groups.DescribedGroup | UpstreamError] = dict.fromkeys(groups, nothing)
-        for some in _slices(groups, _GROUPS_A_REQUEST):
+        for some in slices(groups, GROUPS_A_REQUEST):
             request = describe_groups.DescribeGroupsRequest(tuple(some))
             answer = await self._brokers.ask(node_id, describe_groups.API, request, version=version)
             found |= {each.group_id: _refusal(each.error_code, each.group_id) or each for each in answer.groups}
@@ -264,7 +238,7 @@ class ClusterGroups:
             name for name, each in found.items() if not isinstance(each, UpstreamError) and each.group_state == DEAD
         ]
         if dead and await self._brokers.offers(node_id, consumer_group_describe.API):
-            for some in _slices(dead, _GROUPS_A_REQUEST):
+            for some in slices(dead, GROUPS_A_REQUEST):
                 found |= await self._consumer_groups(node_id, some)
         return found
 
@@ -282,7 +256,7 @@ class ClusterGroups:
         """Have these members leave, who have gone without a word (KIP-345)."""
         identities = tuple(leave_group.MemberIdentity(each.member_id, each.group_instance_id) for each in members)
         request = leave_group.LeaveGroupRequest(group, members=identities)
-        answer = await self._brokers.ask(await self._coordinator(group), leave_group.API, request)
+        answer = await self._brokers.ask(await self._coordinators.of(group), leave_group.API, request)
         raise_for(answer.error_code, f"group {group}")
 
     async def transactions_ended(self, group: str, known: Collection[int] = ()) -> None:
@@ -292,7 +266,7 @@ class ClusterGroups:
 
         Brokers before 2.8 cannot be asked.
         """
-        node_id = await self._coordinator(group)
+        node_id = await self._coordinators.of(group)
         if not await self._brokers.offers(node_id, describe_producers.API):
             return
         if self._partition_count is None:
@@ -315,7 +289,7 @@ class ClusterGroups:
         request = describe_producers.DescribeProducersRequest(
             (describe_producers.TopicRequest(_OFFSETS_TOPIC, (partition,)),)
         )
-        answer = await self._brokers.ask(await self._coordinator(group), describe_producers.API, request)
+        answer = await self._brokers.ask(await self._coordinators.of(group), describe_producers.API, request)
         ((found,),) = (topic.partitions for topic in answer.topics)
         if found.error_code:
             self.forget(group)
@@ -336,11 +310,11 @@ class ClusterGroups:
         """
         by_node: dict[int, list[str]] = {}
         for group in groups:
-            by_node.setdefault(await self._coordinator(group), []).append(group)
+            by_node.setdefault(await self._coordinators.of(group), []).append(group)
         found: dict[str, Committed] = {}
         for node_id, its_groups in by_node.items():
             version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
-            for some in _slices(its_groups, _GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
+            for some in slices(its_groups, GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
                 found |= await self._until_ready(partial(self._fetch, node_id, version, some, stable))
         return found
 
@@ -363,7 +337,7 @@ class ClusterGroups:
     async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
         """As :meth:`commit`; gives the partitions that were refused."""
         refused: list[RefusedPartition] = []
-        for some in _slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
+        for some in slices(sorted(offsets.items()), _PARTITIONS_A_REQUEST):
             topics = tuple(
                 offset_commit.OffsetCommitRequestTopic(topic, partitions=tuple(_to_commit(*each) for each in its))
                 for topic, its in groupby(some, key=lambda each: each[0].topic)
@@ -373,7 +347,7 @@ class ClusterGroups:
         return refused
 
     async def _commit(self, request: offset_commit.OffsetCommitRequest) -> list[RefusedPartition]:
-        node_id = await self._coordinator(request.group_id)
+        node_id = await self._coordinators.of(request.group_id)
         version = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
         answer = await self._brokers.ask(node_id, offset_commit.API, request, version=version)
         return _refused(
@@ -382,7 +356,7 @@ class ClusterGroups:
 
     async def keeps_leader_epochs(self, group: str) -> bool:
         """Whether :meth:`commit` can tell them (KIP-320, Kafka 2.1)."""
-        node_id = await self._coordinator(group)
+        node_id = await self._coordinators.of(group)
         newest = await self._brokers.newest(node_id, offset_commit.API, at_least=2, at_most=_NEWEST_OFFSET_COMMIT)
         return newest >= _LEADER_EPOCHS_SINCE
 
@@ -398,144 +372,23 @@ class ClusterGroups:
             )
             for topic, its in groupby(sorted(partitions), key=lambda at: at.topic)
         )
-        node_id = await self._coordinator(group)
+        node_id = await self._coordinators.of(group)
         answer = await self._brokers.ask(node_id, offset_delete.API, offset_delete.OffsetDeleteRequest(group, topics))
         raise_for(answer.error_code, f"group {group}")
         return _refused(group, ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions))
 
     async def delete_group(self, group: str) -> None:
         """With its offsets. Raises BrokerRefused where it has members, or is not there."""
-        node_id = await self._coordinator(group)
+        node_id = await self._coordinators.of(group)
         answer = await self._brokers.ask(node_id, delete_groups.API, delete_groups.DeleteGroupsRequest((group,)))
         for each in answer.results:
             if each.error_code in PASSES_BY_ITSELF:
                 self.forget(group)
             raise_for(each.error_code, f"group {group}")
 
-    # --- whom to ask -------------------------------------------------------------------------------------------------
-
-    async def at_once(
-        self,
-        groups: Collection[str],
-        ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
-        within_seconds: float,
-    ) -> dict[str, Answer | UpstreamError]:
-        """What ``ask`` gives of the groups of one broker, of all brokers at once; or why there is no answer, which
-        names a broker that has not answered in that time."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + within_seconds
-        found: dict[str, Answer | UpstreamError] = {}
-        left = list(groups)
-        while left:
-            found |= await self._asked_once(left, ask, within_seconds, until)
-            failed = [group for group in left if isinstance(found[group], UpstreamError)]
-            for group in failed:
-                self.forget(group)
-            left = [group for group in failed if _passes(found[group])]
-            if loop.time() + RETRY_SECONDS >= until:
-                break
-            if left:
-                await asyncio.sleep(RETRY_SECONDS)  # a broker tells nobody when it is ready
-        return found
-
-    async def _asked_once(
-        self,
-        groups: Sequence[str],
-        ask: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Answer | UpstreamError]]],
-        within_seconds: float,
-        until: float,
-    ) -> dict[str, Answer | UpstreamError]:
-        async def at(node_id: int, its: Sequence[str]) -> Mapping[str, Answer | UpstreamError]:
-            try:
-                async with self._answering(node_id, within_seconds, until):
-                    return await ask(node_id, its)
-            except UpstreamError as error:
-                return dict.fromkeys(its, error)
-
-        try:
-            async with asyncio.timeout_at(until):
-                coordinators = await self._coordinators_of(groups)
-        except TimeoutError:
-            return dict.fromkeys(groups, UpstreamError(f"the cluster has not answered in {within_seconds:g} s"))
-        except UpstreamError as error:
-            return dict.fromkeys(groups, error)
-        found: dict[str, Answer | UpstreamError] = {}
-        by_node: dict[int, list[str]] = {}
-        for group, coordinator in coordinators.items():
-            if isinstance(coordinator, UpstreamError):
-                found[group] = coordinator
-            else:
-                by_node.setdefault(coordinator, []).append(group)
-        for answers in await asyncio.gather(*(at(node_id, its) for node_id, its in by_node.items())):
-            found |= answers
-        return found
-
-    async def _coordinator(self, group: str) -> int:
-        return await self._until_ready(partial(self._find_coordinator, group))
-
-    async def _find_coordinator(self, group: str) -> int:
-        found = (await self._coordinators_of([group]))[group]
-        if isinstance(found, UpstreamError):
-            raise found
-        return found
-
-    async def _coordinators_of(self, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
-        """Raises UpstreamError where no broker answers."""
-        found: dict[str, int | UpstreamError] = {
-            group: self._coordinators[group] for group in groups if group in self._coordinators
-        }
-        for some in _slices([group for group in groups if group not in found], _GROUPS_A_REQUEST):
-            for group, coordinator in (await self._find_coordinators(some)).items():
-                found[group] = coordinator
-                if not isinstance(coordinator, UpstreamError):
-                    self._coordinators[group] = coordinator
-        return found
-
-    async def _find_coordinators(self, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
-        """As the first broker says that answers: each time another one is asked first, as one that is cut off from the
-        controllers tells where they were, and those that were silent at last."""
-        node_ids = list(self._brokers.addresses)
-        if not node_ids:
-            raise UpstreamError("no broker of the cluster is known")
-        first = self._times_asked % len(node_ids)
-        self._times_asked += 1
-        *before, last = sorted((*node_ids[first:], *node_ids[:first]), key=self._silent.__contains__)
-        for node_id in before:
-            with suppress(UpstreamError):
-                async with self._answering(node_id, _NEXT_AFTER_S):
-                    return await self._found_by(node_id, groups)
-        async with self._answering(last, None):
-            return await self._found_by(last, groups)
-
-    async def _found_by(self, node_id: int, groups: Sequence[str]) -> dict[str, int | UpstreamError]:
-        version = await self._brokers.newest(node_id, find_coordinator.API, at_least=0, at_most=_NEWEST_FIND)
-        nothing = UpstreamError(f"{self._named(node_id)}: FindCoordinator is answered with nothing")
-        found: dict[str, int | UpstreamError] = dict.fromkeys(groups, nothing)
-        if version < _MANY_KEYS_SINCE:
-            for group in groups:
-                one = find_coordinator.FindCoordinatorRequest(group)
-                answer = await self._brokers.ask(node_id, find_coordinator.API, one)
-                found[group] = _coordinator_in(answer, group)
-            return found
-        request = find_coordinator.FindCoordinatorRequest(coordinator_keys=tuple(groups))
-        answer = await self._brokers.ask(node_id, find_coordinator.API, request)
-        return found | {each.key: _coordinator_in(each, each.key) for each in answer.coordinators}
-
-
-def _passes(error: object) -> bool:
-    return isinstance(error, BrokerRefused) and error.code in PASSES_BY_ITSELF
-
 
 def _refusal(code: int, group: str) -> BrokerRefused | None:
     return BrokerRefused(code, f"group {group}") if code else None
-
-
-def _coordinator_in(found: Any, group: str) -> int | UpstreamError:
-    """``found``: what has error code and node id of its coordinator."""
-    if found.error_code:
-        return BrokerRefused(found.error_code, f"the coordinator of group {group}")
-    node_id: int = found.node_id
-    return node_id
 
 
 def _consumer_group(described: consumer_group_describe.DescribedGroup) -> ConsumerGroup:
@@ -573,9 +426,3 @@ def _refused(group: str, answers: Iterator[tuple[str, int, int]]) -> list[Refuse
         if each.code in PASSES_BY_ITSELF:
             raise BrokerRefused(each.code, f"group {group} {each.at}")
     return refused
-
-
-def _slices(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
