@@ -77,12 +77,20 @@ def admin_listener_of(configuration: Configuration) -> AdminListener | None:
     if not settings.admin_listen:
         return None
     speaks_tls = _speaks_tls(settings, ADMIN, "at the admin interface")
+    if not speaks_tls and (in_vain := sorted(each.setting for each in configuration.given if each.listener == ADMIN)):
+        raise SettingError(
+            f"listener.name.{ADMIN}.{in_vain[0]}: there is no TLS at the admin interface without {ADMIN}:SSL in "
+            "listener.security.protocol.map"
+        )
     return AdminListener(parse_host_port(settings.admin_listen), speaks_tls, configuration.of_listener(ADMIN))
 
 
 def _speaks_tls(settings: Settings, name: str, where: str) -> bool:
-    """At a listener that is not for clients. Raises :class:`SettingError`."""
-    protocol = _protocols(settings.listener_security_protocol_map).get(name, "PLAINTEXT")
+    """At a listener that is not for clients; ``name`` in any case, as Kafka's are. Raises :class:`SettingError`."""
+    protocols = {
+        each.lower(): protocol for each, protocol in _protocols(settings.listener_security_protocol_map).items()
+    }
+    protocol = protocols.get(name, "PLAINTEXT")
     if protocol not in ("PLAINTEXT", "SSL"):
         raise SettingError(f"listener.security.protocol.map: {protocol} is not spoken {where}, but SSL")
     return protocol == "SSL"

@@ -54,6 +54,7 @@ def test_with_certificates(more: tuple[str, ...]) -> None:
         ((*KAFKA[:1], "shims.listener=0.0.0.0:1"), "cannot connect to 0.0.0.0"),
         ((*KAFKA[:1], "shims.listener=nowhere"), "nowhere"),
         ((*KAFKA, "listener.security.protocol.map=shims:SASL_SSL"), "is not spoken between shims"),
+        ((*KAFKA, "listener.security.protocol.map=SHIMS:SASL_SSL"), "is not spoken between shims"),
         ((*KAFKA, *SASL), "other shims have to, too"),
         ((*KAFKA, *SASL, *TLS[1:]), "other shims have to, too"),
         ((*KAFKA, *SASL, *TLS[:1], *TLS[2:]), "other shims have to, too"),
