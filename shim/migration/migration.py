@@ -187,7 +187,8 @@ class Migration:
         if self._placements.of(group) is Whose.UNKNOWN and described.group_state in NOBODY and not count:
             return await self._planned_in_zookeeper(group)
         here = [each for each in described.members if self._hand_over.is_here(group, each.member_id)]
-        hindrance = self._hand_over.hindrance(group, described) or await self._differs_in_zookeeper(group)
+        hindrance = self._hand_over.hindrance(group, described, has_offsets=bool(count))
+        hindrance = hindrance or await self._differs_in_zookeeper(group)
         return Planned(group, described.group_state, len(described.members), len(here), count, hindrance)
 
     async def _planned_served(self, group: str) -> Planned:

@@ -23,7 +23,7 @@ from shim.migration.mirror.mirror import Mirror
 from shim.migration.moving.changing import Changing
 from shim.migration.strangers import named
 from shim.migration.words import Refused
-from shim.offsets.cluster.groups import NOBODY, ClusterGroups, Committed, ConsumerGroup
+from shim.offsets.cluster.groups import DEAD, NOBODY, ClusterGroups, Committed, ConsumerGroup
 from shim.offsets.cluster.store import is_nowhere
 from shim.upstream.errors import Unanswered, UpstreamError
 
@@ -35,6 +35,10 @@ _STABLE: Final = "Stable"
 _CONSUMER_PROTOCOL: Final = (
     "its clients have used the consumer protocol (KIP-848), which the shim does not offer them: they would not come "
     "back; have them come with group.protocol=classic first"
+)
+_OF_ANOTHER_KIND: Final = (
+    "the cluster has offsets of it and says that there is no such group, as of one of another kind, with members that "
+    "are not told (Kafka Streams, KIP-1071)"
 )
 
 
@@ -56,14 +60,16 @@ class HandOver:
         self._mirror = mirror
         self._followed = followed
 
-    def hindrance(self, group: str, described: DescribedGroup) -> str:
-        """What is in the way of a take-over; "" for nothing."""
+    def hindrance(self, group: str, described: DescribedGroup, *, has_offsets: bool = False) -> str:
+        """What is in the way of a take-over; "" for nothing. ``has_offsets``: whether the cluster has any of it."""
         if self._placements.of(group) in SERVED:
             return "it is served by the shim already"
         if described.protocol_type == PROTOCOL_TYPE:
             return "it is the group of shims that share a log on topics"
         if isinstance(described, ConsumerGroup):
             return _CONSUMER_PROTOCOL
+        if described.group_state == DEAD and has_offsets:
+            return _OF_ANOTHER_KIND
         strangers = [each for each in described.members if not self.is_here(group, each.member_id)]
         if strangers:
             return f"{len(strangers)} of its members do not come through this shim: {named(strangers)}"
@@ -91,6 +97,8 @@ class HandOver:
                 raise Refused(f"group {group}: {counted(len(strangers), 'member')} came to it in the cluster meanwhile")
             await self._cluster_groups.transactions_ended(group)
             offsets = await self._changing.cluster_offsets(group)
+            if hindrance := self.hindrance(group, described, has_offsets=bool(offsets)):
+                raise Refused(f"group {group}: {hindrance}")
             members = self._members(group, described, gathered)
             await self._adopt(group, offsets, members)
             self._mirror.taken_over(group)
@@ -117,6 +125,8 @@ class HandOver:
                 )
             if isinstance(described, ConsumerGroup):
                 raise Refused(f"group {group}: {_CONSUMER_PROTOCOL}")
+            if described.group_state == DEAD and await self._changing.cluster_offsets(group):
+                raise Refused(f"group {group}: {_OF_ANOTHER_KIND}")
             await self._cluster_groups.transactions_ended(group)
             await self._adopt(group, {}, None)
             self._mirror.taken_over(group)
@@ -183,7 +193,7 @@ class HandOver:
             if why := await self._mirror.kept(group, offsets):
                 raise Refused(f"group {group}: {why}")
             dual = self._changing.coordinator(group).step_of(group) is Step.UPSTREAM_DUAL
-            if dual:
+            if dual or group in self._mirror.contested:  # what members there have committed is told where it is written
                 await self._mirror.fed(group)
             async with self._mirror.alone(group):
                 if (seconds := self._mirror.may_arrive_seconds(group)) > 0:

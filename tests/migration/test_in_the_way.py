@@ -1,0 +1,73 @@
+"""What is in the way of a hand-over, without a cluster: groups of kinds that are not told, and commits of members."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+
+from protocol.messages.describe_groups import DescribedGroup
+from protocol.own.state_log import Step
+from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log.checkpoint import TopicPartition
+from shim.migration.hands.placements import Whose
+from shim.migration.moving.hand_over import HandOver
+from shim.migration.words import Refused
+from shim.offsets.cluster.groups import DEAD, Committed
+from shim.offsets.store import GroupInUse
+
+_OFFSETS = {TopicPartition("t", 0): CommittedOffset(7, -1, "", 0)}
+
+
+class Around:
+    """What a hand-over goes through; the cluster has ``offsets`` of the group, and describes it so."""
+
+    def __init__(self, offsets: Committed, state: str) -> None:
+        described = DescribedGroup(0, None, "g", state, "", "", ())
+        self.changing = Mock(**{"coordinator.return_value.has_pending.return_value": False})
+        self.changing.coordinator.return_value.step_of.return_value = Step.KAFKA
+        self.changing.group = self._group
+        self.changing.at_rest = AsyncMock(return_value=described)
+        self.changing.gathered = AsyncMock(return_value={})
+        self.changing.quiet = AsyncMock()
+        self.changing.cluster_offsets = AsyncMock(return_value=offsets)
+        self.changing.own_offsets = AsyncMock(return_value=_OFFSETS)
+        self.changing.done = AsyncMock(side_effect=AssertionError("adopted"))
+        self.cluster = AsyncMock()
+        self.cluster.described.return_value = described
+        self.mirror = Mock(contested=set(), kept=AsyncMock(return_value=""), fed=AsyncMock())
+        placements = Mock(**{"of.return_value": Whose.PASSED_THROUGH})
+        self.hand_over = HandOver(self.changing, self.cluster, placements, self.mirror, AsyncMock())
+
+    @asynccontextmanager
+    async def _group(self, *_: Any) -> AsyncIterator[None]:
+        yield
+
+
+async def test_offsets_of_a_group_that_there_is_not_are_not_taken_over() -> None:
+    around = Around(_OFFSETS, DEAD)
+    with pytest.raises(Refused, match="of another kind"):
+        await around.hand_over.take_over("g", Step.KAFKA, "")
+    with pytest.raises(Refused, match="of another kind"):
+        await around.hand_over.take_over_without_offsets("g", "")
+
+
+@pytest.mark.parametrize(("offsets", "state"), [(_OFFSETS, "Empty"), ({}, DEAD)])
+async def test_others_are(offsets: Committed, state: str) -> None:
+    around = Around(offsets, state)
+    with pytest.raises(AssertionError, match="adopted"):
+        await around.hand_over.take_over("g", Step.KAFKA, "")
+    with pytest.raises(AssertionError, match="adopted"):
+        await around.hand_over.take_over_without_offsets("g", "")
+
+
+async def test_what_members_have_committed_is_told_before_it_is_given_back() -> None:
+    around = Around(_OFFSETS, "Empty")
+    around.mirror.contested = {"g"}
+    around.mirror.fed.side_effect = GroupInUse("g")
+    with pytest.raises(GroupInUse):
+        await around.hand_over.give_back("g", "")
+    around.cluster.try_commit.assert_not_called()
