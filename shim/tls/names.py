@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import re
+from typing import Any, Final
+
+_PLAIN: Final = re.compile(r"[\w.@*+-]+(?: [\w.@*+-]+)*")
+_LONGEST: Final = 200
 
 
 def shown_names(transport: asyncio.BaseTransport) -> list[str]:
@@ -13,3 +17,8 @@ def shown_names(transport: asyncio.BaseTransport) -> list[str]:
     certificate: dict[str, Any] = (None if made is None else made.getpeercert()) or {}
     subject = [value for rdn in certificate.get("subject", ()) for kind, value in rdn if kind == "commonName"]
     return subject + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+
+
+def told(name: str) -> str:
+    """One of them as a line of the log has it: in quotes where it could be taken for what is said around it."""
+    return name if _PLAIN.fullmatch(name) and len(name) <= _LONGEST else repr(name[:_LONGEST])

@@ -21,6 +21,7 @@ from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
 from shim.relocation.words import CannotMove
 from shim.tls import shown_names
+from shim.tls.names import told
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +65,8 @@ def application_of(table: Sequence[Route], own_host: str, access: Access, sample
         if not route.changes:
             return await handler(request)
         # The message is the event: no other change is left out for it, whatever log.repeat.max.per.minute says.
-        told = _told(await body_of(request))
-        log.info("%s", f"{request.path} from {_who(request)}, {_word_of(access)}: {told}")
+        wanted = _told(await body_of(request))
+        log.info("%s", f"{request.path} from {_who(request)}, {_word_of(access)}: {wanted}")
         try:
             return await handler(request)
         finally:
@@ -110,7 +111,7 @@ def _who(request: web.Request) -> str:
     """The address, and who has shown a certificate there."""
     transport = request.transport
     names = [] if transport is None else shown_names(transport)
-    return f"{request.remote} ({one_line(names[0])})" if names else f"{request.remote}"
+    return f"{request.remote} ({told(names[0])})" if names else f"{request.remote}"
 
 
 def _word_of(access: Access) -> str:
