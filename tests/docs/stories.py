@@ -140,7 +140,7 @@ WITHOUT_A_SHIM: Final[Mapping[str, Story]] = {
 }
 
 WITH_A_TOKEN: Final = Step(
-    "offset-shim serve … --admin 0.0.0.0:9644 --set admin.token.file=/etc/offset-shim/admin-token"
+    "offset-shim serve … --admin shim:9644 --set admin.token.file=/etc/offset-shim/admin-token"
 )
 BEFORE_THE_TOKEN: Final = Step(
     "head -c 32 /dev/urandom | base64 | tr -d '=\\n' > /etc/offset-shim/admin-token "
