@@ -77,11 +77,7 @@ def admin_listener_of(configuration: Configuration) -> AdminListener | None:
     if not settings.admin_listen:
         return None
     speaks_tls = _speaks_tls(settings, ADMIN, "at the admin interface")
-    if not speaks_tls and (in_vain := sorted(each.setting for each in configuration.given if each.listener == ADMIN)):
-        raise SettingError(
-            f"listener.name.{ADMIN}.{in_vain[0]}: there is no TLS at the admin interface without {ADMIN}:SSL in "
-            "listener.security.protocol.map"
-        )
+    _check_not_in_vain(configuration, ADMIN, speaks_tls=speaks_tls)
     return AdminListener(parse_host_port(settings.admin_listen), speaks_tls, configuration.of_listener(ADMIN))
 
 
@@ -94,6 +90,19 @@ def _speaks_tls(settings: Settings, name: str, where: str) -> bool:
     if protocol not in ("PLAINTEXT", "SSL"):
         raise SettingError(f"listener.security.protocol.map: {protocol} is not spoken {where}, but SSL")
     return protocol == "SSL"
+
+
+def _check_not_in_vain(configuration: Configuration, name: str, *, speaks_tls: bool) -> None:
+    """Who sets up TLS does not mean a listener in clear; and it has nothing else for itself. Raises
+    :class:`SettingError`."""
+    for setting in sorted(each.setting for each in configuration.given if each.listener == name):
+        if not setting.startswith("ssl."):
+            raise SettingError(f"listener.name.{name}.{setting}: this listener has settings of TLS alone for itself")
+        if not speaks_tls:
+            raise SettingError(
+                f"listener.name.{name}.{setting}: there is no TLS there without {name}:SSL in "
+                "listener.security.protocol.map"
+            )
 
 
 def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
@@ -122,6 +131,7 @@ def shims_listener_of(configuration: Configuration) -> ShimsListener | None:
             f"{configuration.called('shims.principals')}: nobody shows a certificate without shims:SSL in "
             "listener.security.protocol.map and listener.name.shims.ssl.client.auth=required"
         )
+    _check_not_in_vain(configuration, SHIMS, speaks_tls=speaks_tls)
     return ShimsListener(address, speaks_tls, principals, own)
 
 

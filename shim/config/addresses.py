@@ -58,7 +58,7 @@ def parse_connect_string(text: str) -> ConnectString:
 
 def check_admin_reach(address: HostPort, *, guarded: bool, stands_for: str = "") -> None:
     """Whether the admin port may be opened there: not where other machines reach it, unless it is ``guarded``, by a
-    token or by who says so. ``stands_for``: the address that a name has; of a name alone nobody can tell.
+    token, certificates or who says so. ``stands_for``: the address that a name has; of a name alone nobody can tell.
 
     Raises :class:`SettingError`.
     """
@@ -68,8 +68,9 @@ def check_admin_reach(address: HostPort, *, guarded: bool, stands_for: str = "")
         return
     if not guarded and not is_own:
         raise SettingError(
-            f"whoever reaches {address} could move, reset and delete groups: set admin.token.file, give --admin a "
-            "loopback address, or say admin.insecure=true"
+            f"whoever reaches {address} could move, reset and delete groups: set admin.token.file, have clients "
+            "show certificates (admin:SSL in listener.security.protocol.map, listener.name.admin.ssl.client.auth="
+            "required), give --admin a loopback address, or say admin.insecure=true"
         )
 
 

@@ -139,9 +139,7 @@ WITHOUT_A_SHIM: Final[Mapping[str, Story]] = {
     "alert rules": (Step("promtool check rules alerts.yml", says="SUCCESS"),),
 }
 
-WITH_A_TOKEN: Final = Step(
-    "offset-shim serve … --admin shim:9644 --set admin.token.file=/etc/offset-shim/admin-token"
-)
+WITH_A_TOKEN: Final = Step("offset-shim serve … --admin shim:9644 --set admin.token.file=/etc/offset-shim/admin-token")
 BEFORE_THE_TOKEN: Final = Step(
     "head -c 32 /dev/urandom | base64 | tr -d '=\\n' > /etc/offset-shim/admin-token "
     "&& chmod 600 /etc/offset-shim/admin-token"

@@ -15,6 +15,7 @@ from tests.shim_process import Shim
 from tests.waiting import wait_until
 
 _OVER_TLS: Final = ("--set", "listener.security.protocol.map=admin:SSL")
+_CERTIFICATES: Final = ("--set", "listener.name.admin.ssl.client.auth=required")
 
 
 @pytest.fixture
@@ -59,6 +60,9 @@ def test_who_shows_a_certificate_may_come_from_other_machines(
         ((), "whoever reaches 0.0.0.0:9644 could move, reset and delete groups: set admin.token.file"),
         (_OVER_TLS, "listener admin: ssl.keystore.location is not set"),
         (("--set", "listener.security.protocol.map=admin:SASL_SSL"), "SASL_SSL is not spoken at the admin interface"),
+        (_CERTIFICATES, "listener.name.admin.ssl.client.auth: there is no TLS there without admin:SSL"),
+        (("--set", "listener.security.protocol.map=ADMIN:SSL"), "listener admin: ssl.keystore.location is not set"),
+        (("--set", "listener.name.admin.max.connections=3"), "this listener has settings of TLS alone for itself"),
         (("--set", "listeners=admin://127.0.0.1:1"), "listeners: admin is the name of the one at --admin"),
     ],
 )
