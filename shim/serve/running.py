@@ -72,10 +72,10 @@ async def serve(
         shim: Shim = health
         if worker is not None:
             shim = await admin_opened.enter_async_context(asked_together(given, worker.share, health))
-        contexts = tls_contexts(given)
-        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, shim, contexts.get(ADMIN)))
         if given.registrar:
             registered_listener(given.listening)  # or the log would be opened for nothing
+        contexts = tls_contexts(given)
+        await admin_opened.enter_async_context(admin_port(given.admin, given.settings, shim, contexts.get(ADMIN)))
         certificates = CertificateFiles(contexts.values()) if contexts else None
         loop.add_signal_handler(signal.SIGHUP, partial(_look_again, reloading, certificates))
         limits = _limits(given, worker)

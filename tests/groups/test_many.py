@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -39,6 +39,11 @@ async def turns_beside(looking: Awaitable[Any]) -> int:
     return turns
 
 
+async def nobody_there(groups: Collection[str], _: float) -> dict[str, Any]:
+    assert not groups, "all are served"
+    return {}
+
+
 async def test_their_status() -> None:
     coordinator = GroupCoordinator()
     for number in range(GROUPS):
@@ -46,7 +51,7 @@ async def test_their_status() -> None:
     runtime, nobody = runtime_of(coordinator), SimpleNamespace(alarm=lambda _: "")
     stores: Any = SimpleNamespace(lag_seconds=lambda _: None, why=lambda _: "", mirror=nobody)
     guard: Any = SimpleNamespace(alarm=lambda _: "")
-    settings, there = Settings(), nobody
+    settings, there = Settings(), SimpleNamespace(all_described=nobody_there)
     placements = Placements(runtime, there, settings, there, there)  # type: ignore[arg-type]
     migration = Migration(runtime, there, placements, stores, there, guard, settings, there)  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from shim.demo.parts import Broker
 from tests.admin.live.running import offset_shim
@@ -75,3 +76,6 @@ def test_one_with_members_is_told_as_the_cluster_has_it(
             assert (told["state"], told["type"], told["members"]) == ("Stable", "Consumer", 1)
     finally:
         consumer.close()
+        # A plan of all has a hindrance for it, in other tests, too.
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.delete_consumer_groups([group])[group].result(30)
