@@ -42,6 +42,32 @@ async def test_all_is_there(
         assert await at.offset_in_cluster(group, topic) == 5
 
 
+async def test_what_is_found_to_differ_at_the_last_moment_is_written(
+    broker: Broker,
+    tmp_path: Path,
+    make_topic: TopicFactory,
+    group: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by the comparison of a partition that was loaded a moment ago."""
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        await at.serve(group)
+        await at.commit_offset(group, topic, 4)
+        await at.reached(group)
+        outbox, found = at.mirror._outbox, iter([group])
+        drained = outbox.drained
+
+        async def drained_and_found() -> None:
+            await drained()
+            for one in found:
+                at.mirror.doubt(one)
+
+        monkeypatch.setattr(outbox, "drained", drained_and_found)
+        assert await _drain(at, caplog) == [("INFO", f"{_ALL}1 group")]
+
+
 async def test_what_has_no_place_there_is_counted(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:

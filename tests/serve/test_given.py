@@ -88,11 +88,13 @@ def test_an_address_that_clients_cannot_be_told_is_told_with_its_place(tmp_path:
 def test_an_admin_address_that_others_reach_needs_a_token(host: str) -> None:
     admin = f"admin.listen={host}:9644"
     with pytest.raises(
-        SettingError, match=r"set admin\.token\.file, give --admin a loopback address, or say admin\.ins"
+        SettingError,
+        match=r"set admin\.token\.file, have clients show .*, give --admin a loopback address, or say admin\.ins",
     ):
         check_given(load_configuration(None, (admin,)))
-    for guard in ("admin.insecure=true", "admin.token.file=/nowhere"):
-        check_given(load_configuration(None, (admin, guard)))
+    certificates = ("listener.security.protocol.map=admin:SSL", "listener.name.admin.ssl.client.auth=required")
+    for guard in (("admin.insecure=true",), ("admin.token.file=/nowhere",), certificates):
+        check_given(load_configuration(None, (admin, *guard)))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"])

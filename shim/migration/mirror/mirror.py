@@ -218,10 +218,14 @@ class Mirror:
                 await asyncio.sleep(self._every_seconds)
 
     async def drained(self) -> None:
-        """Give turns to all that were touched by now, and wait for them; each is tried once."""
-        for group in list(self._touched):
-            self._give_turn(group)
-        await self._outbox.drained()
+        """Give turns to all that are touched by now, and to those that are found to differ meanwhile, and wait for
+        them; what fails is tried once each time."""
+        while True:
+            for group in list(self._touched):
+                self._give_turn(group)
+            await self._outbox.drained()
+            if not self._touched:
+                return
 
     def close(self) -> None:
         self._outbox.close()
