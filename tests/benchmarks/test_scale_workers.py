@@ -10,9 +10,7 @@ from benchmarks.scale.__main__ import main
 
 
 def test_one_and_two_carry_the_same_load() -> None:
-    told = CliRunner().invoke(
-        main, ["--rounds", "1", "--seconds", "0.3", "--warm-up", "0.1", "--only", "8x8", "--json"]
-    )
+    told = CliRunner().invoke(main, ["--rounds", "1", "--seconds", "1", "--warm-up", "0.3", "--only", "8x8", "--json"])
     assert told.exit_code == 0, told.output
     lines = json.loads(told.stdout)["lines"]
     assert [(line["line"], line["workers"]) for line in lines] == [("commits 8x8", 1), ("commits 8x8", 2)]
