@@ -320,3 +320,18 @@ async def test_the_cluster_is_away(
         await asyncio.to_thread(wait_until, lambda: is_committed(broker.bootstrap_servers, group, topic, 17))
         await guard.look()
         assert list(guard.alarms) == [group]
+
+
+async def test_before_a_broker_is_known_nothing_is_amiss(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first look is at the start."""
+
+    class NoneKnown(ClusterGroups):
+        async def listed(self, within_seconds: float | None = None) -> Listed:
+            return Listed({}, (), 0)
+
+    async with mirrored(broker, tmp_path) as at:
+        caplog.clear()
+        await Guard(at.runtime, NoneKnown(at.brokers), at.mirror).look()
+        assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []

@@ -125,6 +125,8 @@ class Guard:
     async def _look_for_members(self, groups: Collection[str]) -> None:
         """``groups``: those that are asked for where brokers do not list states (before Kafka 2.6)."""
         listed = await self._cluster_groups.listed(_ANSWERED_WITHIN_SECONDS)
+        if not listed.asked:  # the shim has only begun to look at the cluster
+            return
         suspected = {group for group, each in listed.groups.items() if each.state not in (*NOBODY, "")}
         suspected.update(group for group in groups if group in listed.groups and not listed.groups[group].state)
         suspected.update(self._mirror.contested, self._members.groups())
