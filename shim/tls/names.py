@@ -19,6 +19,6 @@ def shown_names(transport: asyncio.BaseTransport) -> list[str]:
     return subject + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
 
 
-def told(name: str) -> str:
+def name_told(name: str) -> str:
     """One of them as a line of the log has it: in quotes where it could be taken for what is said around it."""
     return name if _PLAIN.fullmatch(name) and len(name) <= _LONGEST else repr(name[:_LONGEST])

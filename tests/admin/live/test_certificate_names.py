@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shim.tls.names import told
+from shim.tls import name_told
 
 
 @pytest.mark.parametrize("name", ["alice", "shim-1.example.org", "Jürgen Groß", "*.example.org", "a@b"])
 def test_plain_ones_are_as_they_are(name: str) -> None:
-    assert told(name) == name
+    assert name_told(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "bob), with the token: {} (x", "a\nb", "a  b", "a'b", "a" * 201])
 def test_others_are_quoted(name: str) -> None:
-    assert told(name) == repr(name[:200])
+    assert name_told(name) == repr(name[:200])

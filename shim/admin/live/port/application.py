@@ -20,8 +20,7 @@ from shim.admin.live.requests.fields import BadRequest
 from shim.admin.live.sampled.sampling import Sampler
 from shim.admin.live.shown.documents import one_line
 from shim.relocation.words import CannotMove
-from shim.tls import shown_names
-from shim.tls.names import told
+from shim.tls import name_told, shown_names
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +110,7 @@ def _who(request: web.Request) -> str:
     """The address, and who has shown a certificate there."""
     transport = request.transport
     names = [] if transport is None else shown_names(transport)
-    return f"{request.remote} ({told(names[0])})" if names else f"{request.remote}"
+    return f"{request.remote} ({name_told(names[0])})" if names else f"{request.remote}"
 
 
 def _word_of(access: Access) -> str:
