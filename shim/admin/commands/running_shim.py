@@ -84,7 +84,7 @@ def _keep_file(context: click.Context, parameter: click.Parameter, file: Path | 
 
 
 def shim_at(address: HostPort) -> RunningShim:
-    """The one there, asked with the token and the certificates that the command was given. Raises click.BadParameter
+    """The one there, asked with the token and the certificates that the command was given. Raises click.UsageError
     for files that are no certificates."""
     context = click.get_current_context(silent=True)
     if context is None:
@@ -105,37 +105,47 @@ def _tls(files: Mapping[str, Path]) -> ssl.SSLContext | None:
         raise click.UsageError(str(error)) from None
 
 
-def admin_option(command: Command) -> Command:
-    command = click.option(
+def _file_option(
+    name: str, variable: str, keep: Callable[[click.Context, click.Parameter, Path | None], None], text: str
+) -> Callable[[Command], Command]:
+    """``keep``: where the command's context has it, as no command takes it itself."""
+    return click.option(
+        name,
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=variable,
+        show_envvar=True,
+        expose_value=False,
+        callback=keep,
+        help=text,
+    )
+
+
+_FILES: Final = (
+    _file_option(
         _CERTIFICATE_FILE,
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="OFFSET_SHIM_ADMIN_CERTIFICATE_FILE",
-        show_envvar=True,
-        expose_value=False,
-        callback=_keep_file,
-        help="PEM with a key and its certificate chain, to be shown to a shim that wants one.",
-    )(command)
-    command = click.option(
+        "OFFSET_SHIM_ADMIN_CERTIFICATE_FILE",
+        _keep_file,
+        "PEM with a key and its certificate chain, to be shown to a shim that wants one.",
+    ),
+    _file_option(
         _CA_FILE,
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="OFFSET_SHIM_ADMIN_CA_FILE",
-        show_envvar=True,
-        expose_value=False,
-        callback=_keep_file,
-        help="Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
-    )(command)
-    command = click.option(
+        "OFFSET_SHIM_ADMIN_CA_FILE",
+        _keep_file,
+        "Ask over TLS: PEM with the CAs that the shim's certificate may be from.",
+    ),
+    _file_option(
         "--admin-token-file",
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="OFFSET_SHIM_ADMIN_TOKEN_FILE",
-        show_envvar=True,
-        expose_value=False,
-        callback=_keep_token,
-        help="File with the shim's token, where it wants one: what `admin.token.file` of serve names.",
-    )(command)
+        "OFFSET_SHIM_ADMIN_TOKEN_FILE",
+        _keep_token,
+        "File with the shim's token, where it wants one: what `admin.token.file` of serve names.",
+    ),
+)
+
+
+def admin_option(command: Command) -> Command:
+    for of_file in _FILES:
+        command = of_file(command)
     return click.option(
         "--admin",
         metavar="H:P",
