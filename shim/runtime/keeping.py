@@ -146,7 +146,7 @@ class Keeper:
             return from_snapshot
         loaded.coordinator.take_settings(self._settings)  # they may have changed meanwhile
         loaded.coordinator.loaded(self._clock.now(), self._group_memory)
-        partition.coordinator = loaded.coordinator
+        partition.begin(loaded.coordinator)
         self._log.loaded(partition.number, loaded)
         if partition.was_forgotten:
             partition.was_forgotten = False
