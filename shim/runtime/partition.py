@@ -102,7 +102,7 @@ class Decided(NamedTuple):
     state: Sequence[Record] = ()
 
 
-def decided(partition: Partition, outcome: Outcome) -> Decided:
+def encoded(partition: Partition, outcome: Outcome) -> Decided:
     """Raises where the coordinator has decided what cannot be carried out; nothing has been told or written then."""
     answers = [(partition.waiting[asker], response) for asker, response in outcome.answers]
     if len(answers) > 1 and len({asker for asker, _ in answers}) < len(answers):

@@ -23,7 +23,7 @@ from shim.coordinator import GroupCoordinator, NotServed, Outcome, ReadableParti
 from shim.runtime.backend import Backend
 from shim.runtime.clock import Clock
 from shim.runtime.flight import Flight, Ticket
-from shim.runtime.partition import Decided, Partition, decided
+from shim.runtime.partition import Decided, Partition, encoded
 from shim.runtime.served import ServedPartitions
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,11 @@ class Runtime(ServedPartitions):
         super().__init__(backend, settings, clock, answered, self._arm)
         self.watch(self._end_left_open)
 
-    # -- requests
+    async def run(self) -> None:
+        """Have written what is decided, until :meth:`stop`, and then what is left."""
+        await self._writes.run()
+
+    # -- a request
 
     def submit(self, partition_number: int, operation: Operation, ticket: Ticket, *, after_flight: bool = True) -> None:
         """Let the partition's coordinator decide; the ticket is answered when what it depends on is durable.
@@ -60,7 +64,7 @@ class Runtime(ServedPartitions):
         else:
             partition.waiting[ticket] = ticket
             try:
-                outcome = decided(partition, operation(coordinator, self._clock.now(), ticket))
+                decided = encoded(partition, operation(coordinator, self._clock.now(), ticket))
             except NotServed:
                 del partition.waiting[ticket]
                 ticket.fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -69,7 +73,28 @@ class Runtime(ServedPartitions):
                 self._broke_off(partition, "a request could not be decided")
                 ticket.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                self._carry_out(partition, outcome, after_flight=after_flight)
+                self._carry_out(partition, decided, after_flight=after_flight)
+
+    def _carry_out(self, partition: Partition, decided: Decided, *, after_flight: bool) -> None:
+        number, writes = partition.number, self._writes
+        batches, history, answers, state = decided
+        for ticket, _ in answers:
+            del partition.waiting[ticket]
+        for batch in batches:
+            writes.append(number, batch, history)
+            history = []
+        if state:
+            writes.append_state(number, list(state))
+        if answers:
+            _tell(answers, number, writes.awaited(number) if after_flight or batches or state else None)
+        self._arm(partition)
+
+    def _broke_off(self, partition: Partition, what: str) -> None:
+        """While its exception is handled: what it has done to the state by then, nobody knows."""
+        log.exception("%s: %s", self.name_of(partition.number), what)
+        self._forget([partition])
+
+    # -- what decides nothing
 
     def ask(self, partition_number: int, question: Callable[[ReadablePartition], Any], ticket: Ticket) -> None:
         """A question that decides nothing (a list of groups); answered when all that it saw is durable."""
@@ -91,6 +116,14 @@ class Runtime(ServedPartitions):
         """The coordinator, if it is served and all that it has decided is durable: an answer waits for nothing."""
         coordinator = self.coordinator(partition_number)
         return coordinator if coordinator is not None and self._writes.may_tell(partition_number) else None
+
+    async def settled(self, partition_number: int) -> None:
+        """Wait until what was decided by now is durable, and nobody else has the log, or until that has failed: then
+        the partition has another coordinator, or none."""
+        is_loaded = self._partitions[partition_number].coordinator is not None
+        flight = self._writes.awaited(partition_number) if is_loaded else self._writes.flight_of(partition_number)
+        if flight is not None:
+            await flight.over.wait()
 
     # -- what nobody has asked for
 
@@ -127,44 +160,11 @@ class Runtime(ServedPartitions):
         if partition.coordinator is None:
             return
         try:
-            outcome = decided(partition, decision(partition.coordinator, self._clock.now()))
+            decided = encoded(partition, decision(partition.coordinator, self._clock.now()))
         except Exception:
             self._broke_off(partition, broken_off)
         else:
-            self._carry_out(partition, outcome, after_flight=True)
-
-    # -- from decision to answer
-
-    def _carry_out(self, partition: Partition, outcome: Decided, *, after_flight: bool) -> None:
-        number, writes = partition.number, self._writes
-        batches, history, answers, state = outcome
-        for ticket, _ in answers:
-            del partition.waiting[ticket]
-        for batch in batches:
-            writes.append(number, batch, history)
-            history = []
-        if state:
-            writes.append_state(number, list(state))
-        if answers:
-            _tell(answers, number, writes.awaited(number) if after_flight or batches or state else None)
-        self._arm(partition)
-
-    def _broke_off(self, partition: Partition, what: str) -> None:
-        """While its exception is handled: what it has done to the state by then, nobody knows."""
-        log.exception("%s: %s", self.name_of(partition.number), what)
-        self._forget([partition])
-
-    async def settled(self, partition_number: int) -> None:
-        """Wait until what was decided by now is durable, and nobody else has the log, or until that has failed: then
-        the partition has another coordinator, or none."""
-        is_served = self._partitions[partition_number].coordinator is not None
-        flight = self._writes.awaited(partition_number) if is_served else self._writes.flight_of(partition_number)
-        if flight is not None:
-            await flight.over.wait()
-
-    async def run(self) -> None:
-        """Have written what is decided, until :meth:`stop`, and then what is left."""
-        await self._writes.run()
+            self._carry_out(partition, decided, after_flight=True)
 
 
 def _tell(answers: Iterable[tuple[Ticket, Any]], partition_number: int, flight: Flight | None) -> None:

@@ -31,7 +31,7 @@ from protocol.own.position import Position
 from protocol.records.batches import decode_records
 from shim.coordinator import Caller, CoordinatorSettings, FollowedBatch, GroupCoordinator, Outcome, TransactionEnd
 from shim.log.batching import Appended, prepare_batches
-from shim.runtime.partition import Partition, decided
+from shim.runtime.partition import Partition, encoded
 from tests.coordinator.driving import START
 
 CALLER = Caller("client", "/127.0.0.1")
@@ -53,7 +53,7 @@ class Carried(NamedTuple):
 def carried(outcome: Outcome) -> Carried:
     partition = Partition(0)
     partition.waiting[TICKET] = TICKET  # type: ignore[assignment]
-    batches, history, answers, _ = decided(partition, outcome)
+    batches, history, answers, _ = encoded(partition, outcome)
     plain = [response.response() if isinstance(response, AllCommitted) else response for _, response in answers]
     told = [each for key, value in _logged([history]) for each in decode_history(key or b"", value) or ()]
     return Carried(list(_logged(batches)), told, plain)

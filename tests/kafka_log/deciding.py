@@ -27,7 +27,7 @@ from shim.coordinator import (
 )
 from shim.kafka_log.writing.translating import SET_BYTES, state_set, topic_sets
 from shim.runtime.flight import Batch, Record
-from shim.runtime.partition import Partition, decided
+from shim.runtime.partition import Partition, encoded
 from tests.coordinator.driving import CALLER, Driven, new_coordinator
 from tests.kafka_log.topic_partition import LocalLog, TopicPartition
 
@@ -48,7 +48,7 @@ class Deciding(Driven):
 
     def take(self, outcome: Outcome) -> None:
         super().take(outcome)
-        batches, _, _, state = decided(self.partition, outcome)
+        batches, _, _, state = encoded(self.partition, outcome)
         for batch in batches:
             self.batches.append(batch)
             self.local.append(batch)
