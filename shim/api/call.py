@@ -54,7 +54,7 @@ class Services(NamedTuple):
         if self.peers is None:
             return None
         number = self.runtime.partition_of(group_id)
-        return self.peers.owner_of(number) if self.runtime.is_elsewhere(number) else None
+        return self.peers.owner_of(number) if self.runtime.is_owned_elsewhere(number) else None
 
     @property
     def brokers(self) -> Sequence[int]:

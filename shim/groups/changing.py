@@ -44,7 +44,7 @@ class Changing:
 
     async def ready_to_look(self, group: str) -> None:
         """Wait until the log of a group that is served has what another place has. Raises Refused."""
-        if self._placements.of(group) is Whose.SERVED_AND_ELSEWHERE and (
+        if self._placements.of(group) is Whose.SERVED_WITH_STORES and (
             refused := await self._stores.not_ready([group])
         ):
             raise refusal(group, refused[group])
@@ -52,7 +52,7 @@ class Changing:
     async def ready(self, group: str) -> None:
         """Wait until the log of a group that is served has what decides about its offsets. Raises Refused, also where
         consumers of it are in ZooKeeper."""
-        if self._placements.of(group) is Whose.SERVED_AND_ELSEWHERE:
+        if self._placements.of(group) is Whose.SERVED_WITH_STORES:
             refused = await self._stores.not_deletable([group])
             if refused:
                 raise refusal(group, refused[group])

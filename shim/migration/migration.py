@@ -150,7 +150,7 @@ class Migration:
             raise Refused(f"the cluster cannot be asked for group {group.group}: {error}") from error
 
     def _is_here(self, group: str) -> bool:
-        return not self._runtime.is_elsewhere(self._runtime.partition_of(group))
+        return not self._runtime.is_owned_elsewhere(self._runtime.partition_of(group))
 
     def _can_start(self, group: str) -> bool:
         return self._placements.of(group) not in SERVED or self._place(group) is Step.ZOOKEEPER

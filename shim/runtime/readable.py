@@ -57,7 +57,7 @@ class ReadablePartitions:
         """NONE where the partition is served; otherwise what a request gets."""
         return self._partitions[partition_number].why_not
 
-    def is_elsewhere(self, partition_number: int) -> bool:
+    def is_owned_elsewhere(self, partition_number: int) -> bool:
         """Whether another process may serve the partition by now, or soon."""
         return not self._stopping and self.why_not(partition_number) is ErrorCode.NOT_COORDINATOR
 
@@ -67,7 +67,7 @@ class ReadablePartitions:
         if partition.is_to_be_loaded and not self._stopping:
             is_taken_over = self.is_among_shims and not partition.was_forgotten
             return "being taken over, ask again" if is_taken_over else "being read back, ask again"
-        if not self.is_elsewhere(partition_number):
+        if not self.is_owned_elsewhere(partition_number):
             return "not loaded"
         owner = self.named_owner(partition_number)
         return f"at another shim, {owner} (ask its --admin)" if owner else "at another shim"

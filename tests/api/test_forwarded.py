@@ -43,7 +43,7 @@ OWNER: Final = "the owner"
 class Shared(Partitions):
     """Partition 1 is another process's."""
 
-    def is_elsewhere(self, number: int) -> bool:
+    def is_owned_elsewhere(self, number: int) -> bool:
         return number == 1
 
 

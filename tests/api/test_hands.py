@@ -433,7 +433,7 @@ NOT_NOW = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 async def to_places(others: OtherPlaces, coordinator: GroupCoordinator) -> Services:
     placed = Placed()
-    placed.whose.update(dict.fromkeys((ELSEWHERE, NOT_READY), Whose.SERVED_AND_ELSEWHERE))
+    placed.whose.update(dict.fromkeys((ELSEWHERE, NOT_READY), Whose.SERVED_WITH_STORES))
     return (await to(placed, coordinator))._replace(stores=cast(Stores, others))
 
 

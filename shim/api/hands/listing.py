@@ -42,7 +42,7 @@ def _listed(
     def is_served(group: Any) -> bool:
         return services.placements.is_served(group.group_id)
 
-    def is_elsewhere(group: Any) -> bool:
+    def is_of_others(group: Any) -> bool:
         """Another process has said what there is to say of it."""
         return bool(services.others) and services.owner_elsewhere(group.group_id) is not None
 
@@ -65,7 +65,7 @@ def _listed(
             for group in each.groups
             if services.owner_elsewhere(group.group_id) == peer and is_shown(group)
         )
-        return ours._replace(groups=(*filterfalse(is_elsewhere, here), *others))
+        return ours._replace(groups=(*filterfalse(is_of_others, here), *others))
 
     call.amend(merged)
     return served(services, call)

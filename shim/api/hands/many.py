@@ -16,7 +16,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchR
 from shim.api import describe_groups, offset_fetch
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
-from shim.api.hands.elsewhere import told_elsewhere
+from shim.api.hands.other_stores import told_after_stores
 from shim.api.hands.passing import CHANGES_OFFSETS, passed_all
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.placements import SERVED, Whose
@@ -82,11 +82,11 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
                 return divided(services, call, {**refused, **also}, is_confirmed=True)
 
             return when(call, services.placements.confirmed_here(theirs), confirmed)
-        elsewhere = [name for name in ours if whose[name] is Whose.SERVED_AND_ELSEWHERE]
+        in_stores = [name for name in ours if whose[name] is Whose.SERVED_WITH_STORES]
         if len(theirs) == len(whose):
             return passed_all(services, call, key, theirs)
         if len(ours) == len(whose):
-            return here(services, call, elsewhere)
+            return here(services, call, in_stores)
         answers = {By.NOBODY: many.refused(refused)}
         asked = None
         if theirs:
@@ -102,13 +102,13 @@ def about_many(key: ApiKey, policy: Policy, served: Handle) -> Handle:
                 return None
             call.request = many.only(call.request, ours)
             call.amend(lambda response: many.merged(names, by, {**answers, By.SHIM: response}))
-            return here(services, call, elsewhere)
+            return here(services, call, in_stores)
 
         return the_rest(None) if asked is None else when(call, asked, the_rest)
 
-    def here(services: Services, call: AnyCall, elsewhere: Sequence[str]) -> FollowUp | None:
-        if elsewhere and key in CHANGES_OFFSETS:
-            return told_elsewhere(services, call, elsewhere, served, _all_but_the_failed)
+    def here(services: Services, call: AnyCall, in_stores: Sequence[str]) -> FollowUp | None:
+        if in_stores and key in CHANGES_OFFSETS:
+            return told_after_stores(services, call, in_stores, served, _all_but_the_failed)
         return served(services, call)
 
     return route
@@ -137,20 +137,20 @@ def _looks(services: Services, whose: Mapping[str, Whose]) -> bool:
 
 async def _look(then: _Then, services: Services, whose: Mapping[str, Whose]) -> _Refused:
     """One that nobody has asked for may have its offsets in ZooKeeper. ``then``: what is asked of those that have."""
-    elsewhere, refused = _in_other_places(whose), dict[str, ErrorCode]()
+    in_stores, refused = _in_other_places(whose), dict[str, ErrorCode]()
     unknown = [name for name, each in whose.items() if each is Whose.UNKNOWN] if services.stores.has_zookeeper else []
     failed = ErrorCode.NONE
     for name in unknown:  # one after the other: new groups of others have their turns between them
         failed = failed or await services.placements.find_out(name, opening=False)
         if failed:  # so would the others, after as long a wait
             refused[name] = failed
-        elif services.placements.of(name) is Whose.SERVED_AND_ELSEWHERE:
-            elsewhere.append(name)
-    return {**refused, **await then(services.stores, elsewhere)}
+        elif services.placements.of(name) is Whose.SERVED_WITH_STORES:
+            in_stores.append(name)
+    return {**refused, **await then(services.stores, in_stores)}
 
 
 def _in_other_places(whose: Mapping[str, Whose]) -> list[str]:
-    return [name for name, each in whose.items() if each is Whose.SERVED_AND_ELSEWHERE]
+    return [name for name, each in whose.items() if each is Whose.SERVED_WITH_STORES]
 
 
 # --- what is answered ------------------------------------------------------------------------------------------------

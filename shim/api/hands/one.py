@@ -9,7 +9,7 @@ from protocol.apis import ApiKey
 from protocol.errors import ErrorCode
 from shim.api.authorization import AnyCall, Handle, Policy, authorized_for_groups
 from shim.api.call import Services
-from shim.api.hands.elsewhere import change_elsewhere
+from shim.api.hands.other_stores import change_in_stores
 from shim.api.hands.passing import CHANGES_OFFSETS, passed
 from shim.api.hands.when import FollowUp, when
 from shim.migration.hands.gathering import Gathering
@@ -27,15 +27,15 @@ def about_one(key: ApiKey, policy: Policy, served: Handle, opening: Handle) -> H
     gathers = _GATHERS.get(key)
 
     def change(services: Services, call: AnyCall) -> FollowUp | None:
-        return change_elsewhere(services, call, key, served)
+        return change_in_stores(services, call, key, served)
 
-    elsewhere = authorized_for_groups(policy, change)
+    in_stores = authorized_for_groups(policy, change)
 
     def route(services: Services, call: AnyCall) -> FollowUp | None:
         group_id = call.request.group_id
         whose = services.placements.of(group_id)
-        if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
-            return elsewhere(services, call)
+        if whose is Whose.SERVED_WITH_STORES and key in CHANGES_OFFSETS:
+            return in_stores(services, call)
         if gathers is not None and (gathering := services.placements.gathering(group_id)) is not None:
             following = gathers(services, call, gathering, whose, route)
             if following is not None:
@@ -83,8 +83,8 @@ def finding_out(key: ApiKey, handle: Handle) -> Handle:
                 return None
             if whose is Whose.PASSED_THROUGH:
                 return _passed_on(services, call, key, find_out)
-            if whose is Whose.SERVED_AND_ELSEWHERE and key in CHANGES_OFFSETS:
-                return change_elsewhere(services, call, key, handle)
+            if whose is Whose.SERVED_WITH_STORES and key in CHANGES_OFFSETS:
+                return change_in_stores(services, call, key, handle)
             return handle(services, call)
 
         return when(call, services.placements.find_out(group_id), found)

@@ -45,18 +45,18 @@ def _zookeeper_not_asked(group_id: str) -> str:
 
 
 class Whose(Enum):
-    """``SERVED_AND_ELSEWHERE``: the shim serves it, and another place has a say in its offsets, too
+    """``SERVED_WITH_STORES``: the shim serves it, and another store has a say in its offsets, too
     (:mod:`shim.migration.stores`). ``UNKNOWN``: nobody has asked the cluster yet. ``CHANGING``: in nobody's at the
     moment."""
 
     SERVED = auto()
-    SERVED_AND_ELSEWHERE = auto()
+    SERVED_WITH_STORES = auto()
     PASSED_THROUGH = auto()
     UNKNOWN = auto()
     CHANGING = auto()
 
 
-SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_AND_ELSEWHERE})
+SERVED: Final = frozenset({Whose.SERVED, Whose.SERVED_WITH_STORES})
 
 _WHOSE: Final = {Hands.SERVED: Whose.SERVED, Hands.PASSED_THROUGH: Whose.PASSED_THROUGH, None: Whose.UNKNOWN}
 
@@ -128,7 +128,7 @@ class Placements:
             for group_id, placement in self._open.items():
                 if placement.changing and self._runtime.partition_of(group_id) == number:
                     coordinator.close_group(group_id, closed=True)
-        elif not self._runtime.is_elsewhere(number):
+        elif not self._runtime.is_owned_elsewhere(number):
             return
         if (reloaded := self._reloaded.pop(number, None)) is not None:
             reloaded.set()
@@ -147,7 +147,7 @@ class Placements:
         if self._open and (placement := self._open.get(group_id)) is not None and placement.changing:
             return Whose.CHANGING
         if coordinator.has_offsets_elsewhere(group_id):
-            return Whose.SERVED_AND_ELSEWHERE
+            return Whose.SERVED_WITH_STORES
         return _WHOSE[coordinator.hands_of(group_id)]
 
     def is_served(self, group_id: str) -> bool:
@@ -302,7 +302,7 @@ class Placements:
         that."""
         number = self._runtime.partition_of(group_id)
         await self._runtime.settled(number)
-        while self._runtime.coordinator(number) is None and not self._runtime.is_elsewhere(number):
+        while self._runtime.coordinator(number) is None and not self._runtime.is_owned_elsewhere(number):
             await self._reloaded.setdefault(number, asyncio.Event()).wait()
 
     def open(self, group_id: str) -> Placement:

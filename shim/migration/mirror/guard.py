@@ -200,7 +200,7 @@ class Guard:
     def _is_given_away(self, group: str) -> bool:
         coordinator = self._coordinator(group)
         if coordinator is None:
-            return self._runtime.is_elsewhere(self._runtime.partition_of(group))
+            return self._runtime.is_owned_elsewhere(self._runtime.partition_of(group))
         return coordinator.hands_of(group) is not Hands.SERVED
 
     def _seen(self, group: str) -> _Seen | None:

@@ -26,7 +26,7 @@ def say_last_word(runtime: Runtime, mirror: Mirror) -> None:
     for number in range(runtime.num_partitions):
         coordinator = runtime.coordinator(number)
         if coordinator is None:
-            not_loaded += not runtime.is_elsewhere(number)
+            not_loaded += not runtime.is_owned_elsewhere(number)
             continue
         for group in {*coordinator.hands(), *coordinator.group_ids()}:
             if coordinator.hands_of(group) is Hands.SERVED:

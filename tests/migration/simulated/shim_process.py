@@ -177,7 +177,7 @@ class ShimProcess:
     async def fetch(self, group: str) -> Offsets:
         """Raises NotDone."""
         whose = await self._whose(group)
-        if whose is Whose.SERVED_AND_ELSEWHERE:
+        if whose is Whose.SERVED_WITH_STORES:
             _refuse(await self.stores.not_ready([group]))
         ticket: Ticket[Any] = Ticket()
         request = OffsetFetchRequestGroup(group_id=group, topics=None)

@@ -23,7 +23,7 @@ Answer = Callable[[AnyCall, Any, Collection[str]], None]
 """Of the call, its response, and the groups of which what was decided is not where it has to be."""
 
 
-def change_elsewhere(services: Services, call: AnyCall, key: ApiKey, served: Handle) -> FollowUp | None:
+def change_in_stores(services: Services, call: AnyCall, key: ApiKey, served: Handle) -> FollowUp | None:
     """About one group."""
     group_id = call.request.group_id
     if key == ApiKey.TXN_OFFSET_COMMIT and not services.stores.takes_transactions(group_id):
@@ -35,19 +35,19 @@ def change_elsewhere(services: Services, call: AnyCall, key: ApiKey, served: Han
     # an older one.
     looks_first = key == ApiKey.OFFSET_DELETE or (key == ApiKey.OFFSET_COMMIT and is_conditional(call.request))
     if not looks_first and services.stores.is_ready(group_id):
-        return told_elsewhere(services, call, [group_id], served, answer)
+        return told_after_stores(services, call, [group_id], served, answer)
 
     def ready(refused: dict[str, ErrorCode]) -> FollowUp | None:
         if refused:
             call.fail(refused[group_id])
             return None
-        return told_elsewhere(services, call, [group_id], served, answer)
+        return told_after_stores(services, call, [group_id], served, answer)
 
     looked = services.stores.not_deletable if key == ApiKey.OFFSET_DELETE else services.stores.not_ready
     return when(call, looked([group_id]), ready)
 
 
-def told_elsewhere(
+def told_after_stores(
     services: Services, call: AnyCall, group_ids: Sequence[str], served: Handle, answer: Answer
 ) -> FollowUp:
     """Have it decided, now; it is answered when what it has changed is where else that has to be, or cannot be."""
