@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,7 +19,7 @@ Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
 class LiveBrokers:
-    """One connection to each broker that is asked. Everything raises UpstreamError."""
+    """One connection to each broker that is asked, which takes one request at a time. Everything raises UpstreamError."""
 
     def __init__(self, bootstrap: Sequence[HostPort], settings: Settings) -> None:
         self.cluster_id: str | None = None
@@ -26,6 +28,7 @@ class LiveBrokers:
         self._bootstrap = bootstrap
         self._settings = settings
         self._connections: dict[HostPort, tuple[BrokerConnection, dict[int, int]]] = {}
+        self._turns: defaultdict[HostPort, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
         failures = []
@@ -58,14 +61,12 @@ class LiveBrokers:
 
     async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
         """Whether the broker has any version of it."""
-        _, newest = await self._connected(self._address(node_id))
-        return api.key in newest
+        return api.key in await self._versions(self._address(node_id))
 
     async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
         """The newest version of these that the broker has."""
         address = self._address(node_id)
-        _, newest = await self._connected(address)
-        found = min(at_most, newest.get(api.key, -1))
+        found = min(at_most, (await self._versions(address)).get(api.key, -1))
         if found < at_least:
             raise UpstreamError(f"{address}: too old, it has no version {at_least} of {api.name}")
         return found
@@ -78,13 +79,29 @@ class LiveBrokers:
     async def _ask_at(
         self, address: HostPort, api: Api[Request, Response], request: Request, version: int | None = None
     ) -> Response:
-        connection, _ = await self._connected(address)
-        return await connection.ask(api, request, version=version)
+        async with self._turns[address]:
+            connection, _ = await self._connected(address)
+            try:
+                return await connection.ask(api, request, version=version)
+            except BaseException:  # given up, too: what is read next would be the answer to this one
+                connection.close()
+                del self._connections[address]
+                raise
+
+    async def _versions(self, address: HostPort) -> dict[int, int]:
+        """The newest of each API."""
+        async with self._turns[address]:
+            _, newest = await self._connected(address)
+            return newest
 
     async def _connected(self, address: HostPort) -> tuple[BrokerConnection, dict[int, int]]:
         if address not in self._connections:
             connection = BrokerConnection(address, self._settings)
             await connection.open()
-            answer = await connection.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
+            try:
+                answer = await connection.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
+            except BaseException:
+                connection.close()
+                raise
             self._connections[address] = connection, {key.api_key: key.max_version for key in answer.api_keys}
         return self._connections[address]

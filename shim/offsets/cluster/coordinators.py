@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from protocol.messages import find_coordinator
 from shim.offsets.cluster.brokers import PASSES_BY_ITSELF, RETRY_SECONDS, BrokerRefused, Brokers, until_ready
+from shim.offsets.cluster.leaders import OffsetsLeaders
 from shim.upstream.errors import UpstreamError
 
 GROUPS_A_REQUEST: Final = 50
@@ -32,6 +33,7 @@ class Coordinators:
         """``patience_seconds``: how long what passes by itself, at the brokers, is waited for."""
         self._brokers = brokers
         self._patience_seconds = patience_seconds
+        self.leaders: Final = OffsetsLeaders(brokers)
         self._known: dict[str, int] = {}
         self._times_asked = 0
         self._silent: set[int] = set()
@@ -44,6 +46,14 @@ class Coordinators:
     def learn(self, group: str, node_id: int) -> None:
         """That broker says that it does."""
         self._known[group] = node_id
+
+    async def not_believed(self, node_id: int, groups: Collection[str]) -> dict[str, BrokerRefused]:
+        """See :meth:`OffsetsLeaders.refused`. To be asked of whatever a broker tells that others go by, once it has: it
+        may have been held up with the question, and be replaced."""
+        refused = await self.leaders.refused(node_id, groups)
+        for group in refused:
+            self.forget(group)
+        return refused
 
     @asynccontextmanager
     async def answering(

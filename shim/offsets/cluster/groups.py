@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
 from itertools import groupby
@@ -19,7 +19,6 @@ from protocol.messages import (
     describe_producers,
     leave_group,
     list_groups,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -36,6 +35,7 @@ from shim.offsets.cluster.brokers import (
     until_ready,
 )
 from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, passes, slices
+from shim.offsets.cluster.leaders import OFFSETS_TOPIC
 from shim.upstream import NO_ACLS
 from shim.upstream.errors import UpstreamError
 
@@ -55,7 +55,6 @@ _MANY_GROUPS_SINCE: Final = 8
 _STABLE_SINCE: Final = 7
 _LEADER_EPOCHS_SINCE: Final = 6
 _LOOK_S: Final = 0.05
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Newer ones call a group that there is not an error.
 _NEWEST_DESCRIBE: Final = 5
 
@@ -129,7 +128,6 @@ class ClusterGroups:
         self._brokers = brokers
         self._patience_seconds = patience_seconds
         self._coordinators = Coordinators(brokers, patience_seconds)
-        self._partition_count: int | None = None
 
     def forget(self, group: str) -> None:
         """Something about it has failed: another broker may coordinate it by now."""
@@ -240,7 +238,8 @@ class ClusterGroups:
         if dead and await self._brokers.offers(node_id, consumer_group_describe.API):
             for some in slices(dead, GROUPS_A_REQUEST):
                 found |= await self._consumer_groups(node_id, some)
-        return found
+        answered = [name for name, each in found.items() if not isinstance(each, UpstreamError)]
+        return found | await self._coordinators.not_believed(node_id, answered)
 
     async def _consumer_groups(self, node_id: int, groups: Sequence[str]) -> dict[str, ConsumerGroup | BrokerRefused]:
         """Those of them that are such."""
@@ -269,31 +268,27 @@ class ClusterGroups:
         node_id = await self._coordinators.of(group)
         if not await self._brokers.offers(node_id, describe_producers.API):
             return
-        if self._partition_count is None:
-            topic = metadata.MetadataRequestTopic(name=_OFFSETS_TOPIC)
-            request = metadata.MetadataRequest((topic,), allow_auto_topic_creation=False)
-            (found,) = (await self._brokers.ask(node_id, metadata.API, request)).topics
-            raise_for(found.error_code, f"topic {_OFFSETS_TOPIC}")
-            self._partition_count = len(found.partitions)
-        begun = {each for each in await self._open_transactions(group) if each[0] not in known}
+        look = partial(self._open_transactions, group)
+        begun = {each for each in await self._until_ready(look) if each[0] not in known}
         deadline = time.monotonic() + self._patience_seconds
-        while begun & await self._open_transactions(group):
+        while begun & await self._until_ready(look):
             if time.monotonic() > deadline:
                 raise UpstreamError(f"group {group}: a transaction that may have offsets of it has not ended yet")
             await asyncio.sleep(_LOOK_S)  # a broker tells nobody when it ends
 
     async def _open_transactions(self, group: str) -> set[tuple[int, int]]:
         """Of each the producer and where it begins."""
-        assert self._partition_count is not None
-        partition = partition_for(group, self._partition_count)
+        partition = partition_for(group, await self._coordinators.leaders.partitions())
         request = describe_producers.DescribeProducersRequest(
-            (describe_producers.TopicRequest(_OFFSETS_TOPIC, (partition,)),)
+            (describe_producers.TopicRequest(OFFSETS_TOPIC, (partition,)),)
         )
-        answer = await self._brokers.ask(await self._coordinators.of(group), describe_producers.API, request)
+        node_id = await self._coordinators.of(group)
+        answer = await self._brokers.ask(node_id, describe_producers.API, request)
         ((found,),) = (topic.partitions for topic in answer.topics)
         if found.error_code:
             self.forget(group)
-            raise_for(found.error_code, f"the transactions in {_OFFSETS_TOPIC}-{partition}")
+            raise_for(found.error_code, f"the transactions in {OFFSETS_TOPIC}-{partition}")
+        await self._raise_where_not_believed(node_id, [group])
         return {
             (each.producer_id, each.current_txn_start_offset)
             for each in found.active_producers
@@ -308,15 +303,33 @@ class ClusterGroups:
 
         Brokers do not tell when an offset was committed, so that is now.
         """
+        found: dict[str, Committed] = {}
+        for its_groups in (await self._by_coordinator(groups)).values():
+            for some in slices(its_groups, GROUPS_A_REQUEST):
+                await self._until_ready(partial(self._fetch_rest, some, found, stable))
+        return found
+
+    async def _by_coordinator(self, groups: Iterable[str]) -> dict[int, list[str]]:
         by_node: dict[int, list[str]] = {}
         for group in groups:
             by_node.setdefault(await self._coordinators.of(group), []).append(group)
-        found: dict[str, Committed] = {}
-        for node_id, its_groups in by_node.items():
+        return by_node
+
+    async def _fetch_rest(self, groups: Sequence[str], found: dict[str, Committed], stable: bool) -> None:
+        """Of these what is not found yet. Where it is not believed another one is asked the next time."""
+        left = [group for group in groups if group not in found]
+        for node_id, its_groups in (await self._by_coordinator(left)).items():
             version = await self._brokers.newest(node_id, offset_fetch.API, at_least=2, at_most=_NEWEST_OFFSET_FETCH)
             for some in slices(its_groups, GROUPS_A_REQUEST if version >= _MANY_GROUPS_SINCE else 1):
-                found |= await self._until_ready(partial(self._fetch, node_id, version, some, stable))
-        return found
+                try:
+                    fetched = await self._fetch(node_id, version, some, stable)
+                except UpstreamError as error:
+                    if passes(error):
+                        for group in some:
+                            self.forget(group)
+                    raise
+                await self._raise_where_not_believed(node_id, some)
+                found |= fetched
 
     async def _fetch(self, node_id: int, version: int, groups: Sequence[str], stable: bool) -> dict[str, Committed]:
         if version < _MANY_GROUPS_SINCE:
@@ -328,6 +341,10 @@ class ClusterGroups:
         request = offset_fetch.OffsetFetchRequest(groups=wanted, require_stable=stable)
         answer = await self._brokers.ask(node_id, offset_fetch.API, request, version=version)
         return {each.group_id: _committed(each.group_id, each.error_code, each.topics) for each in answer.groups}
+
+    async def _raise_where_not_believed(self, node_id: int, groups: Sequence[str]) -> None:
+        for error in (await self._coordinators.not_believed(node_id, groups)).values():
+            raise error
 
     async def commit(self, group: str, offsets: Committed) -> list[str]:
         """As somebody who is no member (generation -1), which a group without members lets in. Gives a line for each

@@ -1,0 +1,208 @@
+"""Which broker is believed of a group, where one of them does not know that it has been deposed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import pytest
+
+from protocol.api import Api
+from protocol.errors import ErrorCode
+from protocol.messages import find_coordinator, metadata, offset_fetch
+from protocol.partition import partition_for
+from shim.config import HostPort
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster import leaders as room
+from shim.offsets.cluster.brokers import BrokerRefused, Brokers
+from shim.offsets.cluster.groups import ClusterGroups
+from shim.offsets.cluster.leaders import OFFSETS_TOPIC, OffsetsLeaders
+from shim.upstream.errors import UpstreamError
+from shim.upstream.topic_leaders import Leader
+
+PARTITIONS = 3
+GROUP = "a group"
+AT = partition_for(GROUP, PARTITIONS)
+AWAY, HANGS = "away", "hangs"
+
+Told = Leader | ErrorCode | str
+"""Who leads the group's partition, as a broker says; or why it does not."""
+
+
+class FakeBrokers:
+    """Each is asked for Metadata, FindCoordinator and OffsetFetch, and says what it takes for true. ``offsets``: what
+    each of them has of every group."""
+
+    def __init__(self, told: Mapping[int, Told], offsets: Mapping[int, int] | None = None, *, newest: int = 13) -> None:
+        self.told = dict(told)
+        self.offsets = dict(offsets or {})
+        self.asked = Counter[tuple[str, int]]()
+        self._newest = newest
+
+    @property
+    def addresses(self) -> Mapping[int, HostPort]:
+        return {node_id: HostPort("127.0.0.1", node_id) for node_id in self.told}
+
+    async def newest(self, node_id: int, api: Api[Any, Any], *, at_least: int, at_most: int) -> int:
+        return min(at_most, self._newest) if api is metadata.API else at_most
+
+    async def offers(self, node_id: int, api: Api[Any, Any]) -> bool:
+        return True
+
+    async def ask(self, node_id: int, api: Api[Any, Any], request: Any, *, version: int | None = None) -> Any:
+        self.asked[api.name, node_id] += 1
+        told = self.told[node_id]
+        if told == AWAY:
+            raise UpstreamError(f"broker {node_id} is away")
+        if told == HANGS:
+            await asyncio.Event().wait()
+        if api is offset_fetch.API:
+            partition = offset_fetch.OffsetFetchResponsePartitions(0, self.offsets[node_id])
+            topics = (offset_fetch.OffsetFetchResponseTopics("t", partitions=(partition,)),)
+            groups = tuple(offset_fetch.OffsetFetchResponseGroup(each.group_id, topics) for each in request.groups)
+            return offset_fetch.OffsetFetchResponse(groups=groups)
+        if api is find_coordinator.API:
+            assert isinstance(told, Leader)
+            keys = request.coordinator_keys
+            return find_coordinator.FindCoordinatorResponse(
+                coordinators=tuple(find_coordinator.Coordinator(key, told.node_id, "127.0.0.1", 1, 0) for key in keys)
+            )
+        assert api is metadata.API
+        api.request_frame(version or 0, 1, "", request)  # it can be sent
+        if isinstance(told, ErrorCode):
+            return metadata.MetadataResponse(topics=(metadata.MetadataResponseTopic(told, OFFSETS_TOPIC),))
+        assert isinstance(told, Leader)
+        others = [metadata.MetadataResponsePartition(0, number, 1, told.epoch) for number in range(PARTITIONS)]
+        others[AT] = metadata.MetadataResponsePartition(0, AT, told.node_id, told.epoch)
+        return metadata.MetadataResponse(
+            topics=(metadata.MetadataResponseTopic(0, OFFSETS_TOPIC, partitions=tuple(others)),)
+        )
+
+
+def leaders_of(brokers: FakeBrokers) -> OffsetsLeaders:
+    return OffsetsLeaders(cast(Brokers, brokers))
+
+
+async def believed(leaders: OffsetsLeaders, node_ids: Collection[int] = (1, 2, 3)) -> set[int]:
+    return {node_id for node_id in node_ids if not await leaders.refused(node_id, [GROUP])}
+
+
+async def test_the_newest_leader_is_believed_whoever_else_says_that_it_leads(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(room, "_BELIEVED_SECONDS", 0.0)
+    brokers = FakeBrokers({1: Leader(3, 7), 2: Leader(2, 6), 3: Leader(3, 7)})
+    leaders = leaders_of(brokers)
+    refused = await leaders.refused(2, [GROUP])
+    assert str(refused[GROUP]) == f"group {GROUP}: broker 3 leads {OFFSETS_TOPIC}-{AT} by now: NOT_COORDINATOR"
+    assert await believed(leaders, [2, 3]) == {3}
+    what = "what broker 2 tells of groups is not believed"
+    assert caplog.messages == [f"{what} for now: {refused[GROUP]}"]
+    brokers.told[2] = Leader(3, 7)
+    assert await believed(leaders, [3]) == {3}
+    assert caplog.messages[1:] == [f"this is over: {what}"]
+
+
+async def test_one_alone_is_not_believed() -> None:
+    """It may be the one that is cut off, together with the shim."""
+    leaders = leaders_of(FakeBrokers({1: AWAY, 2: Leader(2, 6), 3: AWAY}))
+    with pytest.raises(UpstreamError, match=r"1 of 3 brokers have answered, and most must; broker 1 is away; broker 3"):
+        await leaders.refused(2, [GROUP])
+
+
+async def test_the_only_broker_is_believed() -> None:
+    assert await believed(leaders_of(FakeBrokers({1: Leader(1, 0)})), [1]) == {1}
+
+
+async def test_most_of_them_are_enough_where_one_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 60.0)
+    brokers = FakeBrokers({1: Leader(3, 7), 2: HANGS, 3: Leader(3, 7)})
+    leaders = leaders_of(brokers)
+    async with asyncio.timeout(30):
+        assert await believed(leaders) == {3}
+    brokers.told[2] = Leader(2, 8)  # it answers again, and is asked as the others are
+    monkeypatch.setattr(room, "_BELIEVED_SECONDS", 0.0)
+    monkeypatch.setattr(room, "_LATE_WITHIN_SECONDS", 60.0)
+    assert await believed(leaders) == {2}
+
+
+async def test_the_whole_look_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 0.05)
+    leaders = leaders_of(FakeBrokers({1: HANGS, 2: Leader(2, 6), 3: HANGS}))
+    with pytest.raises(UpstreamError, match=r"1 of 3 .* broker 1 at 127.0.0.1:1 has not; broker 3 at 127.0.0.1:3 has"):
+        await leaders.refused(2, [GROUP])
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({1: Leader(3), 2: Leader(2), 3: Leader(3)}, {3}),
+        ({1: Leader(3), 2: Leader(2), 3: AWAY}, set()),
+        ({1: Leader(3, 7), 2: Leader(2), 3: Leader(2)}, {2}),  # some have been upgraded
+        ({1: Leader(3), 2: Leader(2), 3: Leader(1)}, set()),
+    ],
+)
+async def test_brokers_that_tell_no_epochs_are_believed_where_most_say_the_same(
+    told: Mapping[int, Told], expected: set[int]
+) -> None:
+    """Before Kafka 2.1."""
+    assert await believed(leaders_of(FakeBrokers(told, newest=3))) == expected
+
+
+async def test_nobody_leads(caplog: pytest.LogCaptureFixture) -> None:
+    leaders = leaders_of(FakeBrokers({1: Leader(-1, 7), 2: Leader(2, 6), 3: Leader(-1, 7)}))
+    assert await believed(leaders) == set()
+    assert "nobody leads" in caplog.text
+
+
+async def test_before_there_is_a_topic_nobody_is_believed() -> None:
+    none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    brokers = FakeBrokers({1: none, 2: none, 3: none})
+    leaders = leaders_of(brokers)
+    assert await believed(leaders) == set()
+    with pytest.raises(BrokerRefused, match="UNKNOWN_TOPIC"):
+        await leaders.partitions()
+    brokers.told[1] = brokers.told[3] = Leader(3, 0)  # one has not heard of it yet
+    assert await believed(leaders) == {3}
+    assert await leaders.partitions() == PARTITIONS
+
+
+async def test_whoever_may_not_see_the_topic_believes_what_brokers_say(caplog: pytest.LogCaptureFixture) -> None:
+    hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    brokers = FakeBrokers({1: hidden, 2: hidden, 3: hidden})
+    leaders = leaders_of(brokers)
+    for _ in range(2):
+        assert await believed(leaders) == {1, 2, 3}
+    (told,) = caplog.messages
+    assert f"may not describe {OFFSETS_TOPIC}" in told
+    with pytest.raises(BrokerRefused, match="TOPIC_AUTHORIZATION_FAILED"):
+        await leaders.partitions()
+
+
+async def test_one_look_serves_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_BELIEVED_SECONDS", 60.0)
+    brokers = FakeBrokers({1: Leader(3, 7), 2: Leader(3, 7), 3: Leader(3, 7)})
+    leaders = leaders_of(brokers)
+    asked = (leaders.refused(3, [GROUP]) for _ in range(100))
+    assert not any(await asyncio.gather(*asked))
+    assert brokers.asked == {("Metadata", node_id): 1 for node_id in (1, 2, 3)}
+    for node_id in brokers.told:
+        brokers.told[node_id] = Leader(1, 8)
+    assert await leaders.refused(1, [GROUP]) == {}, "it was not looked again, for one that leads since the last look"
+    assert brokers.asked == {("Metadata", node_id): 2 for node_id in (1, 2, 3)}
+
+
+async def test_offsets_are_not_those_of_a_broker_that_names_itself_and_leads_no_more() -> None:
+    """Nor of one that it names, and whoever is asked first."""
+    brokers = FakeBrokers({1: Leader(3, 7), 2: Leader(2, 6), 3: Leader(3, 7)}, {1: 11, 2: 12, 3: 17})
+    for first in range(3):
+        groups = ClusterGroups(cast(Brokers, brokers))
+        for _ in range(first):
+            await groups.offsets_of([f"{GROUP}, before"])
+        found = await groups.offsets_of([GROUP])
+        assert {at: its.offset for at, its in found[GROUP].items()} == {TopicPartition("t", 0): 17}
+    assert brokers.asked["OffsetFetch", 2] > 0, "the one that is cut off was never asked"
