@@ -35,7 +35,7 @@ from shim.offsets.cluster.groups import ClusterGroups, Committed, RefusedPartiti
 from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.runtime import Clock, LocalBackend, Runtime, open_log
 from shim.upstream import Cluster, TopicReader
-from shim.upstream.errors import Unanswered
+from shim.upstream.errors import Unanswered, UpstreamError
 from tests.migration.test_transactions import begun
 from tests.runtime.running import CALLER
 from tests.runtime.test_hands import WAIT_SECONDS, decided, take
@@ -58,8 +58,11 @@ class WatchedGroups(ClusterGroups):
         self.is_done_unanswered = False
         """Those that are done are not answered."""
         self.unanswered = 0
+        self.is_cut_off = False
+        """The cluster cannot be reached, by the mirror alone."""
 
     async def offsets_of(self, groups: Sequence[str], *, stable: bool = True) -> dict[str, Committed]:
+        self._reach()
         found = await super().offsets_of(groups, stable=stable)
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
@@ -68,6 +71,7 @@ class WatchedGroups(ClusterGroups):
 
     async def try_commit(self, group: str, offsets: Committed) -> list[RefusedPartition]:
         self.committed.append((group, offsets))
+        self._reach()
         if self.hangs:
             raise Unanswered("timed out")
         refused = await super().try_commit(group, offsets)
@@ -78,7 +82,12 @@ class WatchedGroups(ClusterGroups):
 
     async def try_delete(self, group: str, partitions: Sequence[TopicPartition]) -> list[RefusedPartition]:
         self.deleted.append((group, partitions))
+        self._reach()
         return await super().try_delete(group, partitions)
+
+    def _reach(self) -> None:
+        if self.is_cut_off:
+            raise UpstreamError("the network is gone")
 
 
 class Mirrored:

@@ -1,4 +1,4 @@
-"""What members in the cluster have committed while a group could not be written, turn by turn."""
+"""What others have committed in the cluster while a group could not be written, turn by turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _offsets(*offsets: int | None) -> Committed:
 @pytest.fixture
 def contested() -> Contested:
     found = Contested()
-    found.in_use("g", _offsets(5, 5, None, 9))
+    found.failed("g", _offsets(5, 5, None, 9), {}, in_use=True)
     return found
 
 
@@ -30,16 +30,16 @@ def _saw(contested: Contested, own: Committed, there: Committed) -> None:
 def test_what_is_further_on_there_or_there_alone_is_members(contested: Contested) -> None:
     own, there = _offsets(7, 7, None, 3), _offsets(77, 6, 1, 9)
     _saw(contested, own, there)
-    assert contested.groups == {"g"}
+    assert contested.in_use == {"g"}
     assert contested.written("g", own) == _offsets(77, None, 1)  # the last one the shim has written itself
-    assert (contested.groups, contested.written("g", own)) == (set(), {})
+    assert (contested.in_use, contested.written("g", own)) == (set(), {})
 
 
 def test_what_was_seen_last_counts_and_outlasts_what_is_there_by_then(contested: Contested) -> None:
     own = _offsets(7)
     for there in (77, 78, 7):  # written by a turn that was not answered
         _saw(contested, own, _offsets(there))
-    contested.in_use("g", None)
+    contested.failed("g", None, {}, in_use=True)
     assert contested.written("g", own) == _offsets(78)
 
 
@@ -48,7 +48,27 @@ def test_what_is_taken_over_here_is_not_written_over(contested: Contested) -> No
     assert contested.written("g", _offsets(77)) == {}
 
 
-def test_without_members_in_the_way_nothing_is_remembered(contested: Contested) -> None:
+def test_who_is_cut_off_tells_others_commits_from_what_it_has_sent() -> None:
+    contested = Contested()
+    contested.failed("g", _offsets(5, 5, 5), _offsets(9, 9))
+    assert ("g" in contested, contested.in_use) == (True, set())
+    own = _offsets(6, 6, 6)
+    _saw(contested, own, _offsets(9, 8, 7))  # the first write has arrived
+    for later in range(20, 40):
+        contested.failed("g", None, _offsets(later))
+    _saw(contested, own, _offsets(9, 8, 7))
+    assert contested.written("g", own) == _offsets(None, 8, 7)
+    assert "g" not in contested
+
+
+def test_of_what_was_there_before_and_is_not_known_nobody_is_blamed() -> None:
+    contested = Contested()
+    contested.failed("g", None, _offsets(9))
+    _saw(contested, _offsets(6), _offsets(8))
+    assert ("g" in contested, contested.written("g", _offsets(6))) == (False, {})
+
+
+def test_without_a_turn_that_has_failed_nothing_is_remembered(contested: Contested) -> None:
     contested.forget("g")
     _saw(contested, _offsets(7), _offsets(77))
     assert (list(contested), contested.written("g", _offsets(7))) == ([], {})

@@ -221,6 +221,61 @@ async def test_what_members_have_committed_is_told_whatever_a_turn_fails_of_in_b
     assert f"{topic}-0 (3 here, 9 there)" in told
 
 
+async def test_what_was_committed_there_while_the_shim_was_cut_off_is_not_written_over_without_a_word(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, untouched = make_topic(), f"{group}-untouched"
+    async with mirrored(broker, tmp_path) as at:
+        guard = Guard(at.runtime, at.cluster_groups, at.mirror, quiet_seconds=0.0)
+        for each in (group, untouched):
+            await at.serve(each)
+            await at.commit_offset(each, topic, 1)
+        await at.reached(group, untouched)
+        at.groups.is_cut_off = True
+        for each in (group, untouched):
+            await at.commit_offset(each, topic, 3)
+        await eventually(lambda: at.mirror.why(group) and at.mirror.why(untouched))
+        assert at.mirror.contested == set(), "as far as is known nobody is in it there"
+        await asyncio.to_thread(commit, broker.bootstrap_servers, group, topic, 9)
+        await guard.look()
+        assert guard.alarms == {}
+        at.groups.is_cut_off = False
+        await at.reached(group, untouched)
+        assert [await at.offset_in_cluster(each, topic) for each in (group, untouched)] == [3, 3]
+        assert guard.alarmed == {"members": 0.0, "commits": 1.0}
+        assert guard.alarms == {
+            group: f"somebody commits past the shim: {topic}-0 was 9 in the cluster, the shim wrote 3"
+        }
+        await guard.look()
+        assert guard.alarms == {}
+    (told,) = (each for each in caplog.messages if "are written over" in each)
+    assert f"group {group}: " in told
+    assert f"{topic}-0 (3 here, 9 there)" in told
+
+
+async def test_what_the_shim_itself_had_sent_before_it_was_cut_off_is_nobody_elses(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        guard = Guard(at.runtime, at.cluster_groups, at.mirror)
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.reached(group)
+        at.groups.is_done_unanswered = True
+        await at.commit_offset(group, topic, 9)
+        with pytest.raises(StoreUnavailable):
+            await at.mirror.fed(group)
+        at.groups.is_cut_off, at.groups.is_done_unanswered = True, False
+        await at.commit_offset(group, topic, 3)  # a rewind, before it is known that the 9 is there
+        with pytest.raises(StoreUnavailable):
+            await at.mirror.fed(group)
+        at.groups.is_cut_off = False
+        await at.reached(group)
+        assert (await at.offset_in_cluster(group, topic), guard.alarms) == (3, {})
+    assert not [each for each in caplog.messages if "are written over" in each]
+
+
 async def test_a_group_that_is_passed_through_is_not_written(
     broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str
 ) -> None:

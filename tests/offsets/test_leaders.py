@@ -15,11 +15,12 @@ from protocol.errors import ErrorCode
 from protocol.messages import find_coordinator, metadata, offset_fetch
 from protocol.partition import partition_for
 from shim.config import HostPort
+from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster import leaders as room
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
 from shim.offsets.cluster.groups import ClusterGroups
-from shim.offsets.cluster.leaders import OFFSETS_TOPIC, OffsetsLeaders
+from shim.offsets.cluster.leaders import OffsetsLeaders
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 

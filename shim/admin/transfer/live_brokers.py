@@ -19,7 +19,7 @@ Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
 class LiveBrokers:
-    """One connection to each broker that is asked, which takes one request at a time. Everything raises UpstreamError."""
+    """One connection to each broker that is asked, one request at a time. Everything raises UpstreamError."""
 
     def __init__(self, bootstrap: Sequence[HostPort], settings: Settings) -> None:
         self.cluster_id: str | None = None

@@ -1,22 +1,29 @@
-"""Groups that have members in the cluster, where they cannot be written: what these have committed there by the time
-that they can, as the guard does not look at offsets of a group that waits.
+"""Groups that the cluster has not taken a turn of: what was committed there by others until it does, as the guard does
+not look at offsets of a group that waits. They have members there, or the cluster was out of reach.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Set
-from typing import NamedTuple
+from typing import Final
 
 from shim.log.checkpoint import TopicPartition
 from shim.migration.compared import further_on
+from shim.migration.mirror.last_written import Written
 from shim.offsets.cluster.groups import Committed
 
+_SENT_LAST: Final = 8
+"""So many offsets of a partition are known to be the shim's that were sent and may have arrived."""
 
-class _Contest(NamedTuple):
-    """``written``: what the shim had written before; ``theirs``: what was seen there since, and may be members'."""
 
-    written: Committed
-    theirs: Committed
+class _Contest:
+    __slots__ = ("sent", "theirs")
+
+    def __init__(self) -> None:
+        self.sent: dict[TopicPartition, deque[int]] = {}
+        self.theirs: Committed = {}
+        """What was seen there since, and may be others'."""
 
 
 class Contested:
@@ -25,33 +32,62 @@ class Contested:
 
     def __init__(self) -> None:
         self._contests: dict[str, _Contest] = {}
+        self._in_use: set[str] = set()
+        self._written = Written()
+        """What the cluster had of the shim before."""
 
     @property
-    def groups(self) -> Set[str]:
-        return self._contests.keys()
+    def in_use(self) -> Set[str]:
+        """Those of them that have members there, as far as is known."""
+        return self._in_use
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._contests
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._contests)
 
-    def in_use(self, group: str, written: Committed | None) -> None:
-        """It has members there. ``written``: what the cluster had of the shim by then, where that is known."""
+    def failed(self, group: str, written: Committed | None, sent: Committed, *, in_use: bool = False) -> None:
+        """A turn of it has. ``written``: what the cluster had of the shim before; where that is not known nobody can
+        tell who has written what is there, and others' is only what members have, with ``in_use``. ``sent``: what may
+        be there of the shim by now."""
         if group not in self._contests:
-            self._contests[group] = _Contest(written or {}, {})
+            if written is None and not in_use:
+                return
+            self._contests[group] = _Contest()
+            self._written.update(group, written or {}, ())
+        if in_use:
+            self._in_use.add(group)
+        contest = self._contests[group]
+        for at, its in sent.items():
+            contest.sent.setdefault(at, deque(maxlen=_SENT_LAST)).append(its.offset)
 
     def saw(self, group: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:
-        """``partitions``: those that are about to be written. Members' is what is further on there than here, or there
+        """``partitions``: those that are about to be written. Others' is what is further on there than here, or there
         alone, and was not written by the shim."""
         contest = self._contests.get(group)
-        if contest is not None:
-            for at in further_on(own, there, partitions):
-                if at not in contest.written or contest.written[at].offset != there[at].offset:
-                    contest.theirs[at] = there[at]
+        written = self._written.get(group)
+        if contest is None or (written is None and group not in self._in_use):  # there was no room for it
+            return
+        for at in further_on(own, there, partitions):
+            its = there[at]
+            if its.offset in contest.sent.get(at, ()):  # it has arrived, and stays the shim's whatever is sent yet
+                self._written.update(group, {at: its}, ())
+            elif _offset(written or {}, at) != its.offset:
+                contest.theirs[at] = its
 
     def written(self, group: str, own: Committed) -> Committed:
-        """The contest is over: the cluster has ``own``. Gives what of members' is written over."""
-        contest = self._contests.pop(group, None)
+        """The contest is over: the cluster has ``own``. Gives what of others' is written over."""
+        contest = self._contests.get(group)
+        self.forget(group)
         theirs = {} if contest is None else contest.theirs
-        return {at: its for at, its in theirs.items() if at not in own or own[at].offset != its.offset}
+        return {at: its for at, its in theirs.items() if _offset(own, at) != its.offset}
 
     def forget(self, group: str) -> None:
         self._contests.pop(group, None)
+        self._in_use.discard(group)
+        self._written.forget(group)
+
+
+def _offset(offsets: Committed, at: TopicPartition) -> int | None:
+    return offsets[at].offset if at in offsets else None

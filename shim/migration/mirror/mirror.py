@@ -22,7 +22,7 @@ from shim.migration.own_offsets import NotReadable, own_offsets
 from shim.offsets.cluster.groups import ClusterGroups, Committed
 from shim.offsets.cluster.store import ClusterStore
 from shim.offsets.outbox import Outbox
-from shim.offsets.store import GroupInUse, StoreUnanswered, StoreUnavailable
+from shim.offsets.store import GroupInUse, StoreError, StoreUnanswered, StoreUnavailable
 from shim.runtime import Runtime
 from shim.upstream.errors import ARRIVES_WITHIN_SECONDS
 
@@ -30,7 +30,7 @@ _EVERY_SECONDS: Final = 1.0
 _What = TypeVar("_What")
 
 WrittenOver = Callable[[str, Committed, Committed], None]
-"""Told of a group, of what has been written of it, and of what of members in the cluster had been there."""
+"""Told of a group, of what has been written of it, and of what others had committed in the cluster."""
 
 
 class _KeepsInMind(Protocol):
@@ -165,7 +165,11 @@ class Mirror:
     @property
     def contested(self) -> Set[str]:
         """Groups that have members in the cluster, as far as is known: nothing can be written of them."""
-        return self._contested.groups
+        return self._contested.in_use
+
+    def is_contested(self, group: str) -> bool:
+        """Whether what others have committed to it there may be written over by its next turn, which tells that."""
+        return group in self._contested
 
     def nowhere(self, group: str) -> Set[TopicPartition]:
         """Of the group's offsets those that the cluster has no partition for, when it was last given them."""
@@ -250,25 +254,26 @@ class Mirror:
             own = own_offsets(coordinator, group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
-        with self._remembering(coordinator, group):
+        with self._remembering(coordinator, group) as sent:
             await self._runtime.settled(number)
             if self._runtime.coordinator(number) is not coordinator:
                 raise StoreUnavailable(
                     f"group {group}: its partition is read back: what was not acknowledged may not be there"
                 )
-            await self._bring(coordinator, group, own)
+            await self._bring(coordinator, group, own, sent)
 
     @contextmanager
-    def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[None]:
-        """What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
+    def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[Committed]:
+        """Gives what is to be filled with what is sent to the cluster. What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
         force there by themselves, or lose to what is written meanwhile."""
         if coordinator.has_pending(group):
             self.written.forget(group)
+        sent: Committed = {}
         try:
-            yield
+            yield sent
         except BaseException as error:  # broken off, too
-            if isinstance(error, GroupInUse):
-                self._contested.in_use(group, self.written.get(group))
+            if isinstance(error, StoreError):
+                self._contested.failed(group, self.written.get(group), sent, in_use=isinstance(error, GroupInUse))
             self.written.forget(group)
             if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
                 self.unanswered(group)
@@ -277,16 +282,17 @@ class Mirror:
         if coordinator.has_pending(group):
             self.written.forget(group)
 
-    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed) -> None:
+    async def _bring(self, coordinator: GroupCoordinator, group: str, own: Committed, sent: Committed) -> None:
         there = self.written.get(group)
         if there is None:
             there = (await self._cluster.offsets_of({group: own}))[group]
         self._look(coordinator, group, own, there)
         changed, gone = self._held.to_bring(group, own, there)
-        if group in self._contested.groups:
+        if group in self._contested:
             self._contested.saw(group, own, _of_others(coordinator, group, own, there), (*changed, *gone))
         is_served = self._is_served(coordinator, group)
         if changed and is_served:
+            sent.update(changed)
             nowhere = await self._cluster.commit(group, changed)
             self._nowhere[group] = (self.nowhere(group) - changed.keys() | nowhere) & own.keys()
         if gone and self._is_served(coordinator, group):

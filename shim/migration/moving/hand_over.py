@@ -193,7 +193,7 @@ class HandOver:
             if why := await self._mirror.kept(group, offsets):
                 raise Refused(f"group {group}: {why}")
             dual = self._changing.coordinator(group).step_of(group) is Step.UPSTREAM_DUAL
-            if dual or group in self._mirror.contested:  # what members there have committed is told where it is written
+            if dual or self._mirror.is_contested(group):  # what others have committed there is told where it is written
                 await self._mirror.fed(group)
             async with self._mirror.alone(group):
                 if (seconds := self._mirror.may_arrive_seconds(group)) > 0:

@@ -25,6 +25,7 @@ from protocol.messages import (
 )
 from protocol.partition import partition_for
 from shim.coordinator.state.offset_table import CommittedOffset
+from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster.brokers import (
     PASSES_BY_ITSELF,
@@ -35,7 +36,6 @@ from shim.offsets.cluster.brokers import (
     until_ready,
 )
 from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, passes, slices
-from shim.offsets.cluster.leaders import OFFSETS_TOPIC
 from shim.upstream import NO_ACLS
 from shim.upstream.errors import UpstreamError
 

@@ -17,14 +17,13 @@ from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from protocol.own.position import UNKNOWN_EPOCH
 from protocol.partition import partition_for
+from shim.log import OFFSETS_TOPIC
 from shim.logged_once import LoggedOnce
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 
 log = logging.getLogger(__name__)
-
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _BELIEVED_SECONDS: Final = 1.0
 """So long one look serves for whatever is answered."""
