@@ -264,8 +264,10 @@ class Mirror:
 
     @contextmanager
     def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[Committed]:
-        """Gives what is to be filled with what is sent to the cluster. What the cluster has after a failure nobody knows; nor while a transaction is open, whose offsets come into
-        force there by themselves, or lose to what is written meanwhile."""
+        """Gives what is to be filled with what is sent to the cluster.
+
+        What that has after a failure nobody knows; nor while a transaction is open, whose offsets come into force there
+        by themselves, or lose to what is written meanwhile."""
         if coordinator.has_pending(group):
             self.written.forget(group)
         sent: Committed = {}

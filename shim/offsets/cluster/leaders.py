@@ -185,8 +185,8 @@ class OffsetsLeaders:
         if not self._told_of_rights:
             self._told_of_rights = True
             log.warning(
-                "the shim may not describe %s: what a broker tells of groups is believed, though another one may "
-                "coordinate them by now; allow its principal Describe on that topic",
+                "%s may not be described: what a broker tells of groups is believed, though another one may coordinate "
+                "them by now; allow the principal Describe on that topic",
                 OFFSETS_TOPIC,
             )
 
