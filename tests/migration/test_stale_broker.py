@@ -10,6 +10,8 @@ import pytest
 
 from protocol.messages import find_coordinator
 from shim.demo.parts import Cluster
+from shim.log.checkpoint import TopicPartition
+from shim.offsets.cluster.groups import ClusterGroups
 from tests.cluster.conftest import coordinators
 from tests.conftest import TopicFactory
 from tests.hung import hung
@@ -43,10 +45,11 @@ async def test_one_that_was_held_up_and_has_been_replaced(
     (group, *_), _ = by_hanging(cluster, fresh_name, 1)
     await asyncio.to_thread(commit, cluster.bootstrap_servers, group, topic, 3)
     async with mirrored(cluster, tmp_path) as at:
-        assert await at.offset_in_cluster(group, topic) == 3
+        groups, first = ClusterGroups(at.brokers, 60.0), TopicPartition(topic, 0)
+        assert (await groups.offsets_of([group]))[group][first].offset == 3
         with hung(hanging(cluster).pid):
-            asked = asyncio.create_task(at.offset_in_cluster(group, topic))
+            asked = asyncio.create_task(groups.offsets_of([group]))
             await asyncio.to_thread(wait_until, lambda: coordinator(cluster, group) not in (-1, HANGS))
             await asyncio.to_thread(commit, cluster.brokers[0].bootstrap_servers, group, topic, 17)
             assert not asked.done()
-        assert await asked == 17
+        assert (await asked)[group][first].offset == 17

@@ -12,7 +12,7 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.messages import find_coordinator, metadata, offset_fetch
+from protocol.messages import describe_groups, describe_producers, find_coordinator, metadata, offset_fetch
 from protocol.partition import partition_for
 from shim.config import HostPort
 from shim.log import OFFSETS_TOPIC
@@ -28,9 +28,10 @@ PARTITIONS = 3
 GROUP = "a group"
 AT = partition_for(GROUP, PARTITIONS)
 AWAY, HANGS = "away", "hangs"
+LEADS = 3
 
 Told = Leader | ErrorCode | str
-"""Who leads the group's partition, as a broker says; or why it does not."""
+"""Who leads all partitions, as a broker says; or why it does not."""
 
 
 class FakeBrokers:
@@ -65,6 +66,16 @@ class FakeBrokers:
             topics = (offset_fetch.OffsetFetchResponseTopics("t", partitions=(partition,)),)
             groups = tuple(offset_fetch.OffsetFetchResponseGroup(each.group_id, topics) for each in request.groups)
             return offset_fetch.OffsetFetchResponse(groups=groups)
+        if api is describe_groups.API:
+            state = "Stable" if node_id == LEADS else "Empty"
+            described = (describe_groups.DescribedGroup(0, group_id=each, group_state=state) for each in request.groups)
+            return describe_groups.DescribeGroupsResponse(groups=tuple(described))
+        if api is describe_producers.API:
+            begun = describe_producers.ProducerState(node_id, 0, 0, 0, 0, 5)
+            partition_state = describe_producers.PartitionResponse(AT, 0, None, (begun,))
+            return describe_producers.DescribeProducersResponse(
+                0, (describe_producers.TopicResponse(OFFSETS_TOPIC, (partition_state,)),)
+            )
         if api is find_coordinator.API:
             assert isinstance(told, Leader)
             keys = request.coordinator_keys
@@ -76,11 +87,9 @@ class FakeBrokers:
         if isinstance(told, ErrorCode):
             return metadata.MetadataResponse(topics=(metadata.MetadataResponseTopic(told, OFFSETS_TOPIC),))
         assert isinstance(told, Leader)
-        others = [metadata.MetadataResponsePartition(0, number, 1, told.epoch) for number in range(PARTITIONS)]
-        others[AT] = metadata.MetadataResponsePartition(0, AT, told.node_id, told.epoch)
-        return metadata.MetadataResponse(
-            topics=(metadata.MetadataResponseTopic(0, OFFSETS_TOPIC, partitions=tuple(others)),)
-        )
+        led = (metadata.MetadataResponsePartition(0, number, told.node_id, told.epoch) for number in range(PARTITIONS))
+        topic = metadata.MetadataResponseTopic(0, OFFSETS_TOPIC, partitions=tuple(led))
+        return metadata.MetadataResponse(topics=(topic,))
 
 
 def leaders_of(brokers: FakeBrokers) -> OffsetsLeaders:
@@ -167,14 +176,16 @@ async def test_before_there_is_a_topic_nobody_is_believed() -> None:
     assert await believed(leaders) == set()
     with pytest.raises(BrokerRefused, match="UNKNOWN_TOPIC"):
         await leaders.partitions()
-    brokers.told[1] = brokers.told[3] = Leader(3, 0)  # one has not heard of it yet
+    brokers.told[3] = Leader(3, 0)
+    assert await believed(leaders) == set(), "most have not heard of it yet"
+    brokers.told[1] = Leader(3, 0)
     assert await believed(leaders) == {3}
     assert await leaders.partitions() == PARTITIONS
 
 
 async def test_whoever_may_not_see_the_topic_believes_what_brokers_say(caplog: pytest.LogCaptureFixture) -> None:
     hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    brokers = FakeBrokers({1: hidden, 2: hidden, 3: hidden})
+    brokers = FakeBrokers({1: hidden, 2: Leader(2, 6), 3: hidden})
     leaders = leaders_of(brokers)
     for _ in range(2):
         assert await believed(leaders) == {1, 2, 3}
@@ -197,13 +208,28 @@ async def test_one_look_serves_many_groups(monkeypatch: pytest.MonkeyPatch) -> N
     assert brokers.asked == {("Metadata", node_id): 2 for node_id in (1, 2, 3)}
 
 
-async def test_offsets_are_not_those_of_a_broker_that_names_itself_and_leads_no_more() -> None:
-    """Nor of one that it names, and whoever is asked first."""
-    brokers = FakeBrokers({1: Leader(3, 7), 2: Leader(2, 6), 3: Leader(3, 7)}, {1: 11, 2: 12, 3: 17})
-    for first in range(3):
-        groups = ClusterGroups(cast(Brokers, brokers))
-        for _ in range(first):
-            await groups.offsets_of([f"{GROUP}, before"])
-        found = await groups.offsets_of([GROUP])
-        assert {at: its.offset for at, its in found[GROUP].items()} == {TopicPartition("t", 0): 17}
-    assert brokers.asked["OffsetFetch", 2] > 0, "the one that is cut off was never asked"
+def one_cut_off() -> FakeBrokers:
+    """It names itself."""
+    return FakeBrokers({1: Leader(LEADS, 7), 2: Leader(2, 6), 3: Leader(LEADS, 7)}, {1: 11, 2: 12, LEADS: 17})
+
+
+async def asked_in_turn(brokers: FakeBrokers, first: int) -> ClusterGroups:
+    """Of these the one after so many others is asked first who coordinates a group."""
+    groups = ClusterGroups(cast(Brokers, brokers))
+    for number in range(first):
+        await groups.state_of(f"{GROUP}, {number}")
+    return groups
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_what_a_broker_tells_that_names_itself_and_leads_no_more_is_not_believed(first: int) -> None:
+    brokers = one_cut_off()
+    found = (await (await asked_in_turn(brokers, first)).offsets_of([GROUP]))[GROUP]
+    assert {at: its.offset for at, its in found.items()} == {TopicPartition("t", 0): 17}
+    assert await (await asked_in_turn(brokers, first)).state_of(GROUP) == "Stable"
+    groups = await asked_in_turn(brokers, first)
+    assert (await groups.all_described([GROUP], 60.0))[GROUP].group_state == "Stable"
+    # Of its transactions those that are known by the producers' ids are passed over.
+    await (await asked_in_turn(brokers, first)).transactions_ended(GROUP, [LEADS])
+    for name in ("OffsetFetch", "DescribeGroups", "DescribeProducers"):
+        assert (brokers.asked[name, 2] > 0) == (first == 1), "the one that is cut off was never asked"
