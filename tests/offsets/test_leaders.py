@@ -228,7 +228,9 @@ async def test_what_a_broker_tells_that_names_itself_and_leads_no_more_is_not_be
     assert {at: its.offset for at, its in found.items()} == {TopicPartition("t", 0): 17}
     assert await (await asked_in_turn(brokers, first)).state_of(GROUP) == "Stable"
     groups = await asked_in_turn(brokers, first)
-    assert (await groups.all_described([GROUP], 60.0))[GROUP].group_state == "Stable"
+    described = (await groups.all_described([GROUP], 60.0))[GROUP]
+    assert not isinstance(described, UpstreamError)
+    assert described.group_state == "Stable"
     # Of its transactions those that are known by the producers' ids are passed over.
     await (await asked_in_turn(brokers, first)).transactions_ended(GROUP, [LEADS])
     for name in ("OffsetFetch", "DescribeGroups", "DescribeProducers"):

@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 
 _BELIEVED_SECONDS: Final = 1.0
 """So long one look serves for whatever is answered."""
-_ANSWERED_WITHIN_SECONDS: Final = 3.0
+_ANSWERED_WITHIN_SECONDS: Final = 2.5
+"""More than a kept connection has patience; less than the 3 s that who looks at groups waits for their coordinators,
+which would be blamed else."""
 _OTHERS_WITHIN_SECONDS: Final = 0.5
 """Once most brokers have answered the others are waited for no longer, as they may hang;"""
 _LATE_WITHIN_SECONDS: Final = 0.1
