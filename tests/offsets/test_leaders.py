@@ -208,6 +208,24 @@ async def test_one_look_serves_many_groups(monkeypatch: pytest.MonkeyPatch) -> N
     assert brokers.asked == {("Metadata", node_id): 2 for node_id in (1, 2, 3)}
 
 
+@pytest.mark.parametrize("told", [Leader(3, 7), AWAY])
+async def test_whoever_asks_at_the_moment_when_a_look_ends_is_answered(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_BELIEVED_SECONDS", 0.0)
+    leaders = leaders_of(FakeBrokers({3: told}))
+
+    async def after(turns: int) -> bool:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        try:
+            return not await leaders.refused(3, [GROUP])
+        except UpstreamError:
+            return False
+
+    assert set(await asyncio.gather(*map(after, range(100)))) == {told != AWAY}
+
+
 def one_cut_off() -> FakeBrokers:
     """It names itself."""
     return FakeBrokers({1: Leader(LEADS, 7), 2: Leader(2, 6), 3: Leader(LEADS, 7)}, {1: 11, 2: 12, LEADS: 17})

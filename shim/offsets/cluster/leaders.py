@@ -67,7 +67,7 @@ class OffsetsLeaders:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._last = _Look(-math.inf, {})
-        self._looking: asyncio.Task[_Look] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._late: set[int] = set()
         self._trouble = LoggedOnce(log)
         self._told_of_rights = False
@@ -99,22 +99,20 @@ class OffsetsLeaders:
     async def _seen_since(self, moment: float) -> _Look:
         """By a look that has begun since then."""
         while self._last.began_at < moment:
-            if self._looking is None:
-                self._looking = asyncio.get_running_loop().create_task(self._look(), name=f"leaders of {OFFSETS_TOPIC}")
-                self._looking.add_done_callback(self._looked)
+            if self._looking is None or self._looking.done():
+                look = self._look_again()
+                self._looking = asyncio.get_running_loop().create_task(look, name=f"leaders of {OFFSETS_TOPIC}")
             await asyncio.shield(self._looking)  # others may wait for it, too
         return self._last
 
-    def _looked(self, task: asyncio.Task[_Look]) -> None:
-        self._looking = None
+    async def _look_again(self) -> None:
         what = _UNKNOWN.format(OFFSETS_TOPIC)
-        if task.cancelled():
-            return
-        if isinstance(error := task.exception(), UpstreamError):
+        try:
+            self._last = await self._look()
+        except UpstreamError as error:
             self._trouble.failed(what, error)
-        elif error is None:
-            self._last = task.result()
-            self._trouble.went_well(what)
+            raise
+        self._trouble.went_well(what)
 
     async def _look(self) -> _Look:
         began_at = asyncio.get_running_loop().time()
