@@ -23,6 +23,7 @@ from shim.offsets.cluster.groups import ClusterGroups
 from shim.offsets.cluster.leaders import OffsetsLeaders
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
+from tests.waiting import until
 
 PARTITIONS = 3
 GROUP = "a group"
@@ -206,6 +207,22 @@ async def test_one_look_serves_many_groups(monkeypatch: pytest.MonkeyPatch) -> N
         brokers.told[node_id] = Leader(1, 8)
     assert await leaders.refused(1, [GROUP]) == {}, "it was not looked again, for one that leads since the last look"
     assert brokers.asked == {("Metadata", node_id): 2 for node_id in (1, 2, 3)}
+
+
+async def test_a_look_goes_on_for_as_long_as_anybody_waits_for_it() -> None:
+    brokers = FakeBrokers({3: HANGS})
+    leaders = leaders_of(brokers)
+    waiting = [asyncio.create_task(leaders.refused(3, [GROUP])) for _ in range(2)]
+    await until(lambda: brokers.asked["Metadata", 3] == 1)
+    before = asyncio.all_tasks()
+    waiting[0].cancel()
+    await asyncio.wait(waiting[:1])
+    assert asyncio.all_tasks() == before - {waiting[0]}
+    waiting[1].cancel()
+    await asyncio.wait(waiting)
+    brokers.told[3] = Leader(3, 7)
+    assert await leaders.refused(3, [GROUP]) == {}, "whoever comes then is answered by a look that is begun anew"
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
 
 @pytest.mark.parametrize("told", [Leader(3, 7), AWAY])

@@ -68,6 +68,7 @@ class OffsetsLeaders:
         self._brokers = brokers
         self._last = _Look(-math.inf, {})
         self._looking: asyncio.Task[None] | None = None
+        self._waiting = 0
         self._late: set[int] = set()
         self._trouble = LoggedOnce(log)
         self._told_of_rights = False
@@ -102,7 +103,14 @@ class OffsetsLeaders:
             if self._looking is None or self._looking.done():
                 look = self._look_again()
                 self._looking = asyncio.get_running_loop().create_task(look, name=f"leaders of {OFFSETS_TOPIC}")
-            await asyncio.shield(self._looking)  # others may wait for it, too
+            self._waiting += 1
+            try:
+                await asyncio.shield(self._looking)  # others may wait for it, too
+            finally:
+                self._waiting -= 1
+                if not self._waiting and self._looking is not None:
+                    self._looking.cancel()  # nobody does any more
+                    self._looking = None
         return self._last
 
     async def _look_again(self) -> None:
