@@ -12,8 +12,9 @@ import pytest
 
 from protocol.api import Api
 from protocol.errors import ErrorCode
-from protocol.messages import describe_groups, describe_producers, find_coordinator, metadata, offset_fetch
+from protocol.messages import describe_groups, describe_producers, find_coordinator, list_groups, metadata, offset_fetch
 from protocol.partition import partition_for
+from protocol.wire import ZERO_UUID
 from shim.config import HostPort
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
@@ -30,6 +31,7 @@ GROUP = "a group"
 AT = partition_for(GROUP, PARTITIONS)
 AWAY, HANGS = "away", "hangs"
 LEADS = 3
+ITS_ID = b"\1" * 16
 
 Told = Leader | ErrorCode | str
 """Who leads all partitions, as a broker says; or why it does not."""
@@ -42,6 +44,10 @@ class FakeBrokers:
     def __init__(self, told: Mapping[int, Told], offsets: Mapping[int, int] | None = None, *, newest: int = 13) -> None:
         self.told = dict(told)
         self.offsets = dict(offsets or {})
+        self.ids: dict[int, bytes] = {}
+        """Of the topic, as a broker says; the same, of those that are not here."""
+        self.states: dict[int, str] = {}
+        """Of the group, as a broker lists it; those that are not here list none."""
         self.asked = Counter[tuple[str, int]]()
         self._newest = newest
 
@@ -67,6 +73,11 @@ class FakeBrokers:
             topics = (offset_fetch.OffsetFetchResponseTopics("t", partitions=(partition,)),)
             groups = tuple(offset_fetch.OffsetFetchResponseGroup(each.group_id, topics) for each in request.groups)
             return offset_fetch.OffsetFetchResponse(groups=groups)
+        if api is list_groups.API:
+            its = self.states.get(node_id)
+            return list_groups.ListGroupsResponse(
+                groups=() if its is None else (list_groups.ListedGroup(GROUP, "consumer", its),)
+            )
         if api is describe_groups.API:
             state = "Stable" if node_id == LEADS else "Empty"
             described = (describe_groups.DescribedGroup(0, group_id=each, group_state=state) for each in request.groups)
@@ -89,7 +100,8 @@ class FakeBrokers:
             return metadata.MetadataResponse(topics=(metadata.MetadataResponseTopic(told, OFFSETS_TOPIC),))
         assert isinstance(told, Leader)
         led = (metadata.MetadataResponsePartition(0, number, told.node_id, told.epoch) for number in range(PARTITIONS))
-        topic = metadata.MetadataResponseTopic(0, OFFSETS_TOPIC, partitions=tuple(led))
+        topic_id = self.ids.get(node_id, ITS_ID if version and version >= 10 else ZERO_UUID)
+        topic = metadata.MetadataResponseTopic(0, OFFSETS_TOPIC, topic_id, partitions=tuple(led))
         return metadata.MetadataResponse(topics=(topic,))
 
 
@@ -154,6 +166,7 @@ async def test_the_whole_look_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> No
         ({1: Leader(3), 2: Leader(2), 3: Leader(3)}, {3}),
         ({1: Leader(3), 2: Leader(2), 3: AWAY}, set()),
         ({1: Leader(3, 7), 2: Leader(2), 3: Leader(2)}, {2}),  # some have been upgraded
+        ({1: Leader(3, 7), 2: Leader(3), 3: Leader(2)}, {3}),
         ({1: Leader(3), 2: Leader(2), 3: Leader(1)}, set()),
     ],
 )
@@ -162,6 +175,42 @@ async def test_brokers_that_tell_no_epochs_are_believed_where_most_say_the_same(
 ) -> None:
     """Before Kafka 2.1."""
     assert await believed(leaders_of(FakeBrokers(told, newest=3))) == expected
+
+
+@pytest.mark.parametrize(("others", "expected"), [(Leader(3, 0), {3}), (AWAY, set())])
+async def test_of_the_topic_that_was_made_anew_epochs_of_before_do_not_count(others: Told, expected: set[int]) -> None:
+    """Whoever has not heard of it has the newest epoch, of what there is no more."""
+    brokers = FakeBrokers({1: others, 2: Leader(2, 6), 3: Leader(3, 0)})
+    brokers.ids[2] = b"\0" * 15 + b"\1"
+    assert await believed(leaders_of(brokers)) == expected
+
+
+async def test_one_that_leaves_the_cluster_during_a_look_is_named_by_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 0.2)
+    brokers = FakeBrokers({1: AWAY, 2: HANGS, 3: Leader(3, 7)})
+    asked = asyncio.create_task(leaders_of(brokers).refused(3, [GROUP]))
+    await until(lambda: brokers.asked["Metadata", 2] == 1)
+    del brokers.told[2]
+    with pytest.raises(UpstreamError, match=r"broker 2 at 127.0.0.1:2 has not"):
+        await asked
+
+
+@pytest.mark.parametrize("one_and_the_other", [("Stable", "Empty"), ("Empty", "Stable")])
+async def test_a_group_that_two_brokers_list_may_have_members_where_one_says_so(
+    one_and_the_other: tuple[str, str],
+) -> None:
+    brokers = one_cut_off()
+    brokers.states[2], brokers.states[3] = one_and_the_other
+    listed = await ClusterGroups(cast(Brokers, brokers)).listed()
+    assert listed.groups[GROUP].state == "Stable"
+
+
+async def test_where_nothing_is_told_of_any_group_nobody_is_asked() -> None:
+    brokers = FakeBrokers({1: AWAY, 2: Leader(2, 6), 3: AWAY})
+    assert await leaders_of(brokers).refused(2, []) == {}
+    assert not brokers.asked
 
 
 async def test_nobody_leads(caplog: pytest.LogCaptureFixture) -> None:

@@ -154,7 +154,7 @@ class ClusterGroups:
         found: dict[str, LiveGroup] = {}
         for node_id, answer in zip(node_ids, answers, strict=True):
             for listed in () if isinstance(answer, UpstreamError) else answer:
-                if listed.group_type.lower() != "share":
+                if listed.group_type.lower() != "share" and not _is_busier(found.get(listed.group_id), listed):
                     found[listed.group_id] = LiveGroup(
                         listed.group_id, listed.group_state, listed.group_type, listed.protocol_type
                     )
@@ -402,6 +402,12 @@ class ClusterGroups:
             if each.error_code in PASSES_BY_ITSELF:
                 self.forget(group)
             raise_for(each.error_code, f"group {group}")
+
+
+def _is_busier(before: LiveGroup | None, listed: list_groups.ListedGroup) -> bool:
+    """Whether another broker that lists the group has members of it, and this one has not: one of the two was deposed,
+    nobody knows which, and members there may be."""
+    return before is not None and listed.group_state in NOBODY and before.state not in (*NOBODY, "")
 
 
 def _refusal(code: int, group: str) -> BrokerRefused | None:

@@ -17,6 +17,8 @@ from protocol.errors import ErrorCode
 from protocol.messages import metadata
 from protocol.own.position import UNKNOWN_EPOCH
 from protocol.partition import partition_for
+from protocol.wire import ZERO_UUID
+from shim.config import HostPort
 from shim.log import OFFSETS_TOPIC
 from shim.logged_once import LoggedOnce
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
@@ -85,6 +87,8 @@ class OffsetsLeaders:
     async def refused(self, node_id: int, groups: Collection[str]) -> dict[str, BrokerRefused]:
         """What that broker has answered by now of these groups is not to be believed of those that this gives: another
         one leads their partition, or nobody. Raises UpstreamError where that cannot be found out."""
+        if not groups:  # it has refused them all, which is told whoever leads
+            return {}
         now = asyncio.get_running_loop().time()
         look = await self._seen_since(now - _BELIEVED_SECONDS)
         if not all(look.is_led_by(node_id, group) for group in groups):
@@ -124,17 +128,18 @@ class OffsetsLeaders:
 
     async def _look(self) -> _Look:
         began_at = asyncio.get_running_loop().time()
-        node_ids = list(self._brokers.addresses)
-        topics, failures = await self._asked(node_ids)
-        if 2 * len(topics) <= len(node_ids) or not node_ids:
-            why = "; ".join((f"{len(topics)} of {len(node_ids)} brokers have answered, and most must", *failures))
+        addresses = dict(self._brokers.addresses)  # one may leave meanwhile
+        topics, failures = await self._asked(addresses)
+        if 2 * len(topics) <= len(addresses) or not addresses:
+            why = "; ".join((f"{len(topics)} of {len(addresses)} brokers have answered, and most must", *failures))
             raise UpstreamError(f"{OFFSETS_TOPIC}: {why}")
+        its_id = _id_by_most(topics.values(), len(addresses))
         shown = {
             node_id: {each.partition_index: Leader(each.leader_id, each.leader_epoch) for each in topic.partitions}
             for node_id, topic in topics.items()
-            if topic.error_code == ErrorCode.NONE
+            if topic.error_code == ErrorCode.NONE and topic.topic_id in (its_id, ZERO_UUID)
         }
-        if 2 * len(shown) <= len(node_ids):
+        if 2 * len(shown) <= len(addresses):
             codes = {topic.error_code for topic in topics.values()} - {ErrorCode.NONE, *_NOT_YET}
             if ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
                 self._tell_of_rights()
@@ -144,18 +149,20 @@ class OffsetsLeaders:
             return _Look(began_at, {})
         partitions = {number for leaders in shown.values() for number in leaders}
         newest = {
-            number: _newest([leaders[number] for leaders in shown.values() if number in leaders], len(node_ids))
+            number: _newest([leaders[number] for leaders in shown.values() if number in leaders], len(addresses))
             for number in partitions
         }
         for node_id, leaders in shown.items():
-            if all(leaders.get(number) == leader for number, leader in newest.items()):
+            if all(leaders.get(number, Leader()).node_id == leader.node_id for number, leader in newest.items()):
                 self._trouble.went_well(_not_believed(node_id))
         return _Look(began_at, newest)
 
-    async def _asked(self, node_ids: Iterable[int]) -> tuple[dict[int, metadata.MetadataResponseTopic], list[str]]:
+    async def _asked(
+        self, addresses: Mapping[int, HostPort]
+    ) -> tuple[dict[int, metadata.MetadataResponseTopic], list[str]]:
         """What each of them says that answers in time, and what others have failed of."""
         loop = asyncio.get_running_loop()
-        asked = {loop.create_task(self._ask(node_id)): node_id for node_id in node_ids}
+        asked = {loop.create_task(self._ask(node_id)): node_id for node_id in addresses}
         waiting, until = set(asked), loop.time() + _ANSWERED_WITHIN_SECONDS
         topics: dict[int, metadata.MetadataResponseTopic] = {}
         failures: list[str] = []
@@ -177,7 +184,7 @@ class OffsetsLeaders:
             await asyncio.gather(*waiting, return_exceptions=True)
         late = sorted(asked[task] for task in waiting)
         self._late.update(late)
-        failures += [f"broker {node_id} at {self._brokers.addresses.get(node_id)} has not" for node_id in late]
+        failures += [f"broker {node_id} at {addresses[node_id]} has not" for node_id in late]
         return topics, sorted(failures)
 
     async def _ask(self, node_id: int) -> metadata.MetadataResponseTopic:
@@ -201,12 +208,24 @@ class OffsetsLeaders:
             )
 
 
+def _id_by_most(topics: Iterable[metadata.MetadataResponseTopic], brokers: int) -> bytes:
+    """Made anew the topic has another one, and its epochs begin again: those of before would be the newest. ZERO_UUID
+    where no one is told by most of those that tell any, as brokers before 2.8 do not."""
+    ids = Counter(topic.topic_id for topic in topics if topic.error_code == ErrorCode.NONE)
+    del ids[ZERO_UUID]
+    if len(ids) < 2:
+        return next(iter(ids), ZERO_UUID)
+    ((topic_id, count),) = ids.most_common(1)
+    return topic_id if 2 * count > brokers else ZERO_UUID
+
+
 def _newest(told: Collection[Leader], brokers: int) -> Leader:
-    """Brokers before 2.1 tell no epochs: of theirs that one counts which most of all brokers name."""
+    """Brokers before 2.1 tell no epochs: where one of them is among these that leader counts which most of all brokers
+    name, with an epoch or without."""
     if all(leader.epoch > UNKNOWN_EPOCH for leader in told):
         return max(told, key=lambda leader: (leader.epoch, leader.node_id))
-    ((leader, count),) = Counter(told).most_common(1)
-    return leader if 2 * count > brokers else Leader()
+    ((node_id, count),) = Counter(leader.node_id for leader in told).most_common(1)
+    return Leader(node_id) if 2 * count > brokers else Leader()
 
 
 def _why(partition: int, leader: Leader) -> str:
