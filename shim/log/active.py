@@ -92,6 +92,15 @@ class ActiveSegment:
             and next_offset - base_offset - 1 <= _MAX_RELATIVE_OFFSET
         )
 
+    def room_for_more(self, timestamp_ms: int, settings: LogSettings) -> int:
+        """Of a batch of that time how many bytes have a place in here, where it is not to be rolled first. None is in
+        an empty one, which is not known to be there after a crash before something in it was synced."""
+        base_offset, position, offset = self.end
+        is_old = self._first_timestamp_ms is None or timestamp_ms - self._first_timestamp_ms > settings.roll_ms
+        if is_old or offset - base_offset > _MAX_RELATIVE_OFFSET // 2:
+            return 0
+        return settings.segment_bytes - position
+
     def append(self, batch: PreparedBatch) -> None:
         """Writes it at the end, not durably. After an OSError any part of it may stand there."""
         data, base_offset, next_offset, max_timestamp, crc = batch

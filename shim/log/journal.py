@@ -9,13 +9,15 @@ changes nothing but their content. What a power failure takes from the segments 
 
     at 0       magic, id of this filling (random), CRC-32C of both
     from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
-    an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes
+    an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
+               or, where a bit of the length says so, records that wait for a batch of their own (shim/log/waiting.py)
 
 A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
 
 Why writing old entries again does no harm: what they have was acknowledged, or nobody knows that it was not, so it is
-what the log has at that place for good, as long as the segment is the active one. One that was closed since is left
-alone: the cleaner may have put another in its place, and a segment is only closed when it is synced. So is what lies
+what the log has at that place for good, as long as the segment is the active one. (Where a batch of records that waited
+has more than the journal, which did not take the rest, it stays as it is.) One that was closed since is left alone: the
+cleaner may have put another in its place, and a segment is only closed when it is synced. So is what lies
 below the recovery point. Nothing else changes such bytes but commands that work on a directory at rest, and the journal
 is removed before: by them, or by an end in good order. So a new filling begins without a flush of its own, and what is
 left of the last one, all of it synced, may be found again after a crash. Only where a write has failed, and its
@@ -38,10 +40,12 @@ from typing import Final, NamedTuple
 
 import google_crc32c
 
+from protocol.records.batches import HEADER_SIZE, CorruptBatch, check_crc, read_header
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import segment_base_offsets, segment_name
 from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.waiting import MOST_BYTES, WaitingEntry, batches_of
 
 JOURNAL_NAME: Final = "flush.journal"
 
@@ -58,12 +62,19 @@ _TOGETHER: Final = 24
 """Of so many parts, those of eight entries, the checksum goes on at once."""
 
 _FIRST: Final = 4096
-_MAGIC: Final = b"OSJRNL\x00\x01"
+_MAGIC: Final = b"OSJRNL\x00\x02"
+_MAGICS: Final = (b"OSJRNL\x00\x01", _MAGIC)
+"""Those that can be read: in the first there is nothing that waits."""
 _HEADER: Final = struct.Struct(">8s16sI")
 _RECORD: Final = struct.Struct(">IIQ16s")
 _CHECKED_FROM: Final = 4
 _TOPIC: Final = struct.Struct(">H")
 _ENTRY: Final = struct.Struct(">iqqqI")
+_WAITING: Final = struct.Struct(">qqi")  # first offset, timestamp, offset delta: before the bytes of what waits
+_WAITING_ENTRY: Final = struct.Struct(">iqqqIqqi")  # both
+_WAITS: Final = 1 << 31  # the bit of the length
+_WAITING_SIZE: Final = _WAITING.size | _WAITS
+_MOST_WAITING_BYTES: Final = HEADER_SIZE + 2 * MOST_BYTES
 _ID_AT: Final = _RECORD.size - 16
 
 _logger = logging.getLogger(__name__)
@@ -114,13 +125,16 @@ class Journal:
     def is_empty(self) -> bool:
         return self._end == _FIRST
 
-    def append(self, entries: Sequence[JournalEntry]) -> bool:
+    def append(self, entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry] = ()) -> bool:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
             parts = [b""]
             for (topic, partition), base_offset, position, next_offset, data in entries:
                 parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
+            for (topic, partition), base_offset, position, next_offset, first, time_ms, delta, data in waiting:
+                where = (partition, base_offset, position, next_offset, len(data) + _WAITING_SIZE)
+                parts += (_name(topic), _WAITING_ENTRY.pack(*where, first, time_ms, delta), data)
             size = sum(map(len, parts))
             if self._end + size > _LARGEST_BYTES:
                 return False
@@ -195,8 +209,8 @@ class Journal:
         is, None where there was nothing. Raises OSError."""
         with self._lock:
             content = self._files.read_at(self._fd, self._end, 0)
-            entries = [entry for entry in read_entries(self._path, content) if entry.partition == partition]
-            return _redo(self._files, self._data_dir / str(partition), entries) if entries else None
+            entries = [entry for entry in _read(self._path, content) if entry.partition == partition]
+            return _redo(self._files, self._data_dir / str(partition), _placed(entries)) if entries else None
 
     def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> Redone:
         """What a start does with what the last process left, before anything else looks at the segments. What comes is
@@ -226,7 +240,11 @@ def _name(topic: str) -> bytes:
 
 
 def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
-    """What is in a journal, in order. Raises LogError for one of another version."""
+    """What is in a journal, in order, but for what waits. Raises LogError for one of another version."""
+    return (entry for entry in _read(path, content) if isinstance(entry, JournalEntry))
+
+
+def _read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingEntry]:
     for record in _records(path, content, _id_of(path, content)):
         yield from _entries_of(content, *record)
 
@@ -263,7 +281,7 @@ def _id_of(path: Path, content: bytes) -> bytes | None:
     if len(content) >= _HEADER.size:
         magic, identity, crc = _HEADER.unpack_from(content)
         if google_crc32c.value(content[: _HEADER.size - 4]) == crc:
-            if magic != _MAGIC:
+            if magic not in _MAGICS:
                 raise LogError(f"{path} is of another version of the program: have that one end in good order first")
             return bytes(identity)
     if len(content) >= _FIRST + _RECORD.size:
@@ -291,7 +309,7 @@ def _next_record(content: bytes, position: int, identity: bytes) -> int | None:
     return None
 
 
-def _entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntry]:
+def _entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntry | WaitingEntry]:
     while position < end:
         (length,) = _TOPIC.unpack_from(content, position)
         position += _TOPIC.size
@@ -299,15 +317,20 @@ def _entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntr
         position += length
         partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
         position += _ENTRY.size
-        data = content[position : position + size]
-        yield JournalEntry(TopicPartition(topic, partition), base_offset, byte, next_offset, data)
-        position += size
+        at, behind = TopicPartition(topic, partition), position + (size & ~_WAITS)
+        if size & _WAITS:
+            first, time_ms, delta = _WAITING.unpack_from(content, position)
+            data = content[position + _WAITING.size : behind]
+            yield WaitingEntry(at, base_offset, byte, next_offset, first, time_ms, delta, data)
+        else:
+            yield JournalEntry(at, base_offset, byte, next_offset, content[position:behind])
+        position = behind
 
 
 def redo(
     files: Files,
     data_dir: Path,
-    entries: Sequence[JournalEntry],
+    entries: Sequence[JournalEntry | WaitingEntry],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Redone:
     """Writes the entries to their segments, durably, where these are active and the entries not below the recovery
@@ -315,7 +338,7 @@ def redo(
     redone = Redone({}, {})
     for partition, of_partition in groupby(sorted(entries, key=_partition_of), _partition_of):
         point = recovery_points.get(partition, 0)
-        if wanted := [entry for entry in of_partition if entry.next_offset > point]:
+        if wanted := [entry for entry in _placed(list(of_partition)) if entry.next_offset > point]:
             try:
                 end = _redo(files, data_dir / str(partition), wanted)
             except OSError as error:
@@ -326,19 +349,55 @@ def redo(
     return redone
 
 
-def _redo(files: Files, folder: Path, entries: Sequence[JournalEntry]) -> int | None:
+class _Placed(NamedTuple):
+    """What belongs there. ``waited``: of a batch of records that waited its base offset."""
+
+    base_offset: int
+    position: int
+    next_offset: int
+    data: bytes
+    waited: int | None
+
+
+def _placed(entries: Sequence[JournalEntry | WaitingEntry]) -> list[_Placed]:
+    """Of one partition. A batch of records that waited comes first, and anything that was written to its place later
+    behind it."""
+    waited = batches_of([entry for entry in entries if isinstance(entry, WaitingEntry)])
+    placed = [
+        _Placed(each.base_offset, each.position, each.batch.next_offset, each.batch.data, each.batch.base_offset)
+        for each in waited
+    ]
+    placed += [_Placed(*entry[1:], None) for entry in entries if isinstance(entry, JournalEntry)]
+    return placed
+
+
+def _redo(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
     newest = max(segment_base_offsets(files, folder), default=-1)
-    wanted = [entry for entry in entries if entry.base_offset == newest]
+    wanted = [each for each in placed if each.base_offset == newest]
     if not wanted:
         return None
     fd = files.open(folder / segment_name(newest))
     try:
-        for entry in wanted:
-            files.write_at(fd, entry.data, entry.position)
+        for each in wanted:
+            data = each.data if each.waited is None else _longest(files, fd, each)
+            files.write_at(fd, data, each.position)
         files.fsync(fd)
     finally:
         files.close(fd)
-    return wanted[-1].next_offset
+    return max(each.next_offset for each in wanted)
+
+
+def _longest(files: Files, fd: int, its: _Placed) -> bytes:
+    """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
+    not take them, or an earlier filling's beginning is gone. Otherwise this one."""
+    stands = files.read_at(fd, _MOST_WAITING_BYTES, its.position)
+    try:
+        header = read_header(stands)
+        check_crc(stands, 0, header)
+    except CorruptBatch:
+        return its.data
+    has_all = header.base_offset == its.waited and header.next_offset >= its.next_offset
+    return stands[: header.size] if has_all else its.data
 
 
 _partition_of = attrgetter("partition")

@@ -20,10 +20,14 @@ from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind, LoggedRecord
 from shim.log.settings import LogSettings
 from shim.log.shares import Share, deal_out, gather
+from shim.log.waiting import WaitingEntry
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _BETWEEN_ROLLS_MS: Final = 100
+
+_WAITING_MS: Final = 1000
+"""What waits is written to its segment after so long, and tried again after so long."""
 
 _logger = logging.getLogger(__name__)
 
@@ -34,16 +38,21 @@ class PartitionWrite(NamedTuple):
     ``records`` is a list of record sets, each the records of one request: a set is never split between batches, so it
     is recovered whole or not at all. Sets share one batch while that stays within ``batching.MAX_BATCH_BYTES``; one
     that is in a transaction, or the end of one, is a batch by itself.
-    ``timestamp_ms``: milliseconds since the epoch, of all the records.
+    ``timestamp_ms``: milliseconds since the epoch, of all the records. ``may_wait``: once they are durable nobody need
+    read them soon. Then they may come into one batch with those of later writes, whose time is that of the first of
+    them, and cannot be read before :meth:`OffsetsLog.settle`.
     """
 
     partition: int
     records: Sequence[Appended]
     timestamp_ms: int
     topic: str = OFFSETS_TOPIC
+    may_wait: bool = False
 
 
 _Prepared: TypeAlias = list[tuple[PartitionWrite, PartitionLog, list[PreparedBatch]]]
+_Writes: TypeAlias = list[tuple[PartitionWrite, PartitionLog]]
+_Staged: TypeAlias = list[tuple[PartitionWrite, PartitionLog, WaitingEntry]]
 
 
 class Maintained(NamedTuple):
@@ -92,6 +101,10 @@ class OffsetsLog:
         self._partitions: dict[tuple[str, int], PartitionLog] = dict(partitions.items())
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
+        self._unsettled: set[PartitionLog] = set()
+        """Of these it was told that what waits cannot be written."""
+        self.settle_due_ms: int | None = None
+        """When what waits is to be written (:meth:`maintain`); None when nothing does. For whoever has just written."""
         self._flusher = Flusher()
         self._closed = False
 
@@ -239,19 +252,18 @@ class OffsetsLog:
         for a timestamp beyond 64 bits.
         """
         failed: dict[int, OSError] = {}
-        written: _Prepared = []
-        for write, log, batches in self._prepared(writes, failed):
-            if failed and write.partition in failed:
-                continue
-            try:
-                log.write(batches)
-            except OSError as error:
-                failed[write.partition] = located(error, log.folder)
-            else:
-                written.append((write, log, batches))
-        written = _without(failed, written)
+        staged, at_once = self._staged(writes)
+        try:
+            written = self._written(at_once, failed)
+        except BaseException:
+            _drop(staged)
+            raise
+        staged = _left(failed, staged)
         begins_segment = any(log.begins_segment for _, log, _ in written)
-        if not (self._flushes_first and not begins_segment and self._journaled(written)):
+        if self._flushes_first and not begins_segment and self._journaled(written, staged):
+            self._keep(staged)
+        else:
+            written = _without(failed, [*written, *self._written_staged(staged, failed)])
             synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
@@ -264,33 +276,97 @@ class OffsetsLog:
             self._note_recovery_points()
         return failed
 
-    def _journaled(self, written: _Prepared) -> bool:
-        """Has the journal make durable what was written. False when it could not."""
-        return not written or self._journal.append([log.journal_entry(batches) for _, log, batches in written])
-
-    def _prepared(self, writes: Sequence[PartitionWrite], failed: dict[int, OSError]) -> _Prepared:
-        """What there is to write; ``failed`` gets the partitions of which nothing can be."""
-        prepared = []
-        seen = set()
-        for write in writes:
-            log = self.partition_log(write.partition, topic=write.topic)
-            if log in seen:
-                raise ValueError(f"partition {log.topic_partition} named twice in one write")
-            seen.add(log)
+    def _written(self, writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
+        """What is in the segments now; ``failed`` gets the partitions of which it is not all."""
+        written: _Prepared = []
+        for write, log, batches in _prepared(writes, failed):
+            if failed and write.partition in failed:
+                continue
             try:
-                batches = log.prepare(write.records, write.timestamp_ms)
+                log.write(batches)
             except OSError as error:
                 failed[write.partition] = located(error, log.folder)
             else:
-                if batches:
-                    prepared.append((write, log, batches))
-        return prepared
+                written.append((write, log, batches))
+        return _without(failed, written)
+
+    def _staged(self, writes: Sequence[PartitionWrite]) -> tuple[_Staged, _Writes]:
+        """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
+        logs = [self.partition_log(write[0], topic=write[3]) for write in writes]
+        if len(set(logs)) < len(logs):
+            raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
+        staged: _Staged = []
+        at_once: _Writes = []
+        for write, log in zip(writes, logs, strict=True):
+            _, records, timestamp_ms, _, may_wait = write
+            if may_wait and (entry := log.stage(records, timestamp_ms)) is not None:
+                staged.append((write, log, entry))
+            else:
+                at_once.append((write, log))
+        return staged, at_once
+
+    def _keep(self, staged: _Staged) -> None:
+        """The journal has it."""
+        for write, log, _ in staged:
+            if log.keep():
+                self._try_to_settle(log)
+            elif self.settle_due_ms is None:
+                self.settle_due_ms = write.timestamp_ms + _WAITING_MS
+
+    def _written_staged(self, staged: _Staged, failed: dict[int, OSError]) -> _Prepared:
+        """Where there is no journal to wait in."""
+        written: _Prepared = []
+        for write, log, _ in staged:
+            try:
+                log.write_staged()
+            except OSError as error:
+                failed[write.partition] = located(error, log.folder)
+            else:
+                written.append((write, log, []))
+        return _without(failed, written)
+
+    def _journaled(self, written: _Prepared, staged: _Staged) -> bool:
+        """Has the journal make durable what was written, and what is to wait. False when it could not."""
+        if not written and not staged:
+            return True
+        entries = [log.journal_entry(batches) for _, log, batches in written]
+        return self._journal.append(entries, [entry for _, _, entry in staged])
+
+    def settle(self, partition: int, *, topic: str) -> None:
+        """What waits of the partition can be read after that. For the thread that writes. Raises LogError when the log
+        is closed, ValueError when there is no such partition, OSError."""
+        self.partition_log(partition, topic=topic).settle()
+
+    def _try_to_settle(self, log: PartitionLog) -> bool:
+        """Where that fails it waits on: the journal has it."""
+        try:
+            log.settle()
+        except OSError as error:
+            if log not in self._unsettled:
+                _logger.error("%s: what waits cannot be written, trying again: %s", log.topic_partition, error)
+            self._unsettled.add(log)
+            return False
+        self._unsettled.discard(log)
+        return True
+
+    def _settle_due(self, now_ms: int) -> None:
+        """What has waited long enough."""
+        due = []
+        for log in self._partitions.values():
+            since_ms = log.waiting_since_ms
+            if since_ms is None:
+                continue
+            if since_ms + _WAITING_MS > now_ms:
+                due.append(since_ms + _WAITING_MS)
+            elif not self._try_to_settle(log):
+                due.append(now_ms + _WAITING_MS)
+        self.settle_due_ms = min(due, default=None)
 
     def maintain(self, now_ms: int) -> Maintained:
-        """What is due by itself: flushes that ``log.flush.interval.ms`` asks for, a new segment where the active one is
-        too old (one at a time, as writes wait for it), the syncs after which the journal may begin anew, and the
-        checkpoint of the recovery points. To be called by the thread that writes, also when there is nothing to write,
-        and soon when it is :attr:`maintenance_due`.
+        """What is due by itself: what has waited for a second, flushes that ``log.flush.interval.ms`` asks for, a new
+        segment where the active one is too old (one at a time, as writes wait for it), the syncs after which the
+        journal may begin anew, and the checkpoint of the recovery points. To be called by the thread that writes, also
+        when there is nothing to write, and soon when it is :attr:`maintenance_due`.
 
         ``now_ms``: milliseconds since the epoch, by the clock of the writes' timestamps.
         """
@@ -301,6 +377,7 @@ class OffsetsLog:
             if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
         ]
         failed = self._flusher.flush(due)
+        self._settle_due(now_ms)
         checkpoint_due = self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms
         if checkpoint_due or self.maintenance_due:
             failed |= self._sync_all()
@@ -315,6 +392,8 @@ class OffsetsLog:
             self._note_recovery_points()
         unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
         next_ms = min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval)
+        if self.settle_due_ms is not None:
+            next_ms = min(next_ms, self.settle_due_ms)
         return Maintained(failed, min(next_ms, now_ms + _BETWEEN_ROLLS_MS) if to_roll[1:] else next_ms)
 
     @property
@@ -327,6 +406,9 @@ class OffsetsLog:
         those whose sync has failed. What was acknowledged of them is made durable from the journal."""
         if self._journal.is_empty:
             return {}
+        for log in self._partitions.values():
+            if log.waiting_since_ms is not None:
+                self._try_to_settle(log)
         logs = [log for log in self._partitions.values() if log.needs_journal]
         failed = self._flusher.flush([(log.topic_partition.partition, log) for log in logs])
         self._cannot_sync = False
@@ -335,6 +417,11 @@ class OffsetsLog:
                 if log.needs_journal:
                     log.redo()
             self._journal.begin_anew()
+            # Of one that takes no writes now, as it is being read back, or the disk is full.
+            still = [entry for log in self._partitions.values() if (entry := log.waiting) is not None]
+            if still and not self._journal.append((), still):
+                where = ", ".join(str(entry.partition) for entry in still)
+                _logger.error("%s: the journal does not take what waits, of %s", self.data_dir.path, where)
         except OSError as error:
             self._cannot_sync = True  # until the time for it has come again
             _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self.data_dir.path, error)
@@ -372,7 +459,7 @@ class OffsetsLog:
             _logger.error("__consumer_offsets-%d: records that were acknowledged may be lost: %s", partition, error)
         self._sync_all()
         try:
-            if not self._cannot_sync:
+            if not self._cannot_sync and all(log.waiting_since_ms is None for log in logs):
                 # Whoever changes a directory in good order, be it a version that knows no journal, finds none.
                 self._journal.discard()
             self.ended_clean = self._handover.leave()
@@ -382,6 +469,32 @@ class OffsetsLog:
 
 def _without(failed: Mapping[int, OSError], written: _Prepared) -> _Prepared:
     return [each for each in written if each[0].partition not in failed] if failed else written
+
+
+def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
+    """What there is to write; ``failed`` gets the partitions of which nothing can be."""
+    prepared = []
+    for write, log in writes:
+        try:
+            batches = log.prepare(write.records, write.timestamp_ms)
+        except OSError as error:
+            failed[write.partition] = located(error, log.folder)
+        else:
+            if batches:
+                prepared.append((write, log, batches))
+    return prepared
+
+
+def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
+    if not failed:
+        return staged
+    _drop([each for each in staged if each[0].partition in failed])
+    return [each for each in staged if each[0].partition not in failed]
+
+
+def _drop(staged: _Staged) -> None:
+    for _, log, _ in staged:
+        log.drop()
 
 
 def _begin(journal: Journal, redone: Redone, folders: Container[TopicPartition], settings: LogSettings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,8 +22,13 @@ from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
 from shim.log.torn_tail import Known
+from shim.log.waiting import Waiting, WaitingEntry
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
+
+_LAST_MS: Final = 2**63 - 1
+
+_logger = logging.getLogger(__name__)
 
 
 class PartitionLog:
@@ -31,6 +37,9 @@ class PartitionLog:
 
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
+
+    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`keep`: then it is written later, by
+    :meth:`settle` or with whatever else is written, and counts, and can be read, from then on.
 
     One thread at a time writes or recovers. :meth:`closed_segments`, :meth:`read` and :meth:`swap_segments` may be
     called from others meanwhile.
@@ -70,6 +79,7 @@ class PartitionLog:
         self._roll_older_than_ms: int | None = None
         self._roll_tried_at = -1
         self._closed = ClosedSegments(files, folder)
+        self._waiting: Waiting | None = None
         self.snapshots = PartitionSnapshots(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
@@ -104,18 +114,20 @@ class PartitionLog:
         """Whether the next process may rely on everything that is there: nothing torn, nothing that is not synced."""
         if not self._recovery:  # nobody has touched it
             return self._left.clean
-        return self._recovered and self._ends.all_synced
+        return self._recovered and self._ends.all_synced and self._waiting is None
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def prepare(self, record_sets: Sequence[Appended], timestamp_ms: int) -> list[PreparedBatch]:
-        """Batches that hold these record sets at the end of the log; touches no file.
+        """Batches that hold these record sets at the end of the log, behind what waits, which is written first.
 
-        Raises RecoveryNeeded; OSError (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES; ValueError for an
-        impossible timestamp.
+        Raises RecoveryNeeded; OSError, of that, or (EMSGSIZE) for a record set beyond MAX_RECORD_SET_BYTES; ValueError
+        for an impossible timestamp.
         """
         if not self._recovered:
             raise RecoveryNeeded(self.folder)
+        if self._waiting is not None:
+            self._settle()
         return prepare_batches(self._ends.written.offset, record_sets, timestamp_ms)
 
     def write(self, batches: Sequence[PreparedBatch]) -> None:
@@ -157,9 +169,82 @@ class PartitionLog:
         made: JournalEntry = _new(JournalEntry, entry)
         return made
 
+    # --- records that wait -------------------------------------------------------------------------------------------
+
+    def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
+        """What the journal is to have of these, for :meth:`keep` to follow, or :meth:`drop`, or :meth:`write_staged`.
+        None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
+        """
+        waiting = self._waiting
+        if waiting is not None and self._recovered:
+            return waiting.stage(self.topic_partition, record_sets)
+        active = self._active
+        if active is None or not self._recovered or self._journal is None or abs(timestamp_ms) > _LAST_MS:
+            return None
+        room = active.room_for_more(timestamp_ms, self._settings)
+        waiting = Waiting(active.end, timestamp_ms, room)
+        entry = waiting.stage(self.topic_partition, record_sets)
+        if entry is not None:
+            self._waiting = waiting
+        return entry
+
+    def keep(self) -> bool:
+        """The journal has what was staged. Gives whether so many wait that they should be written."""
+        if self._waiting is None:
+            raise RecoveryNeeded(self.folder)
+        return self._waiting.keep()
+
+    def drop(self) -> None:
+        """What was staged is not to be written."""
+        if self._waiting is not None:
+            self._waiting.drop()
+            if self._waiting.is_empty:
+                self._waiting = None
+
+    def write_staged(self) -> None:
+        """As :meth:`write`, of what waits and what was staged. Raises OSError."""
+        active, waiting = self._active, self._waiting
+        if active is None or waiting is None or not self._recovered:
+            raise RecoveryNeeded(self.folder)
+        self._recovered = False
+        active.append(waiting.batch())
+        self._ends.written = active.end
+
+    @property
+    def waiting(self) -> WaitingEntry | None:
+        """What waits, for a journal that begins anew."""
+        waiting = self._waiting
+        return None if waiting is None or waiting.is_empty else waiting.entry(self.topic_partition)
+
+    @property
+    def waiting_since_ms(self) -> int | None:
+        """The timestamp of the first record that waits; None when none does."""
+        waiting = self._waiting
+        return None if waiting is None or waiting.is_empty else waiting.timestamp_ms
+
+    def settle(self) -> None:
+        """Writes what waits, between writes; nothing while a recovery is due or under way. Raises OSError: then it
+        waits on, and nothing has changed."""
+        with self._flush_lock:  # no recovery begins meanwhile
+            if self._recovered and self._waiting is not None:
+                self._settle()
+
+    def _settle(self) -> None:
+        active, waiting = self._active, self._waiting
+        if active is None or waiting is None:
+            raise RecoveryNeeded(self.folder)
+        if active.end != waiting.place:
+            raise LogError(f"{self.folder} ends at {active.end}, and what waits has its place at {waiting.place}")
+        active.append(waiting.batch())
+        self._ends.written = active.end
+        self._ends.acknowledge(waiting.timestamp_ms)
+        self._waiting = None
+
+    # --- durable, and what counts ------------------------------------------------------------------------------------
+
     @property
     def needs_journal(self) -> bool:
-        """Whether something that was acknowledged may be in the journal only."""
+        """Whether something that was acknowledged, and does not wait, may be in the journal only."""
         return self._ends.needs_journal
 
     def redo(self) -> None:
@@ -198,6 +283,8 @@ class PartitionLog:
         with self._flush_lock:  # no recovery begins meanwhile
             if not self._recovered or self._active is None:
                 return
+            if self._waiting is not None:
+                self._settle()
             self._recovered = False
             self._roll_tried_at = self._active.end.offset
             self._roll(self._active)
@@ -238,6 +325,8 @@ class PartitionLog:
             self._closed.add(self._rolled)
             self._rolled = []
         self._ends.acknowledge(timestamp_ms)
+        if self._waiting is not None and self._waiting.place != self._ends.written:
+            self._waiting = None  # it was written with what was staged
         self._recovered = True
 
     # --- recovery ----------------------------------------------------------------------------------------------------
@@ -266,6 +355,7 @@ class PartitionLog:
     def _recover(self, recovery: int, start: Start) -> Iterator[LoggedRecord]:
         check_current = self._check_that_current(recovery)
         check_current()
+        self._settle_first()
         self._close_active()
         with self._closed.files_lock:
             self._closed.finish_swap()
@@ -286,7 +376,18 @@ class PartitionLog:
         self._rolled = []
         self._ends.recovered(found.active.end)
         self._closed.know(found.closed)
+        if self._waiting is not None and self._waiting.place != found.active.end:
+            raise LogError(f"{self.folder} ends at {found.active.end}, and what waits has its place elsewhere")
         self._recovered = True
+
+    def _settle_first(self) -> None:
+        """So that what waits is read, too. Where it cannot be written it waits on: nobody is kept waiting for that."""
+        self.drop()
+        if self._waiting is not None and self._active is not None and self._active.end == self._waiting.place:
+            try:
+                self._settle()
+            except OSError as error:
+                _logger.warning("%s: %s; what waits is written later", self.folder, error)
 
     def _check_that_current(self, recovery: int) -> Callable[[], None]:
         """What raises when another recovery than this one has begun, or the log was closed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -72,8 +72,11 @@ class HistoryLog(Protocol):
 class LocalHistoryLog:
     """On the disk. One question after the other, in a thread of its own."""
 
-    def __init__(self, offsets_log: OffsetsLog) -> None:
+    def __init__(self, offsets_log: OffsetsLog, settle: Callable[[int], Awaitable[None]]) -> None:
+        """``settle``: has what waits of the partition's history written, by the thread that writes. Raises LogError,
+        OSError, and ValueError where there is none."""
         self._log = offsets_log
+        self._settle = settle
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
 
     @property
@@ -81,10 +84,10 @@ class LocalHistoryLog:
         return self._log.num_partitions
 
     async def end(self, number: int) -> int:
-        return self._partition(number).log_end_offset
+        return (await self._settled(number)).log_end_offset
 
     async def parts(self, number: int, since: int = 0) -> Sequence[Part]:
-        partition = self._partition(number)
+        partition = await self._settled(number)
         return doubling(since, partition.log_end_offset, partition.seekable)
 
     async def read(self, number: int, part: Part, take: Take) -> None:
@@ -95,6 +98,11 @@ class LocalHistoryLog:
             )
         finally:
             given_up.set()
+
+    async def _settled(self, number: int) -> PartitionLog:
+        partition = self._partition(number)
+        await self._settle(number)
+        return partition
 
     def _partition(self, number: int) -> PartitionLog:
         try:

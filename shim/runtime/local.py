@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
+from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
@@ -152,6 +154,10 @@ class LocalBackend:
         failed = await self.writes.in_thread(self._log.write, [each for each in writes if each.records])
         if number in failed:
             raise failed[number]
+
+    async def settle_history(self, number: int) -> None:
+        """What waits of it can be read then. Raises LogError, OSError; ValueError where no history is kept."""
+        await self.writes.in_thread(partial(self._log.settle, number, topic=HISTORY_TOPIC))
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         self.writes.loaded(number, has_history=loaded.has_history)

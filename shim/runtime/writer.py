@@ -177,11 +177,11 @@ class Writer:
         writes: list[PartitionWrite] = []
         for number, records in flight.records.items():
             if records.offsets:
-                writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC)))
+                writes.append(_new(PartitionWrite, (number, records.offsets, now, OFFSETS_TOPIC, False)))
             if records.state:
-                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC)))
+                writes.append(_new(PartitionWrite, (number, records.state, now, STATE_TOPIC, False)))
             if records.history and number not in self._without_history:
-                writes.append(_new(PartitionWrite, (number, records.history, now, HISTORY_TOPIC)))
+                writes.append(_new(PartitionWrite, (number, records.history, now, HISTORY_TOPIC, True)))
         self._taking = self._snapshots.begin()
         self._thread.begin(self._landed, self._write, writes, self._taking.number if self._taking is not None else None)
 
@@ -213,6 +213,9 @@ class Writer:
         if taking is not None and not taking.landed.done():
             taking.landed.set_result(ends)
         assert flight is not None
+        due = self._log.settle_due_ms
+        if due is not None and due < self._maintain_at:
+            self._maintain_by(due)
         if flight.records:
             self._count(flight, took, len(failed))
         # As in `wake`: what has come in meanwhile is in the next flight, and these answers leave before it.
@@ -236,15 +239,20 @@ class Writer:
         """What the log has to do by itself is done; when it is next to be asked."""
         if self._broke_off(error):
             return
-        failed, self._maintain_at = maintained
-        if self._maintain_timer is not None:
-            self._maintain_timer.cancel()
-        # One more millisecond, as for deadlines: it would find nothing due.
-        delay = max(0, self._maintain_at - self._clock.now() + 1) / 1000
-        self._maintain_timer = asyncio.get_running_loop().call_later(delay, self.wake)
+        failed, due = maintained
+        self._maintain_by(due)
         if failed:
             self._failed(failed, None)
         self._go_on()
+
+    def _maintain_by(self, due: int) -> None:
+        """``due``: milliseconds since the epoch, by the clock."""
+        self._maintain_at = due
+        if self._maintain_timer is not None:
+            self._maintain_timer.cancel()
+        # One more millisecond, as for deadlines: it would find nothing due.
+        delay = max(0, due - self._clock.now() + 1) / 1000
+        self._maintain_timer = asyncio.get_running_loop().call_later(delay, self.wake)
 
     def _broke_off(self, error: BaseException | None) -> bool:
         """Whether nothing is written any more: it was given up, or something unforeseen happened, which it raises."""

@@ -53,7 +53,7 @@ def logs_of(opened: Opened, cluster: Cluster, settings: Settings, clock: Clock, 
         kafka = KafkaBackend(cluster, settings, clock, claimed, snapshots)
         return Logs(kafka, kafka.history_log)
     local = LocalBackend(opened.offsets_log, settings, clock)
-    local_history = LocalHistoryLog(opened.offsets_log)
+    local_history = LocalHistoryLog(opened.offsets_log, local.settle_history)
     if opened.places is None:
         return Logs(local, local_history, local)
     kafka = KafkaBackend(cluster, settings, clock, claimed)

@@ -38,7 +38,10 @@ class KeptLocally:
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
         self._log = offsets_log
-        self.log = LocalHistoryLog(offsets_log)
+        self.log = LocalHistoryLog(offsets_log, self._settle)
+
+    async def _settle(self, number: int) -> None:
+        self._log.settle(number, topic=HISTORY_TOPIC)
 
     async def write(self, record: HistoryRecord) -> None:
         written = PartitionWrite(0, [[encode_history(record)]], record[0].time, topic=HISTORY_TOPIC)

@@ -162,10 +162,14 @@ async def test_groups_beyond_those_that_are_kept(kept: Kept, history: Watched, m
 
 async def test_without_a_history(tmp_path: Path) -> None:
     log = OffsetsLog.open(tmp_path / "data", 1)
-    history = History(LocalHistoryLog(log))
+    history = History(LocalHistoryLog(log, _nothing_waits))
     try:
         with pytest.raises(Refused, match="no history is kept"):
             await LastCommits(history).of("g")
     finally:
         history.close()
         log.close()
+
+
+async def _nothing_waits(_number: int) -> None:
+    pass

@@ -10,19 +10,22 @@ from itertools import islice
 from pathlib import Path
 from unittest import mock
 
-from protocol.records.batches import CorruptBatch, batches
-from shim.log import batching, flush, index, journal
+from protocol.records.batches import CorruptBatch, Record, batches, decode_records, encode_batch, framed_batch
+from shim.log import batching, flush, index, journal, offsets_log
+from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, DataDir, segment_name
 from shim.log.handover import CLEAN_SHUTDOWN
 from shim.log.offsets_log import OffsetsLog, PartitionWrite
 from shim.log.recovery import LoggedRecord
 from shim.log.settings import LogSettings
+from shim.log.waiting import WaitingEntry
 from tests.log.lost_files import LostFiles, PowerFailure
 
 DATA_DIR = Path("/disk/shim/data")
 JOURNAL = DATA_DIR / journal.JOURNAL_NAME
-TOPICS = ("offsets", "state")
+WAITING_TOPIC = "history"
+TOPICS = ("offsets", WAITING_TOPIC)
 PARTITIONS = 2
 MAX_STEPS = 12
 HIGHEST_CALL = 90
@@ -41,6 +44,8 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "FULL_BYTES", 6_000),
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
+        mock.patch.object(waiting_log, "MOST_BYTES", 400),
+        mock.patch.object(offsets_log, "_WAITING_MS", 80),
     ):
         yield
 
@@ -193,7 +198,8 @@ class Lives:
             except OSError:
                 continue
             assert [record.offset for record in found] == list(range(len(found)))
-            self.kept[at].served([(record.key, record.value) for record in found])
+            waiting = waiting_records(log, at)
+            self.kept[at].served([(record.key, record.value) for record in found] + waiting)
             assert log.log_end_offset(at.partition, topic=at.topic) == len(found)
             return True
         return False
@@ -231,7 +237,12 @@ class Lives:
         writes = {at: self._record_sets() for at in chosen}
         for at, record_sets in writes.items():
             self.kept[at].in_doubt += record_sets
-        failed = log.write([PartitionWrite(p, writes[t, p], self.now_ms, t) for t, p in chosen])  # type: ignore[index]
+        failed = log.write(
+            [
+                PartitionWrite(p, writes[t, p], self.now_ms, t, t == WAITING_TOPIC and self.rng.random() < 0.8)  # type: ignore[index]
+                for t, p in chosen
+            ]
+        )
         for at, record_sets in writes.items():
             if at.partition not in failed:
                 self._acknowledged(at, record_sets, settings)
@@ -272,6 +283,10 @@ class Lives:
         partition = log.partition_log(at.partition, topic=at.topic)
         if not partition.recovered:
             return
+        try:
+            log.settle(at.partition, topic=at.topic)
+        except OSError:
+            return
         records = self.kept[at].records
         start = self.rng.randrange(len(records) + 1)
         found = [r for batch in partition.read(start) for r in batch.records if r.offset >= start]
@@ -287,6 +302,14 @@ class Lives:
                 kept.certain = len(kept.records)
                 if kept.records:
                     self.noted[at] = len(kept.records)
+
+
+def waiting_records(log: OffsetsLog, at: TopicPartition) -> list[tuple[bytes, bytes | None]]:
+    """Those that could not be written to the segment yet."""
+    entry = log.partition_log(at.partition, topic=at.topic).waiting
+    if entry is None:
+        return []
+    return [(record.key or b"", record.value) for record in decoded(entry)]
 
 
 class DataDirLives:
@@ -333,13 +356,41 @@ class DataDirLives:
 def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
     """The files as a start makes them: what the journal has of the newest segments is in these."""
     redone = dict(content)
-    for partition, base_offset, position, _, data in journal.read_entries(Path(), content.get(JOURNAL, b"")):
+    placed: list[tuple[TopicPartition, int, int, bytes]] = []
+    waiting: dict[tuple[TopicPartition, int, int, int], list[WaitingEntry]] = {}
+    for entry in journal._read(Path(), content.get(JOURNAL, b"")):
+        if isinstance(entry, WaitingEntry):
+            waiting.setdefault((*entry[:3], entry.first_offset), []).append(entry)
+        else:
+            placed.append((entry.partition, entry.base_offset, entry.position, entry.data))
+    for (at, base_offset, position, first_offset), entries in waiting.items():
+        records = [record for entry in entries for record in decoded(entry)]
+        if [record.offset for record in records] == list(range(first_offset, first_offset + len(records))):
+            batch = encode_batch(first_offset, [(r.key, r.value) for r in records], entries[0].timestamp_ms)
+            stands = content.get(DATA_DIR / str(at) / segment_name(base_offset), b"")[position:]
+            if not has_all(stands, first_offset, len(records)):
+                placed.insert(0, (at, base_offset, position, batch))
+    for partition, base_offset, position, data in placed:
         folder = DATA_DIR / str(partition)
         newest = max((path for path in content if path.parent == folder and path.suffix == ".log"), default=None)
         if newest is not None and newest.name == segment_name(base_offset):
             before = redone[newest].ljust(position, b"\0")
             redone[newest] = before[:position] + data + before[position + len(data) :]
     return redone
+
+
+def decoded(entry: WaitingEntry) -> list[Record]:
+    count = entry.next_offset - entry.first_offset - entry.delta
+    return decode_records(framed_batch(entry.first_offset, count, [entry.data], entry.timestamp_ms)[0])
+
+
+def has_all(stands: bytes, first_offset: int, count: int) -> bool:
+    """Whether what stands there begins with a sound batch of these records, or of more."""
+    try:
+        _, header = next(batches(stands))
+    except (CorruptBatch, StopIteration):
+        return False
+    return header.base_offset == first_offset and header.next_offset >= first_offset + count
 
 
 def torn_tail(path: Path, data: bytes) -> tuple[bytes, int] | None:

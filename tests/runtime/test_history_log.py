@@ -49,8 +49,12 @@ class Watched(LocalHistoryLog):
     """Remembers which parts were read."""
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
-        super().__init__(offsets_log)
+        super().__init__(offsets_log, self._settled_here)
+        self._offsets_log = offsets_log
         self.read_parts: list[Part] = []
+
+    async def _settled_here(self, number: int) -> None:
+        self._offsets_log.settle(number, topic=HISTORY_TOPIC)
 
     async def read(self, number: int, part: Part, take: history_log.Take) -> None:
         self.read_parts.append(part)

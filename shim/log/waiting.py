@@ -1,0 +1,146 @@
+"""Records that wait: durable in the journal, and written to their segment later, many flights' in one batch.
+
+The history of commits is as many batches as the offsets have, flight by flight, and nobody reads it back to serve
+anything. So a flight's records of it go to the journal alone, framed as they will stand in their batch; that is made
+of all that wait when some time has passed, when they are many, or when somebody wants to read them, and is written to
+the place that was kept for it: where the log ended when the first of them came.
+
+It follows from what the journal has, byte for byte: the place, the time of the first of them, and the records in order.
+So a start makes the same batch again and writes it there, which does no harm where it stands already, as with any other
+entry of the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from protocol.records.batches import HEADER_SIZE, frame_records, framed_batch
+from protocol.records.record_runs import frame_runs
+from shim.log.active import LogEnd
+from shim.log.batching import Appended, PreparedBatch, Runs
+from shim.log.checkpoint import TopicPartition
+
+MOST_BYTES: Final = 32 << 10
+"""From here on they are written to the segment, and no flight may add more than this: who looks into the history for
+the newest decodes a batch."""
+
+_new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
+
+_logger = logging.getLogger(__name__)
+
+
+class WaitingEntry(NamedTuple):
+    """What the journal has of a flight's records: ``data``, framed, the first at offset delta ``delta`` of the batch
+    that they come into. Its place is byte ``position`` of the segment of ``base_offset``, its first offset is
+    ``first_offset``, its time ``timestamp_ms``. After these records comes ``next_offset``."""
+
+    partition: TopicPartition
+    base_offset: int
+    position: int
+    next_offset: int
+    first_offset: int
+    timestamp_ms: int
+    delta: int
+    data: bytes
+
+
+class Waiting:
+    """Those of one partition, whose log ends at ``place`` without them. ``room``: how many bytes the batch may have
+    there."""
+
+    __slots__ = ("_count", "_parts", "_staged", "_staged_count", "place", "room", "size", "timestamp_ms")
+
+    def __init__(self, place: LogEnd, timestamp_ms: int, room: int) -> None:
+        self.place = place
+        self.timestamp_ms = timestamp_ms
+        self.room = room
+        self.size = HEADER_SIZE
+        """Bytes of the batch, without what is staged."""
+        self._parts: list[bytes] = []
+        self._count = 0
+        self._staged = b""
+        self._staged_count = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._count
+
+    def stage(self, partition: TopicPartition, record_sets: Sequence[Appended]) -> WaitingEntry | None:
+        """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
+        cannot: they are many, or in a transaction, or none."""
+        parts: list[bytes | bytearray] = []
+        delta = first = self._count
+        for each in record_sets:
+            if isinstance(each, Runs):
+                delta = frame_runs(each.runs, parts, delta)
+            elif isinstance(each, list):
+                frame_records(each, parts, delta)
+                delta += len(each)
+            else:
+                return None
+        data = b"".join(parts)
+        if not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
+            return None
+        self._staged = data
+        self._staged_count = delta - first
+        base_offset, position, offset = self.place
+        fields = (partition, base_offset, position, offset + delta, offset, self.timestamp_ms, first, data)
+        made: WaitingEntry = _new(WaitingEntry, fields)
+        return made
+
+    def keep(self) -> bool:
+        """The journal has what was staged. Gives whether so many wait that they should be written."""
+        self._parts.append(self._staged)
+        self._count += self._staged_count
+        self.size += len(self._staged)
+        self._staged, self._staged_count = b"", 0
+        return self.size > MOST_BYTES
+
+    def drop(self) -> None:
+        """The journal has not got what was staged."""
+        self._staged, self._staged_count = b"", 0
+
+    def batch(self) -> PreparedBatch:
+        """Of all, with what is staged."""
+        count = self._count + self._staged_count
+        return _batch(self.place.offset, count, [*self._parts, self._staged], self.timestamp_ms)
+
+    def entry(self, partition: TopicPartition) -> WaitingEntry:
+        """All that wait, for a journal that begins anew."""
+        base_offset, position, offset = self.place
+        data = b"".join(self._parts)
+        return WaitingEntry(partition, base_offset, position, offset + self._count, offset, self.timestamp_ms, 0, data)
+
+
+def _batch(offset: int, count: int, parts: Iterable[bytes], timestamp_ms: int) -> PreparedBatch:
+    data, crc = framed_batch(offset, count, list(parts), timestamp_ms)
+    return PreparedBatch(data, offset, offset + count, timestamp_ms, crc)
+
+
+class WaitedBatch(NamedTuple):
+    """The batch of records that waited, as far as a journal has them, and its place."""
+
+    partition: TopicPartition
+    base_offset: int
+    position: int
+    batch: PreparedBatch
+
+
+def batches_of(entries: Sequence[WaitingEntry]) -> Iterator[WaitedBatch]:
+    """Of one partition, in the order of the journal: a batch for each place. What comes behind a gap is left out, which
+    the log is told: part of a damaged journal, or left of an earlier filling, of which all is in the segments."""
+    of_place: dict[LogEnd, list[WaitingEntry]] = {}
+    for entry in entries:
+        its = of_place.setdefault(LogEnd(entry.base_offset, entry.position, entry.first_offset), [])
+        if entry.delta == (its[-1].next_offset - entry.first_offset if its else 0):
+            its.append(entry)
+        else:
+            at, first = entry.partition, entry.first_offset
+            _logger.warning("%s: of the records from offset %d on some are not in the journal", at, first)
+    for place, its in of_place.items():
+        if its:
+            data = [entry.data for entry in its]
+            batch = _batch(place.offset, its[-1].next_offset - place.offset, data, its[0].timestamp_ms)
+            yield WaitedBatch(its[0].partition, place.base_offset, place.position, batch)
