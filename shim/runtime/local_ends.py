@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from shim.coordinator import GroupCoordinator, StateDump
-from shim.log import OFFSETS_TOPIC, OffsetsLog, RecoveryNeeded
+from shim.log import OFFSETS_TOPIC, OffsetsLog
 from shim.runtime.snapshots import End
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,9 @@ class LocalEnds:
         for topic in self._topics:
             partition = self._log.partition_log(number, topic=topic)
             try:
+                partition.settle()
                 batch = partition.last_batch
-            except RecoveryNeeded as error:
+            except OSError as error:
                 log.warning("%s: no snapshot was taken: %s", partition.topic_partition, error)
                 continue
             if batch is not None:

@@ -32,7 +32,13 @@ from tests.waiting import until
 ONE = Settings(offsets_topic_num_partitions=1, log_cleaner_backoff_ms=10)
 
 
-def remembered(log: OffsetsLog, number: int = 0) -> list[HistoryRecord]:
+async def remembered(shim: Running, number: int = 0) -> list[HistoryRecord]:
+    """With what waits."""
+    await shim.backend.settle_history(number)
+    return written(shim.log, number)
+
+
+def written(log: OffsetsLog, number: int = 0) -> list[HistoryRecord]:
     return [
         told
         for batch in log.partition_log(number, topic=HISTORY_TOPIC).read()
@@ -41,8 +47,8 @@ def remembered(log: OffsetsLog, number: int = 0) -> list[HistoryRecord]:
     ]
 
 
-def offsets_remembered(log: OffsetsLog) -> list[int]:
-    return [value.offset for _, value in remembered(log)]
+async def offsets_remembered(shim: Running) -> list[int]:
+    return [value.offset for _, value in await remembered(shim)]
 
 
 async def test_every_commit_is_there_with_who_made_it(tmp_path: Path) -> None:
@@ -52,7 +58,7 @@ async def test_every_commit_is_there_with_who_made_it(tmp_path: Path) -> None:
         await first.result()
         await shim.commit("g", 3).result()
         await shim.commit("h", 4).result()
-        (oldest, back, other) = remembered(shim.log)
+        (oldest, back, other) = await remembered(shim)
         key, value = oldest
         assert key == OffsetHistoryKey("g", TOPIC, 0, key.time)
         assert value == OffsetHistoryValue(7, -1, "", key.time, -1, "", None, *CALLER)
@@ -83,19 +89,19 @@ async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: st
         assert await shim.commit("g", 2).result() is ErrorCode.NOT_COORDINATOR
         shim.log.files.heal()
         assert offset_in(await served_again(shim, "g")) == 1
-        assert offsets_remembered(shim.log) == [1]
+        assert await offsets_remembered(shim) == [1]
         assert error_in(await shim.commit("g", 3).result()) == ErrorCode.NONE
-        assert offsets_remembered(shim.log) == [1, 3]
+        assert await offsets_remembered(shim) == [1, 3]
     async with running(tmp_path, ONE) as shim:
         assert offset_in(await shim.fetch("g").result()) == 3
-        assert offsets_remembered(shim.log) == [1, 3]
+        assert await offsets_remembered(shim) == [1, 3]
 
 
 async def test_none_is_kept_where_none_is_asked_for(tmp_path: Path) -> None:
     async with running(tmp_path, WITHOUT_HISTORY) as shim:
         shim.log.release(100)
         assert error_in(await shim.commit("g", 1).result()) == ErrorCode.NONE
-        assert all(not remembered(shim.log, number) for number in range(3))
+        assert all(not written(shim.log, number) for number in range(3))
 
 
 def test_the_topic_is_there_where_a_history_is_or_was(tmp_path: Path) -> None:
@@ -122,10 +128,10 @@ async def test_what_is_too_old_goes_and_the_offsets_stay(tmp_path: Path) -> None
     async with running(tmp_path, small) as shim:
         await filled(shim)
         await asyncio.sleep(0.05)
-        assert offsets_remembered(shim.log) == list(range(20))
+        assert await offsets_remembered(shim) == list(range(20))
     none = replace(small, offsets_history_retention_minutes=0, log_flush_offset_checkpoint_interval_ms=10)
     async with running(tmp_path, none) as shim:
-        await until(lambda: not offsets_remembered(shim.log))
+        await until(lambda: not written(shim.log))
         assert offset_in(await shim.fetch("g").result()) == 19
         offsets = shim.log.partition_log(0)
         assert len([record for batch in offsets.read() for record in batch.records]) == 20
@@ -137,10 +143,10 @@ async def test_the_history_is_never_compacted(tmp_path: Path) -> None:
         await filled(shim)
         offsets = shim.log.partition_log(0)
         await until(lambda: len([record for batch in offsets.read() for record in batch.records]) < 10)
-        assert offsets_remembered(shim.log) == list(range(20))
+        assert await offsets_remembered(shim) == list(range(20))
     async with running(tmp_path, small) as shim:
         assert offset_in(await shim.fetch("g").result()) == 19
-        assert offsets_remembered(shim.log) == list(range(20))
+        assert await offsets_remembered(shim) == list(range(20))
 
 
 # -- what the coordinator puts into it
