@@ -81,7 +81,8 @@ class Waiting:
             else:
                 return None
         data = b"".join(parts)
-        if not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
+        # Where many wait already they could not be written: now who commits is told.
+        if self.size > MOST_BYTES or not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
             return None
         self._staged = data
         self._staged_count = delta - first
