@@ -16,7 +16,7 @@ from protocol.own.history_log import HISTORY_TOPIC
 from protocol.own.state_log import STATE_TOPIC, GroupChangeKey, GroupHandsValue
 from shim.config import Settings
 from shim.coordinator import CoordinatorSettings, GroupCoordinator
-from shim.log import OFFSETS_TOPIC, Appended, OffsetsLog, PartitionWrite, TopicPartition
+from shim.log import OFFSETS_TOPIC, Appended, LogError, OffsetsLog, PartitionWrite, TopicPartition
 from shim.log.cleaner.cleaning import CleanerStats
 from shim.log.files import Files
 from shim.metrics import CleaningCounts
@@ -29,6 +29,9 @@ from shim.runtime.local_ends import LocalEnds
 from shim.runtime.progress import Progress
 from shim.runtime.snapshots import LAST_SNAPSHOTS_SECONDS, Snapshots
 from shim.runtime.writer import Writer
+
+_SETTLED_WITHIN_S: Final = 3.0
+"""Who asks for the history, as a page of the console does, does not wait for a disk that hangs."""
 
 
 class LocalBackend:
@@ -156,8 +159,13 @@ class LocalBackend:
             raise failed[number]
 
     async def settle_history(self, number: int) -> None:
-        """What waits of it can be read then. Raises LogError, OSError; ValueError where no history is kept."""
-        await self.writes.in_thread(partial(self._log.settle, number, topic=HISTORY_TOPIC))
+        """What waits of it can be read then. Raises LogError, also where the disk hangs, OSError; ValueError where no
+        history is kept."""
+        try:
+            async with asyncio.timeout(_SETTLED_WITHIN_S):
+                await self.writes.in_thread(partial(self._log.settle, number, topic=HISTORY_TOPIC))
+        except TimeoutError as error:
+            raise LogError("what was committed last is not written yet: the disk hangs, or is slow") from error
 
     def loaded(self, number: int, loaded: Loaded) -> None:
         self.writes.loaded(number, has_history=loaded.has_history)

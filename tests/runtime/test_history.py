@@ -20,9 +20,9 @@ from protocol.own.history_log import HISTORY_TOPIC, HistoryRecord, OffsetHistory
 from protocol.own.state_log import STATE_TOPIC
 from shim.config import Settings
 from shim.coordinator import Caller, CoordinatorSettings
-from shim.log import OFFSETS_TOPIC, OffsetsLog
+from shim.log import OFFSETS_TOPIC, LogError, OffsetsLog
 from shim.log.journal import JOURNAL_NAME
-from shim.runtime import open_log
+from shim.runtime import local, open_log
 from tests.coordinator.driving import START, Driven
 from tests.runtime.held_log import Answered
 from tests.runtime.running import CALLER, TOPIC, Running, offset_in, running
@@ -95,6 +95,23 @@ async def test_neither_is_without_the_other(tmp_path: Path, call: str, topic: st
     async with running(tmp_path, ONE) as shim:
         assert offset_in(await shim.fetch("g").result()) == 3
         assert await offsets_remembered(shim) == [1, 3]
+
+
+async def test_who_asks_for_it_does_not_wait_for_a_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_SETTLED_WITHIN_S", 0.1)
+    async with running(tmp_path, ONE) as shim:
+        shim.log.release(1)
+        await shim.commit("g", 1).result()
+        await shim.log.write_begun()
+        hangs = shim.commit("g", 2)
+        await shim.log.write_begun()
+        with pytest.raises(LogError, match="the disk hangs"):
+            await shim.backend.settle_history(0)
+        shim.log.release()
+        await hangs.result()
+        assert await offsets_remembered(shim) == [1, 2]
 
 
 async def test_none_is_kept_where_none_is_asked_for(tmp_path: Path) -> None:
