@@ -19,15 +19,13 @@ from shim.log.journal import Journal, Redone
 from shim.log.partition import PartitionLog
 from shim.log.recovery import LeftBehind, LoggedRecord
 from shim.log.settings import LogSettings
+from shim.log.settling import Settling
 from shim.log.shares import Share, deal_out, gather
 from shim.log.waiting import WaitingEntry
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 _BETWEEN_ROLLS_MS: Final = 100
-
-_WAITING_MS: Final = 1000
-"""What waits is written to its segment after so long, and tried again after so long."""
 
 _logger = logging.getLogger(__name__)
 
@@ -101,10 +99,7 @@ class OffsetsLog:
         self._partitions: dict[tuple[str, int], PartitionLog] = dict(partitions.items())
         self._checkpoint_due_ms: int | None = None
         self._cannot_sync = False
-        self._unsettled: set[PartitionLog] = set()
-        """Of these it was told that what waits cannot be written."""
-        self.settle_due_ms: int | None = None
-        """When what waits is to be written (:meth:`maintain`); None when nothing does. For whoever has just written."""
+        self._settling = Settling(self._partitions.values())
         self._flusher = Flusher()
         self._closed = False
 
@@ -261,7 +256,8 @@ class OffsetsLog:
         staged = _left(failed, staged)
         begins_segment = any(log.begins_segment for _, log, _ in written)
         if self._flushes_first and not begins_segment and self._journaled(written, staged):
-            self._keep(staged)
+            for write, log, _ in staged:
+                self._settling.keep(log, write.timestamp_ms)
         else:
             written = _without(failed, [*written, *self._written_staged(staged, failed)])
             synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
@@ -305,14 +301,6 @@ class OffsetsLog:
                 at_once.append((write, log))
         return staged, at_once
 
-    def _keep(self, staged: _Staged) -> None:
-        """The journal has it."""
-        for write, log, _ in staged:
-            if log.keep():
-                self._try_to_settle(log)
-            elif self.settle_due_ms is None:
-                self.settle_due_ms = write.timestamp_ms + _WAITING_MS
-
     def _written_staged(self, staged: _Staged, failed: dict[int, OSError]) -> _Prepared:
         """Where there is no journal to wait in."""
         written: _Prepared = []
@@ -337,31 +325,6 @@ class OffsetsLog:
         is closed, ValueError when there is no such partition, OSError."""
         self.partition_log(partition, topic=topic).settle()
 
-    def _try_to_settle(self, log: PartitionLog) -> bool:
-        """Where that fails it waits on: the journal has it."""
-        try:
-            log.settle()
-        except OSError as error:
-            if log not in self._unsettled:
-                _logger.error("%s: what waits cannot be written, trying again: %s", log.topic_partition, error)
-            self._unsettled.add(log)
-            return False
-        self._unsettled.discard(log)
-        return True
-
-    def _settle_due(self, now_ms: int) -> None:
-        """What has waited long enough."""
-        due = []
-        for log in self._partitions.values():
-            since_ms = log.waiting_since_ms
-            if since_ms is None:
-                continue
-            if since_ms + _WAITING_MS > now_ms:
-                due.append(since_ms + _WAITING_MS)
-            elif not self._try_to_settle(log):
-                due.append(now_ms + _WAITING_MS)
-        self.settle_due_ms = min(due, default=None)
-
     def maintain(self, now_ms: int) -> Maintained:
         """What is due by itself: what has waited for a second, flushes that ``log.flush.interval.ms`` asks for, a new
         segment where the active one is too old (one at a time, as writes wait for it), the syncs after which the
@@ -377,7 +340,7 @@ class OffsetsLog:
             if (since := log.unsynced_since_ms) is not None and since + interval <= now_ms
         ]
         failed = self._flusher.flush(due)
-        self._settle_due(now_ms)
+        self._settling.settle_due(now_ms)
         checkpoint_due = self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms
         if checkpoint_due or self.maintenance_due:
             failed |= self._sync_all()
@@ -392,9 +355,14 @@ class OffsetsLog:
             self._note_recovery_points()
         unsynced = [since for log in self._partitions.values() if (since := log.unsynced_since_ms) is not None]
         next_ms = min(self._checkpoint_due_ms, min(unsynced, default=now_ms) + interval)
-        if self.settle_due_ms is not None:
-            next_ms = min(next_ms, self.settle_due_ms)
+        if self._settling.due_ms is not None:
+            next_ms = min(next_ms, self._settling.due_ms)
         return Maintained(failed, min(next_ms, now_ms + _BETWEEN_ROLLS_MS) if to_roll[1:] else next_ms)
+
+    @property
+    def settle_due_ms(self) -> int | None:
+        """By when to :meth:`maintain` for the sake of what waits; None when nothing does. For who has just written."""
+        return self._settling.due_ms
 
     @property
     def maintenance_due(self) -> bool:
@@ -406,9 +374,7 @@ class OffsetsLog:
         those whose sync has failed. What was acknowledged of them is made durable from the journal."""
         if self._journal.is_empty:
             return {}
-        for log in self._partitions.values():
-            if log.waiting_since_ms is not None:
-                self._try_to_settle(log)
+        self._settling.settle_all()
         logs = [log for log in self._partitions.values() if log.needs_journal]
         failed = self._flusher.flush([(log.topic_partition.partition, log) for log in logs])
         self._cannot_sync = False
@@ -417,8 +383,7 @@ class OffsetsLog:
                 if log.needs_journal:
                     log.redo()
             self._journal.begin_anew()
-            # Of one that takes no writes now, as it is being read back, or the disk is full.
-            still = [entry for log in self._partitions.values() if (entry := log.waiting) is not None]
+            still = self._settling.still_waiting()
             if still and not self._journal.append((), still):
                 where = ", ".join(str(entry.partition) for entry in still)
                 _logger.error("%s: the journal does not take what waits, of %s", self.data_dir.path, where)
@@ -459,7 +424,7 @@ class OffsetsLog:
             _logger.error("__consumer_offsets-%d: records that were acknowledged may be lost: %s", partition, error)
         self._sync_all()
         try:
-            if not self._cannot_sync and all(log.waiting_since_ms is None for log in logs):
+            if not self._cannot_sync and not self._settling.still_waiting():
                 # Whoever changes a directory in good order, be it a version that knows no journal, finds none.
                 self._journal.discard()
             self.ended_clean = self._handover.leave()

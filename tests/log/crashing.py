@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from protocol.records.batches import CorruptBatch, Record, batches, decode_records, encode_batch, framed_batch
-from shim.log import batching, flush, index, journal, offsets_log
+from shim.log import batching, flush, index, journal, settling
 from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, DataDir, segment_name
@@ -45,7 +45,7 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
         mock.patch.object(waiting_log, "MOST_BYTES", 400),
-        mock.patch.object(offsets_log, "_WAITING_MS", 80),
+        mock.patch.object(settling, "_WAITING_MS", 80),
     ):
         yield
 

@@ -1,0 +1,66 @@
+"""When what waits is written to the segments."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from shim.log.partition import PartitionLog
+from shim.log.waiting import WaitingEntry
+
+_WAITING_MS: Final = 1000
+"""What waits is written after so long, and tried again after so long."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Settling:
+    """For the thread that writes. Where it fails it waits on: the journal has it, and no partition fails for that."""
+
+    def __init__(self, logs: Collection[PartitionLog]) -> None:
+        self._logs = logs
+        self.due_ms: int | None = None
+        """When :meth:`settle_due` is to be called; None when nothing waits."""
+        self._told: set[PartitionLog] = set()
+        """That what waits cannot be written."""
+
+    def keep(self, log: PartitionLog, timestamp_ms: int) -> None:
+        """The journal has what was staged; where that is much it is written."""
+        if log.keep():
+            self._try(log)
+        elif self.due_ms is None:
+            self.due_ms = timestamp_ms + _WAITING_MS
+
+    def settle_due(self, now_ms: int) -> None:
+        """What has waited long enough."""
+        due = []
+        for log in self._logs:
+            since_ms = log.waiting_since_ms
+            if since_ms is None:
+                continue
+            if since_ms + _WAITING_MS > now_ms:
+                due.append(since_ms + _WAITING_MS)
+            elif not self._try(log):
+                due.append(now_ms + _WAITING_MS)
+        self.due_ms = min(due, default=None)
+
+    def settle_all(self) -> None:
+        for log in self._logs:
+            if log.waiting_since_ms is not None:
+                self._try(log)
+
+    def still_waiting(self) -> list[WaitingEntry]:
+        """Of partitions that take no writes now, as they are being read back, or the disk is full."""
+        return [entry for log in self._logs if (entry := log.waiting) is not None]
+
+    def _try(self, log: PartitionLog) -> bool:
+        try:
+            log.settle()
+        except OSError as error:
+            if log not in self._told:
+                _logger.error("%s: what waits cannot be written, trying again: %s", log.topic_partition, error)
+            self._told.add(log)
+            return False
+        self._told.discard(log)
+        return True
