@@ -48,6 +48,7 @@ from shim.log.files import Files
 from shim.log.waiting import MOST_BYTES, WaitingEntry, batches_of
 
 JOURNAL_NAME: Final = "flush.journal"
+_UNFINISHED: Final = ".unfinished"
 
 FULL_BYTES: Final = 16 << 20
 """From this size on a checkpoint is due."""
@@ -116,6 +117,8 @@ class Journal:
         # Whether there may be something in the file that is not to be believed.
         self._doubtful = True
         self._unusable_told = False
+        # Whether a crash may bring the file back that was here before this one.
+        self._name_in_doubt = False
 
     @property
     def is_full(self) -> bool:
@@ -129,29 +132,11 @@ class Journal:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
-            parts = [b""]
-            for (topic, partition), base_offset, position, next_offset, data in entries:
-                parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
-            for (topic, partition), base_offset, position, next_offset, first, time_ms, delta, data in waiting:
-                where = (partition, base_offset, position, next_offset, len(data) + _WAITING_SIZE)
-                parts += (_name(topic), _WAITING_ENTRY.pack(*where, first, time_ms, delta), data)
-            size = sum(map(len, parts))
-            if self._end + size > _LARGEST_BYTES:
+            parts = _parts(entries, waiting)
+            if self._end + sum(map(len, parts)) > _LARGEST_BYTES:
                 return False
             try:
-                if self._doubtful:
-                    self._write_header()
-                parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
-                # A call for each part takes longer, and so does a copy of all, whose memory is new to the process.
-                crc = 0
-                for first in range(0, len(parts), _TOGETHER):
-                    crc = google_crc32c.extend(crc, b"".join(parts[first : first + _TOGETHER]))
-                end = self._end + _RECORD.size + size
-                self._doubtful = True
-                self._write((crc.to_bytes(4, "big"), *parts), end)
-                self._files.fdatasync(self._fd)
-                self._end = end
-                self._doubtful = False
+                self._append(parts)
             except OSError as error:
                 if not self._unusable_told:
                     _logger.error("%s cannot be used, each partition is flushed for itself: %s", self._path, error)
@@ -160,6 +145,24 @@ class Journal:
             self._unusable_told = False
             return True
 
+    def _append(self, parts: list[bytes]) -> None:
+        """A record with these entries, behind an empty first part. Raises OSError."""
+        self._sync_name()
+        if self._doubtful:
+            self._write_header()
+        size = sum(map(len, parts))
+        parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
+        # A call for each part takes longer, and so does a copy of all, whose memory is new to the process.
+        crc = 0
+        for first in range(0, len(parts), _TOGETHER):
+            crc = google_crc32c.extend(crc, b"".join(parts[first : first + _TOGETHER]))
+        end = self._end + _RECORD.size + size
+        self._doubtful = True
+        self._write((crc.to_bytes(4, "big"), *parts), end)
+        self._files.fdatasync(self._fd)
+        self._end = end
+        self._doubtful = False
+
     def _write(self, parts: Iterable[bytes], end: int) -> None:
         """A record that ends there. It may be large, so there is one copy of it, no more."""
         size = max(self._size, -(-end // _CHUNK_BYTES) * _CHUNK_BYTES)
@@ -167,10 +170,14 @@ class Journal:
         self._files.write_at(self._fd, b"".join((*parts, zeros)), self._end)
         self._size = size
 
-    def begin_anew(self) -> None:
-        """Everything that is in it is synced where it stands, and need not be found again. The file is made where there
-        is none; its name is durable when the caller has synced the folder. Raises OSError."""
+    def begin_anew(self, still: Sequence[WaitingEntry] = ()) -> None:
+        """Everything that is in it is synced where it stands, and need not be found again, but what ``still`` waits.
+        The file is made where there is none; its name is durable when the caller has synced the folder. Raises OSError:
+        then it goes on."""
         with self._lock:
+            if still:
+                self._begin_in_another_file(still)
+                return
             doubtful, self._doubtful = self._doubtful, True
             if self._fd < 0:
                 self._fd = self._files.create(self._path)
@@ -183,9 +190,43 @@ class Journal:
                 # What has failed is forgotten, but not durably.
                 self._doubtful = doubtful
 
+    def _begin_in_another_file(self, still: Sequence[WaitingEntry]) -> None:
+        """In this one they could be lost: the new filling's header may be on the disk before its first record is, or
+        half of that over what it was."""
+        path = self._unfinished
+        self._remove_unfinished()
+        before = (self._fd, self._id, self._end, self._size, self._doubtful)
+        self._fd = self._files.create(path)
+        self._id, self._end, self._size, self._doubtful = os.urandom(16), _FIRST, 0, True
+        try:
+            self._append(_parts((), still))
+            self._files.rename(path, self._path)
+        except BaseException:
+            unused = self._fd
+            self._fd, self._id, self._end, self._size, self._doubtful = before
+            self._files.close(unused)
+            raise
+        self._files.close(before[0])
+        self._name_in_doubt = True
+        self._sync_name()
+
+    def _sync_name(self) -> None:
+        if self._name_in_doubt:
+            self._files.sync_directory(self._path.parent)
+            self._name_in_doubt = False
+
+    @property
+    def _unfinished(self) -> Path:
+        return self._path.with_name(self._path.name + _UNFINISHED)
+
+    def _remove_unfinished(self) -> None:
+        if self._files.exists(self._unfinished):
+            self._files.unlink(self._unfinished)
+
     def discard(self) -> None:
         """Removes the file, everything that is in it being synced; :meth:`begin_anew` makes another. Raises OSError."""
         with self._lock:
+            self._remove_unfinished()
             if self._fd >= 0:
                 self._files.unlink(self._path)
                 self.close()
@@ -194,6 +235,7 @@ class Journal:
         """Makes certain, durably, that of what has failed nothing is found again. To be called before a partition of
         which a write has failed is read back. Raises OSError."""
         with self._lock:
+            self._sync_name()
             if self._doubtful:
                 self._write_header()
                 self._files.write_at(self._fd, bytes(_RECORD.size), self._end)
@@ -204,13 +246,16 @@ class Journal:
         checked = _MAGIC + self._id
         self._files.write_at(self._fd, checked + google_crc32c.value(checked).to_bytes(4, "big"), 0)
 
-    def redo(self, partition: TopicPartition) -> int | None:
-        """Writes what is here of the partition to its active segment again, durably. Gives the offset up to which that
-        is, None where there was nothing. Raises OSError."""
+    def redo(self, partition: TopicPartition, below: int | None = None) -> int | None:
+        """Writes what is here of the partition to its active segment again, durably: ``below`` that offset, where it is
+        known how far the log goes, as what waits beyond that is not in the segment yet. Gives the offset up to which
+        that is, None where there was nothing. Raises OSError."""
         with self._lock:
             content = self._files.read_at(self._fd, self._end, 0)
-            entries = [entry for entry in _read(self._path, content) if entry.partition == partition]
-            return _redo(self._files, self._data_dir / str(partition), _placed(entries)) if entries else None
+            placed = _placed([entry for entry in _read(self._path, content) if entry.partition == partition])
+            if below is not None:
+                placed = [each for each in placed if each.waited is None or each.waited < below]
+            return _redo(self._files, self._data_dir / str(partition), placed) if placed else None
 
     def redo_all(self, recovery_points: Mapping[TopicPartition, int]) -> Redone:
         """What a start does with what the last process left, before anything else looks at the segments. What comes is
@@ -231,6 +276,17 @@ class Journal:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._files.close(fd)
+
+
+def _parts(entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry]) -> list[bytes]:
+    """Of a record: room for what comes first, and the entries."""
+    parts = [b""]
+    for (topic, partition), base_offset, position, next_offset, data in entries:
+        parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
+    for (topic, partition), base_offset, position, next_offset, first, time_ms, delta, data in waiting:
+        where = (partition, base_offset, position, next_offset, len(data) + _WAITING_SIZE)
+        parts += (_name(topic), _WAITING_ENTRY.pack(*where, first, time_ms, delta), data)
+    return parts
 
 
 @cache

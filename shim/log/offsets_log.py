@@ -346,6 +346,8 @@ class OffsetsLog:
             failed |= self._sync_all()
         to_roll = [log for log in self._partitions.values() if log.roll_due]
         for log in to_roll[:1]:
+            if not self._settling.settle(log):  # nobody is kept waiting for that
+                continue
             try:
                 log.roll(now_ms)
             except OSError as error:
@@ -375,6 +377,8 @@ class OffsetsLog:
         if self._journal.is_empty:
             return {}
         self._settling.settle_all()
+        # Before it is asked what needs the journal: a recovery may have it written meanwhile.
+        still = self._settling.still_waiting()
         logs = [log for log in self._partitions.values() if log.needs_journal]
         failed = self._flusher.flush([(log.topic_partition.partition, log) for log in logs])
         self._cannot_sync = False
@@ -382,11 +386,7 @@ class OffsetsLog:
             for log in logs:
                 if log.needs_journal:
                     log.redo()
-            self._journal.begin_anew()
-            still = self._settling.still_waiting()
-            if still and not self._journal.append((), still):
-                where = ", ".join(str(entry.partition) for entry in still)
-                _logger.error("%s: the journal does not take what waits, of %s", self.data_dir.path, where)
+            self._journal.begin_anew(still)
         except OSError as error:
             self._cannot_sync = True  # until the time for it has come again
             _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self.data_dir.path, error)

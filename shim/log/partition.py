@@ -252,7 +252,8 @@ class PartitionLog:
         OSError."""
         if self._journal is not None:
             try:
-                end = self._journal.redo(self.topic_partition)
+                below = self._ends.acknowledged.offset if self._ends.known else None
+                end = self._journal.redo(self.topic_partition, below)
             except BaseException:
                 # As after any sync that fails: what stood there, in the page cache, may be gone, too.
                 self._ends.sync_failed()

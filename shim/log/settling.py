@@ -27,9 +27,8 @@ class Settling:
 
     def keep(self, log: PartitionLog, timestamp_ms: int) -> None:
         """The journal has what was staged; where that is much it is written."""
-        if log.keep():
-            self._try(log)
-        elif self.due_ms is None:
+        is_written = log.keep() and self.settle(log)
+        if not is_written and self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
 
     def settle_due(self, now_ms: int) -> None:
@@ -41,20 +40,21 @@ class Settling:
                 continue
             if since_ms + _WAITING_MS > now_ms:
                 due.append(since_ms + _WAITING_MS)
-            elif not self._try(log):
+            elif not self.settle(log):
                 due.append(now_ms + _WAITING_MS)
         self.due_ms = min(due, default=None)
 
     def settle_all(self) -> None:
         for log in self._logs:
             if log.waiting_since_ms is not None:
-                self._try(log)
+                self.settle(log)
 
     def still_waiting(self) -> list[WaitingEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
         return [entry for log in self._logs if (entry := log.waiting) is not None]
 
-    def _try(self, log: PartitionLog) -> bool:
+    def settle(self, log: PartitionLog) -> bool:
+        """Whether nothing of it waits any more, or it is being read back."""
         try:
             log.settle()
         except OSError as error:

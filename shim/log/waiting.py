@@ -69,7 +69,9 @@ class Waiting:
 
     def stage(self, partition: TopicPartition, record_sets: Sequence[Appended]) -> WaitingEntry | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
-        cannot: they are many, or in a transaction, or none."""
+        cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
+        if self.size > MOST_BYTES:
+            return None
         parts: list[bytes | bytearray] = []
         delta = first = self._count
         for each in record_sets:
@@ -81,8 +83,7 @@ class Waiting:
             else:
                 return None
         data = b"".join(parts)
-        # Where many wait already they could not be written: now who commits is told.
-        if self.size > MOST_BYTES or not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
+        if not 0 < len(data) <= min(MOST_BYTES, self.room - self.size):
             return None
         self._staged = data
         self._staged_count = delta - first

@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 from unittest import mock
 
-from protocol.records.batches import CorruptBatch, Record, batches, decode_records, encode_batch, framed_batch
+from protocol.records.batches import (
+    HEADER_SIZE,
+    CorruptBatch,
+    Record,
+    batches,
+    decode_records,
+    encode_batch,
+    framed_batch,
+)
 from shim.log import batching, flush, index, journal, settling
 from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
@@ -45,6 +53,7 @@ def small_sizes() -> Iterator[None]:
         mock.patch.object(journal, "_LARGEST_BYTES", 7_000),
         mock.patch.object(journal, "_CHUNK_BYTES", 500),
         mock.patch.object(waiting_log, "MOST_BYTES", 400),
+        mock.patch.object(journal, "_MOST_WAITING_BYTES", HEADER_SIZE + 2 * 400),
         mock.patch.object(settling, "_WAITING_MS", 80),
     ):
         yield
@@ -89,6 +98,10 @@ class Lives:
         self.rng = random.Random(seed)
         self.rolls = seed % 3 > 0
         """Otherwise hardly anything is flushed but the journal, and by its checkpoints."""
+        self.waits = seed % 4 == 1
+        """Most of what is written waits, and stays so for a while."""
+        if self.waits:
+            self.rolls = False
         self.files = files(rng=self.rng)
         self.files.mkdir(Path("/disk"))
         self.files.sync_directory(Path("/"))
@@ -105,6 +118,8 @@ class Lives:
         with small_sizes():
             for _ in range(lives):
                 highest = self.rng.choice((OPENING_CALLS, HIGHEST_CALL, HIGHEST_CALL))
+                if self.waits:
+                    highest = HIGHEST_CALL
                 self.files.crash_at = self.rng.randrange(highest) if self.rng.random() < 0.9 else None
                 self.files.crash_in = self.rng.choice((frozenset(), frozenset(), frozenset({"sync_directory"})))
                 try:
@@ -145,7 +160,7 @@ class Lives:
 
     def _live(self, *, peaceful: bool = False) -> None:
         rng = self.rng
-        strict = rng.random() < (0.6 if self.rolls else 0.9)
+        strict = self.waits or rng.random() < (0.6 if self.rolls else 0.9)
         settings = LogSettings(
             segment_bytes=rng.choice((100, 350, 700, 100_000)) if self.rolls else 100_000,
             roll_ms=rng.choice((50, 10_000)) if self.rolls else 10_000,
@@ -169,14 +184,23 @@ class Lives:
             return
         recovered = [self._recover(log, at) for at in self.kept]
         self._claim(log)
-        for _ in range(rng.randrange(MAX_STEPS)):
+        often = 0.0 if peaceful else 0.6 if self.waits else rng.choice((0.0, 0.0, 0.5))
+        for _ in range(rng.randrange(MAX_STEPS) + MAX_STEPS * self.waits):
+            self._refuse(often)
             step = rng.choice((self._write, self._write, self._write, self._maintain, self._read))
             step(log, settings)
+        self._refuse(often)
         if peaceful or rng.random() < 0.5:
             self._close(log)
+        self.files.refuses = None
         if peaceful:
             assert all(recovered)
             assert self.files.open_files == 0
+
+    def _refuse(self, often: float) -> None:
+        """What waits cannot be written to its segment, as a rule, while commits go on."""
+        at = TopicPartition(WAITING_TOPIC, self.rng.randrange(PARTITIONS))
+        self.files.refuses = DATA_DIR / str(at) if self.rng.random() < often else None
 
     def _opened(self, settings: LogSettings) -> OffsetsLog | None:
         self.closed_clean = False
@@ -189,6 +213,8 @@ class Lives:
 
     def _recover(self, log: OffsetsLog, at: TopicPartition) -> bool:
         for _ in range(4):
+            if self.rng.random() < 0.5:
+                self.files.refuses = None  # a torn tail is to be copied
             try:
                 reading = log.recover(at.partition, topic=at.topic)
                 found = list(islice(reading, self.rng.randrange(4)))
@@ -224,7 +250,7 @@ class Lives:
     def _record_sets(self) -> list[RecordSet]:
         """Often of one size, so that what is written anew can stand exactly where something lost stood."""
         sets: list[RecordSet] = []
-        for _ in range(self.rng.choice((1, 1, 2, 4))):
+        for _ in range(1 if self.waits else self.rng.choice((1, 1, 2, 4))):
             size = self.rng.choice((1, 1, 3))
             length = self.rng.choice((4, 4, 4, 60, 200))
             self.number += 1
@@ -234,6 +260,8 @@ class Lives:
     def _write(self, log: OffsetsLog, settings: LogSettings) -> None:
         self.now_ms += self.rng.choice((0, 7, 60))
         chosen = self.rng.sample(sorted(self.kept), self.rng.randrange(1, 4))
+        if self.waits:
+            chosen = sorted({*chosen[:1], *(at for at in self.kept if at.topic == WAITING_TOPIC)})
         writes = {at: self._record_sets() for at in chosen}
         for at, record_sets in writes.items():
             self.kept[at].in_doubt += record_sets
@@ -296,7 +324,7 @@ class Lives:
     def _close(self, log: OffsetsLog) -> None:
         clean = all(log.partition_log(p, topic=t).recovered for t, p in self.kept)
         log.close()
-        if clean and not self.files.errors:
+        if clean and not self.files.errors and self.files.refuses is None:
             self.closed_clean = True
             for at, kept in self.kept.items():
                 kept.certain = len(kept.records)

@@ -117,7 +117,8 @@ class LostFiles(Files):
 
     ``errors``: number of a call to the error that it fails with. A write then leaves a part of itself; a sync leaves
     what a failed one does: pages that count as clean and may be on the disk or not. Where ``error_in`` names methods,
-    the first calls of these from those numbers on fail.
+    the first calls of these from those numbers on fail. Files in the folder ``refuses`` take no writes, as on a full
+    disk, while others do.
     """
 
     def __init__(self, root: _Folder | None = None, *, rng: random.Random | None = None) -> None:
@@ -126,6 +127,8 @@ class LostFiles(Files):
         self.crash_in: frozenset[str] = frozenset()
         self.errors: dict[int, int] = {}
         self.error_in: frozenset[str] = frozenset()
+        self.refuses: Path | None = None
+        self._folders: dict[int, Path] = {}
         self._given: set[int] = set()
         self.longest_write = 1 << 40
         self._root = root or _Folder()
@@ -211,8 +214,9 @@ class LostFiles(Files):
             raise IsADirectoryError(errno.EISDIR, "a folder", str(path))
         return node
 
-    def _descriptor(self, file: _File) -> int:
+    def _descriptor(self, file: _File, path: Path) -> int:
         self._next_fd += 1
+        self._folders[self._next_fd] = path.parent
         self._open[self._next_fd] = file
         return self._next_fd
 
@@ -223,11 +227,11 @@ class LostFiles(Files):
             raise FileExistsError(errno.EEXIST, "it is there already", str(path))
         file = _File()
         folder.change({path.name: file})
-        return self._descriptor(file)
+        return self._descriptor(file, path)
 
     def open(self, path: Path) -> int:
         self._alive()
-        return self._descriptor(self._file(path))
+        return self._descriptor(self._file(path), path)
 
     def mkdir(self, path: Path) -> None:
         self._change_or_fail("mkdir", path)
@@ -295,7 +299,7 @@ class LostFiles(Files):
 
     def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
         file = self._open[fd]
-        error = self._change("pwrite")
+        error = self._change("pwrite") or (errno.ENOSPC if self._folders[fd] == self.refuses else 0)
         written = bytes(data[: self.longest_write])
         if error:
             written = written[: self._rng.randrange(len(written) + 1)]

@@ -1,0 +1,218 @@
+"""Records that wait in the journal for a batch of their own, where they cannot be written to their segment."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from shim.log import LogSettings, OffsetsLog, PartitionWrite
+from shim.log import waiting as waiting_module
+from shim.log.active import LogEnd
+from shim.log.checkpoint import TopicPartition
+from shim.log.files import Files
+from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries
+from shim.log.waiting import Waiting, WaitingEntry, batches_of
+from tests.log.faulty_files import FaultyFiles
+from tests.log.lost_files import LostFiles, PowerFailure
+
+NOW = 1_767_225_600_123
+TOPIC = "history"
+SEGMENT = "history-0/"
+
+
+def opened(data_dir: Path, files: Files, settings: LogSettings | None = None) -> OffsetsLog:
+    return OffsetsLog.open(data_dir, 1, topics=(TOPIC,), files=files, settings=settings)
+
+
+def values(log: OffsetsLog) -> list[bytes]:
+    found = list(log.recover(0, topic=TOPIC))
+    assert [record.offset for record in found] == list(range(len(found)))
+    return [record.key for record in found]
+
+
+def written(key: str, size: int = 10, *, may_wait: bool = True, at_ms: int = NOW) -> list[PartitionWrite]:
+    return [PartitionWrite(0, [[(key.encode(), bytes(size))]], at_ms, TOPIC, may_wait)]
+
+
+def begun(data_dir: Path, files: Files, settings: LogSettings | None = None) -> OffsetsLog:
+    """A log in which records can wait."""
+    log = opened(data_dir, files, settings)
+    assert values(log) == []
+    assert log.write(written("first", may_wait=False)) == {}
+    log.maintain(NOW)
+    return log
+
+
+def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Path) -> None:
+    """A batch that has more than the journal is left as it is, so it has to be read whole."""
+    files = FaultyFiles()
+    log = begun(tmp_path / "data", files)
+    files.fail("pwrite", errno.EIO, SEGMENT)
+    acknowledged = ["first"]
+    for number in range(200):
+        if not log.write(written(f"{number}", 1000)):
+            acknowledged.append(f"{number}")
+        else:
+            values(log)
+    entry = log.partition_log(0, topic=TOPIC).waiting
+    assert entry is not None
+    assert waiting_module.MOST_BYTES < len(entry.data) <= 2 * waiting_module.MOST_BYTES
+    files.heal()
+    files.fail("fdatasync", errno.EIO, JOURNAL_NAME)  # and the segment takes it now
+    for key in ("more", "last"):
+        assert log.write(written(key, 1000)) == {}
+    acknowledged += ["more", "last"]
+    files.heal()
+    shutil.copytree(tmp_path / "data", tmp_path / "killed")
+    again = opened(tmp_path / "killed", Files())
+    assert [key.decode() for key in values(again)] == acknowledged
+    again.close()
+    log.close()
+
+
+def test_a_roll_for_which_what_waits_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = begun(tmp_path / "data", files)
+    assert log.write(written("waits")) == {}
+    files.fail("pwrite", errno.ENOSPC, SEGMENT)
+    partition = log.partition_log(0, topic=TOPIC)
+    partition.roll_older_than(NOW + 10_000)
+    for later in range(5):
+        assert log.maintain(NOW + later).failed == {}
+    assert partition.recovered
+    files.heal()
+    assert log.maintain(NOW + 10).failed == {}
+    assert values(log) == [b"first", b"waits"]
+    assert [segment.next_offset for segment in partition.closed_segments()] == [2]
+    log.close()
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_journal_that_begins_anew_keeps_what_waits(seed: int) -> None:
+    """Whatever of its writes gets to the disk: what waits is nowhere else."""
+    rng = random.Random(seed)
+    files = LostFiles(rng=rng)
+    files.mkdir(Path("/disk"))
+    files.sync_directory(Path("/"))
+    data_dir = Path("/disk/data")
+    log = begun(data_dir, files)
+    for key in ("one", "two", "three"):
+        assert log.write(written(key, 300)) == {}
+    reading = log.recover(0, topic=TOPIC)  # from here on it takes no writes
+    files.crash_at = files.calls + rng.randrange(12)
+    with suppress(PowerFailure):
+        log.maintain(NOW + 1_000_000)
+        list(reading)
+        log.write(written("four", 300))
+    again = opened(data_dir, files.after_power_failure())
+    assert values(again)[:4] == [b"first", b"one", b"two", b"three"]
+
+
+def test_a_journal_that_cannot_begin_anew_goes_on(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    data_dir = tmp_path / "data"
+    log = begun(data_dir, files)
+    assert log.write(written("waits")) == {}
+    for method in ("create", "pwrite", "fdatasync", "rename"):
+        files.fail(method, errno.ENOSPC, SEGMENT, ".unfinished")
+        log.recover(0, topic=TOPIC)  # it takes no writes
+        log.maintain(NOW + 1_000_000)
+        files.heal()
+        assert values(log)[:2] == [b"first", b"waits"]
+        assert log.write(written(method)) == {}
+        shutil.copytree(data_dir, tmp_path / method)
+        again = opened(tmp_path / method, Files())
+        assert values(again)[-1] == method.encode()
+        again.close()
+        assert not list((tmp_path / method).glob("*.unfinished"))
+    log.close()
+
+
+def test_an_end_with_records_that_wait_is_none_in_good_order(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    data_dir = tmp_path / "data"
+    log = begun(data_dir, files)
+    assert log.write(written("waits")) == {}
+    files.fail("pwrite", errno.EIO, SEGMENT)
+    log.close()
+    assert not log.ended_clean
+    again = opened(data_dir, Files())
+    assert values(again) == [b"first", b"waits"]
+    again.close()
+    assert again.ended_clean
+
+
+def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
+    """That is synced, and its recovery point noted: were the file to vanish, nothing else would tell."""
+    log = begun(tmp_path / "data", Files())
+    partition = log.partition_log(0, topic=TOPIC)
+    partition.roll(NOW)
+    assert log.write(written("second")) == {}
+    assert partition.waiting_since_ms is None
+    assert partition.recovery_point == 2
+    assert log.write(written("third")) == {}
+    assert partition.waiting is not None
+    log.close()
+
+
+def test_what_comes_behind_a_gap_is_no_part_of_a_batch() -> None:
+    at, place = TopicPartition(TOPIC, 0), LogEnd(0, 100, 7)
+    waiting = Waiting(place, NOW, 1 << 20)
+    entries = []
+    for key in (b"one", b"two", b"three"):
+        entry = waiting.stage(at, [[(key, b"")]])
+        assert entry is not None
+        entries.append(entry)
+        waiting.keep()
+    assert [each.batch for each in batches_of(entries)] == [waiting.batch()]
+    (first,) = batches_of([entries[0], entries[2]])
+    assert (first.batch.base_offset, first.batch.next_offset) == (7, 8)
+    assert not list(batches_of(entries[1:]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_is_relied_on(seed: int) -> None:
+    rng = random.Random(seed)
+    files = LostFiles(rng=rng)
+    data_dir = Path("/data")
+    files.mkdir(data_dir)
+    journal = Journal(files, data_dir)
+    journal.begin_anew()
+    files.sync_directory(Path("/"))
+    files.sync_directory(data_dir)
+    at = TopicPartition(TOPIC, 0)
+    waits = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
+    assert journal.append((), [waits])
+    if seed % 2:  # the name cannot be synced at first
+        files.error_in = frozenset({"sync_directory"})
+        files.errors = dict.fromkeys((files.calls, files.calls + 1), errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.begin_anew([waits])
+        assert not journal.append([JournalEntry(at, 0, 200, 20, b"not durable here")])
+    else:
+        journal.begin_anew([waits])
+    entry = JournalEntry(at, 0, 200, 20, b"durable")
+    assert journal.append([entry])
+    files = files.after_power_failure()
+    found = list(read_entries(data_dir / JOURNAL_NAME, files.content()[data_dir / JOURNAL_NAME]))
+    assert found == [entry]
+
+
+def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = OffsetsLog.open(tmp_path / "data", 1, topics=("offsets", TOPIC), files=files)
+    assert not list(log.recover(0, topic="offsets"))
+    assert not values(log)
+    assert log.write(written("first", may_wait=False)) == {}
+    assert log.write(written("waits")) == {}
+    files.fail("pwrite", errno.EIO, "offsets-0/")
+    assert 0 in log.write([PartitionWrite(0, [[(b"key", b"")]], NOW, "offsets"), *written("refused")])
+    files.heal()
+    log.settle(0, topic=TOPIC)  # before it is recovered
+    assert values(log) == [b"first", b"waits"]
+    log.close()
