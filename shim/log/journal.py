@@ -300,6 +300,11 @@ def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
     return (entry for entry in _read(path, content) if isinstance(entry, JournalEntry))
 
 
+def read_waiting(path: Path, content: bytes) -> list[WaitingEntry]:
+    """What waits in it, or did, in order. Raises LogError for a journal of another version."""
+    return [entry for entry in _read(path, content) if isinstance(entry, WaitingEntry)]
+
+
 def _read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingEntry]:
     for record in _records(path, content, _id_of(path, content)):
         yield from _entries_of(content, *record)

@@ -231,6 +231,41 @@ def test_no_commit_is_in_the_history_alone(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_history_that_waits_in_the_journal_of_a_running_shim_is_in_it(tmp_path: Path, is_settled: bool) -> None:
+    """``is_settled``: it comes to its segment, with more, while the backup is made."""
+    data_dir, target = tmp_path / "data", tmp_path / "backup"
+    offsets_log = OffsetsLog.open(data_dir, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC))
+    for topic in (OFFSETS_TOPIC, HISTORY_TOPIC):
+        assert list(offsets_log.recover(0, topic=topic)) == []
+
+    def commit_both(number: int) -> None:
+        record = commit_record("g", "topic", 0, number)
+        writes = [
+            PartitionWrite(0, [[record]], TIMESTAMP),
+            PartitionWrite(0, [[record]], TIMESTAMP, HISTORY_TOPIC, True),
+        ]
+        assert offsets_log.write(writes) == {}
+
+    for number in range(4):
+        commit_both(number)
+
+    class Meanwhile(Files):
+        def mkdir(self, path: Path) -> None:
+            if is_settled and path.name == f"{HISTORY_TOPIC}-0":
+                commit_both(4)
+                offsets_log.settle(0, topic=HISTORY_TOPIC)
+            super().mkdir(path)
+
+    back_up(Meanwhile(), data_dir, target, SILENT)
+    copy = OffsetsLog.open(target, 1, topics=(OFFSETS_TOPIC, HISTORY_TOPIC))
+    for topic in (HISTORY_TOPIC, OFFSETS_TOPIC):
+        found = list(copy.recover(0, topic=topic))
+        assert [record.offset for record in found] == list(range(5 if is_settled else 4))
+    copy.close()
+    offsets_log.close()
+
+
 def test_a_segment_that_goes_between_listing_and_copying(data_dir: Path, tmp_path: Path) -> None:
     """Merged with the one before it, by a compaction: the partition is copied once more."""
 

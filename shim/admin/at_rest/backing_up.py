@@ -3,7 +3,8 @@
 Closed segments are linked, or copied where a link cannot be; the active one is copied up to its last sound batch. A
 segment that ends above the recovery point is copied, too: a write that fails may take the roll back that closed it, and
 the file is written to again. All that was acknowledged before the backup began is in the segments by then: a running
-shim has written it there, and what is in the journal of one that is gone is put there first. While a shim is about to
+shim has written it there, and what is in the journal of one that is gone is put there first. Of what waits in the
+journal of a running shim the copies get the batches that it will write. While a shim is about to
 do that at its start, or the disk keeps it from it, there is no backup. A compaction may swap
 segments between two looks: a partition whose closed segments changed meanwhile is done again.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,19 +24,21 @@ from typing import Final
 
 from shim.admin.at_rest.data_dir import DataDir, read_data_dir, refuse_existing
 from shim.admin.at_rest.examine import Examination, examine
-from shim.admin.at_rest.journal import ends_in_journal, redo_if_at_rest
+from shim.admin.at_rest.journal import ends_in_journal, redo_if_at_rest, waiting_in_journal
 from shim.admin.errors import BrokenOff, NotDone
 from shim.admin.progress import Progress
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, replace_file, write_checkpoint
 from shim.log.data_dir import META_NAME, make_data_dir, segment_base_offsets, segment_name
-from shim.log.errors import CorruptLog, LogError
+from shim.log.errors import CorruptLog, LogError, located
 from shim.log.files import Files
 from shim.log.handover import leave_clean, recovery_points
+from shim.log.journal import redo
 from shim.log.places import PLACES_NAME
 from shim.log.segment import BadBytes, find_sound_batch, sound_batches
 from shim.log.swap import finish_swap
 from shim.log.torn_tail import copy_range
+from shim.log.waiting import WaitingEntry
 
 _ATTEMPTS: Final = 20
 _UNFINISHED: Final = ".unfinished"
@@ -68,11 +72,12 @@ def back_up(files: Files, source: Path, target: Path, progress: Progress) -> tup
     data_dir = read_data_dir(files, source)
     redo_if_at_rest(files, data_dir.path)
     acknowledged = ends_in_journal(files, data_dir.path)
+    waiting = waiting_in_journal(files, data_dir.path)
     if missing := data_dir.missing():
         raise CorruptLog(missing[0], 0, "the partition's folder is missing")
     make_data_dir(files, unfinished)
     try:
-        done, examination = _fill(files, data_dir, unfinished, progress)
+        done, examination = _fill(files, data_dir, unfinished, waiting, progress)
         for examined in examination.partitions:
             if examined.end_offset < acknowledged.get(examined.partition, 0):
                 raise BrokenOff(f"{examined.partition}: its last commits are in the journal only: try again later")
@@ -92,7 +97,9 @@ def _refuse_nested(source: Path, target: Path) -> None:
         raise NotDone(f"{target} and the data directory {source} must be apart, neither inside of the other")
 
 
-def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress) -> tuple[list[BackedUp], Examination]:
+def _fill(
+    files: Files, data_dir: DataDir, unfinished: Path, waiting: Sequence[WaitingEntry], progress: Progress
+) -> tuple[list[BackedUp], Examination]:
     done = []
     with progress("backing up", len(data_dir.partitions)) as ongoing:
         for partition, folder in sorted(data_dir.partitions.items(), key=lambda one: one[0].topic == OFFSETS_TOPIC):
@@ -102,6 +109,8 @@ def _fill(files: Files, data_dir: DataDir, unfinished: Path, progress: Progress)
     for name in (META_NAME, PLACES_NAME):
         if files.exists(data_dir.path / name):
             replace_file(files, unfinished / name, files.read_file(data_dir.path / name))
+    for partition, error in redo(files, unfinished, waiting, {}).failed.items():
+        raise located(error, unfinished / str(partition)) from error
     done.sort(key=lambda one: one.partition)
     return done, _finish(files, unfinished, progress)
 

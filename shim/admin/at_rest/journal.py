@@ -12,8 +12,9 @@ from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import DataDirLock
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN, recovery_points
-from shim.log.journal import JOURNAL_NAME, Journal, read_entries
+from shim.log.journal import JOURNAL_NAME, Journal, read_entries, read_waiting
 from shim.log.shares import gather, remove_shares, share_folders
+from shim.log.waiting import WaitingEntry
 
 _logger = logging.getLogger(__name__)
 
@@ -79,6 +80,17 @@ def ends_in_journal(files: Files, data_dir: Path) -> dict[TopicPartition, int]:
         with suppress(FileNotFoundError):  # the shim may have stopped
             ends |= {entry.partition: entry.next_offset for entry in read_entries(path, files.read_file(path))}
     return ends
+
+
+def waiting_in_journal(files: Files, data_dir: Path) -> list[WaitingEntry]:
+    """What has not come to its segment yet, or has by now; also while a shim writes to the journal. Raises LogError for
+    one of another version, OSError."""
+    waiting: list[WaitingEntry] = []
+    for folder in _journals_that_count(files, data_dir):
+        path = folder / JOURNAL_NAME
+        with suppress(FileNotFoundError):  # the shim may have stopped
+            waiting += read_waiting(path, files.read_file(path))
+    return waiting
 
 
 def _journals_that_count(files: Files, data_dir: Path) -> list[Path]:
