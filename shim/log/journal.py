@@ -450,7 +450,7 @@ def _redo(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
 
 def _longest(files: Files, fd: int, its: _Placed) -> bytes:
     """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
-    not take them, or an earlier filling's beginning is gone. Otherwise this one."""
+    not take them, or the beginning of an earlier filling is lost. Otherwise this one."""
     stands = files.read_at(fd, _MOST_WAITING_BYTES, its.position)
     try:
         header = read_header(stands)
