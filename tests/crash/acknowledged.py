@@ -36,6 +36,7 @@ class GroupHistory:
         self.acknowledged = 0  # how many of `_sent`
         self._base: dict[int, Committed] = {}
         self._sent: list[Offsets] = []
+        self.all_acknowledged: list[Offsets] = []
 
     def sending(self, offsets: Offsets) -> None:
         """A commit of all of these at once is about to be sent."""
@@ -45,6 +46,7 @@ class GroupHistory:
         """The oldest commit that was not acknowledged before is acknowledged."""
         if self.acknowledged == len(self._sent):
             raise WrongOffsets(f"{self.group}: more answers than commits")
+        self.all_acknowledged.append(self._sent[self.acknowledged])
         self.acknowledged += 1
 
     def check(self, served: Offsets) -> None:

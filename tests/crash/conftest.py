@@ -14,6 +14,7 @@ from tests.shim_process import Shim
 
 OFFSETS_PARTITIONS = 8
 TOPIC_PARTITIONS = 6
+MOST_MINUTES = 10_080
 
 
 # Snapshots after so few records that many are taken between two kills, and at every start.
@@ -29,7 +30,7 @@ def churning(seed: int) -> dict[str, str | int]:
         "log.cleaner.min.cleanable.ratio": rng.choice(("0.0", "0.3")),
         "log.cleaner.delete.retention.ms": rng.choice((0, 1_000)),
         "log.flush.offset.checkpoint.interval.ms": rng.choice((50, 60_000)),
-        "offsets.history.retention.minutes": rng.choice((0, 1, 10_080)),
+        "offsets.history.retention.minutes": rng.choice((0, MOST_MINUTES, 1)),
     }
 
 

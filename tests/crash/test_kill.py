@@ -6,18 +6,20 @@ import asyncio
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from protocol.records.batches import batches
+from protocol.own.history_log import HISTORY_TOPIC, decode_history
+from protocol.records.batches import batches, decode_records
 from shim.demo.parts import Broker
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from shim.log.journal import JOURNAL_NAME
 from tests.conftest import TopicFactory
 from tests.crash.acknowledged import WrongOffsets
-from tests.crash.conftest import OFFSETS_PARTITIONS, TOPIC_PARTITIONS
+from tests.crash.conftest import MOST_MINUTES, OFFSETS_PARTITIONS, TOPIC_PARTITIONS, churning
 from tests.crash.consuming import Consuming
 from tests.crash.load import Committer, Load, join, served
 from tests.log_format.dump import read_by_kafka
@@ -26,7 +28,7 @@ from tests.shim_process import Shim
 GROUPS, MEMBERS = 40, 10  # so many groups, and so many of them with a member
 CONNECTIONS = 6
 KILLS = 20
-TIME_LIMIT_SECONDS = 150
+TIME_LIMIT_SECONDS = 400
 MOST_COMMITS = 400  # between two kills
 RECORDS = 40_000  # for the consumer, more than it can commit one by one
 
@@ -55,6 +57,25 @@ def check(shim: Shim, groups: Sequence[Committer], topic: str) -> None:
     found = served(shim.port, [committer.history.group for committer in groups], topic)
     for committer in groups:
         committer.history.check(found[committer.history.group])
+
+
+def check_history(data_dir: Path, groups: Sequence[Committer]) -> None:
+    """Each commit that was acknowledged is in it, none twice, in the order in which they were made."""
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for segment in sorted(data_dir.glob(f"{HISTORY_TOPIC}-*/*.log")):
+        data = segment.read_bytes()
+        for position, _ in batches(data):
+            for record in decode_records(data, position):
+                for key, value in decode_history(record.key or b"", record.value) or ():
+                    offsets.setdefault((key.group, key.partition), []).append(value.offset)
+    for committer in groups:
+        history = committer.history
+        for partition in range(TOPIC_PARTITIONS):
+            found = offsets.get((history.group, partition), [])
+            assert all(earlier < later for earlier, later in pairwise(found))
+            expected = {its[partition].offset for its in history.all_acknowledged if partition in its}
+            assert expected <= set(found), f"{history.group}: commits that the history lacks"
+    assert sum(map(len, offsets.values())) > KILLS * MOST_COMMITS / 4
 
 
 async def committed_and_killed(shim: Shim, groups: Sequence[Committer], after: int, seed: int) -> int:
@@ -99,6 +120,8 @@ async def test_killed_again_and_again_every_acknowledged_offset_is_served(
         acknowledged = await killed_again_and_again(shim, committed_topic, consuming, groups, seed, KILLS)
         shim.stop()
         assert await asyncio.to_thread(read_by_kafka, shim.segments(broker))
+    if churning(seed)["offsets.history.retention.minutes"] == MOST_MINUTES:
+        check_history(shim.data_dir, groups)
     told = shim.log()
     compactions, snapshots = told.count(": compacted offsets "), len(re.findall(r"\([1-9]\d* from snapshots\)", told))
     assert compactions > KILLS
