@@ -28,13 +28,18 @@ Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
 class KeptConnection:
-    """Opened when it is needed, and anew where it has failed. It takes one request at a time."""
+    """Opened when it is needed, and anew where it has failed. It takes one request at a time.
+
+    Whoever gives up while it is being opened leaves that to the next one who asks: where it takes longer than any of
+    them has patience, nobody would ever have it.
+    """
 
     def __init__(self, address: HostPort, settings: Settings) -> None:
         self.address = address
         self._settings = settings
         self._turn = asyncio.Lock()
         self._connection: BrokerConnection | None = None
+        self._opening: asyncio.Task[BrokerConnection] | None = None
         self._answered_at = -math.inf
         self._ended = False
 
@@ -50,7 +55,7 @@ class KeptConnection:
         """As :meth:`BrokerConnection.ask`, of what changes nothing: it may be asked twice. ``once``: of what does,
         and is sent on a connection that is new or has answered lately. Raises :class:`UpstreamError`."""
         async with self._turn:
-            if once and not self._is_fresh:
+            if once and self._connection is not None and not self._is_fresh:
                 self.close()
             if self._connection is not None:
                 if once:
@@ -75,13 +80,26 @@ class KeptConnection:
             return connection.versions(api)
 
     async def _opened(self) -> BrokerConnection:
+        if self._opening is None or self._opening.done():
+            if self._ended:
+                raise self._closed()
+            self._opening = asyncio.create_task(self._open(), name=f"opening a connection to {self.address}")
+            self._opening.add_done_callback(_retrieved)
+        opening = self._opening
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            raise self._closed()
+        return opening.result()
+
+    async def _open(self) -> BrokerConnection:
         connection = BrokerConnection(self.address, self._settings)
         await connection.open()
-        if self._ended:
-            connection.close()
-            raise UpstreamError(f"{self.address}: the shim has closed the connection")
+        self._answered_at = time.monotonic()
         self._connection = connection
         return connection
+
+    def _closed(self) -> UpstreamError:
+        return UpstreamError(f"{self.address}: the shim has closed the connection")
 
     async def _ask_once(
         self,
@@ -128,6 +146,8 @@ class KeptConnection:
 
     def close(self) -> None:
         """It is opened again when something is asked."""
+        if self._opening is not None:
+            self._opening.cancel()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -136,6 +156,12 @@ class KeptConnection:
         """Likewise, but it is not opened again, by whoever is waiting for it either."""
         self._ended = True
         self.close()
+
+
+def _retrieved(opening: asyncio.Task[BrokerConnection]) -> None:
+    """Why it has failed is told to who waits for it, if anybody does by then; the next one begins anew."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 class KeptConnections:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,13 +16,16 @@ from protocol.errors import ErrorCode
 from protocol.messages import describe_groups, describe_producers, find_coordinator, list_groups, metadata, offset_fetch
 from protocol.partition import partition_for
 from protocol.wire import ZERO_UUID
-from shim.config import HostPort
+from shim.config import HostPort, Settings
 from shim.log import OFFSETS_TOPIC
 from shim.log.checkpoint import TopicPartition
 from shim.offsets.cluster import leaders as room
 from shim.offsets.cluster.brokers import BrokerRefused, Brokers
 from shim.offsets.cluster.groups import ClusterGroups
+from shim.offsets.cluster.kept_brokers import KeptBrokers
 from shim.offsets.cluster.leaders import OffsetsLeaders
+from shim.upstream import Cluster
+from shim.upstream.connection import BrokerConnection
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 from tests.waiting import until
@@ -183,6 +187,37 @@ async def test_of_the_topic_that_was_made_anew_epochs_of_before_do_not_count(oth
     brokers = FakeBrokers({1: others, 2: Leader(2, 6), 3: Leader(3, 0)})
     brokers.ids[2] = b"\0" * 15 + b"\1"
     assert await believed(leaders_of(brokers)) == expected
+
+
+async def test_a_connection_that_is_open_too_late_for_one_look_is_there_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where each look began it anew it would never be: nobody else may ask that broker anything."""
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 0.05)
+    fake = FakeBrokers({1: Leader(3, 7), 2: Leader(2, 6), 3: Leader(3, 7)})
+    opened, is_ready = Counter[int](), asyncio.Event()
+
+    async def slow(its: BrokerConnection) -> None:
+        opened[its.address.port] += 1
+        await is_ready.wait()
+
+    async def ask(its: BrokerConnection, api: Api[Any, Any], request: Any, **versions: int) -> Any:
+        return await fake.ask(its.address.port, api, request, version=versions["at_most"])
+
+    monkeypatch.setattr(BrokerConnection, "open", slow)
+    monkeypatch.setattr(BrokerConnection, "versions", lambda _, api: api.versions)
+    monkeypatch.setattr(BrokerConnection, "ask", ask)
+    cluster = SimpleNamespace(brokers=fake.addresses, any_address=lambda: tuple(fake.addresses.values()))
+    brokers = KeptBrokers(cast(Cluster, cluster), Settings())
+    leaders = OffsetsLeaders(brokers)
+    for _ in range(3):
+        with pytest.raises(UpstreamError, match="0 of 3 brokers have answered"):
+            await leaders.refused(3, [GROUP])
+    is_ready.set()
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 60.0)
+    assert await believed(leaders) == {3}
+    assert opened == {1: 1, 2: 1, 3: 1}
+    brokers.close()
 
 
 async def test_one_that_leaves_the_cluster_during_a_look_is_named_by_where_it_was(

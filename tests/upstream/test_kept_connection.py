@@ -13,19 +13,25 @@ from shim.config import HostPort, Settings
 from shim.upstream.errors import UpstreamError
 from shim.upstream.kept_connection import KeptConnection, KeptConnections
 from tests.upstream.scripted_broker import METADATA_VERSION, ScriptedBroker
+from tests.waiting import until
 
 REQUEST = metadata.MetadataRequest(topics=None)
 WAIT_SECONDS = 10.0
 
 
 class Counting(ScriptedBroker):
+    """Who connects is not heard until ``hears``."""
+
     def __init__(self) -> None:
         super().__init__()
+        self.hears = asyncio.Event()
+        self.hears.set()
         self.open: list[asyncio.StreamWriter] = []
         self.closed = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open.append(writer)
+        await self.hears.wait()
         await super().serve(reader, writer)
         self.closed += 1
 
@@ -93,6 +99,52 @@ async def test_it_is_not_sent_again(once: bool) -> None:
         else:
             await ask(kept, once=False)
         assert broker.asked.qsize() == (2 if once else 3)
+
+
+async def given_up(broker: Counting, kept: KeptConnection, *, once: bool) -> None:
+    """By somebody who has less patience than the connection takes to be open."""
+    asking = asyncio.create_task(ask(kept, once=once))
+    await until(lambda: broker.open)
+    asking.cancel()
+    await asyncio.wait([asking])
+
+
+@pytest.mark.parametrize("once", [True, False])
+async def test_one_that_takes_long_to_open_is_opened_for_who_asks_next(once: bool) -> None:
+    async with counting() as (broker, kept):
+        broker.hears.clear()
+        for _ in range(3):
+            await given_up(broker, kept, once=once)
+        broker.hears.set()
+        await until(lambda: kept._connection is not None)
+        assert await kept.versions(metadata.API) == (0, METADATA_VERSION)
+        await ask(kept, once=once)
+        assert (len(broker.open), broker.asked.qsize()) == (1, 1)
+
+
+async def test_one_that_nobody_waits_for_any_more_fails_for_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with counting() as (broker, kept):
+        broker.hears.clear()
+        await given_up(broker, kept, once=False)
+        broker.open[0].close()
+        await until(lambda: kept._opening is not None and kept._opening.done())
+        broker.hears.set()
+        await ask(kept, once=False)
+        assert (len(broker.open), broker.asked.qsize()) == (2, 1)
+    assert not caplog.messages
+
+
+async def test_one_that_is_closed_is_opened_no_further() -> None:
+    async with counting() as (broker, kept):
+        broker.hears.clear()
+        asking = asyncio.create_task(ask(kept, once=False))
+        await until(lambda: broker.open)
+        kept.close()
+        with pytest.raises(UpstreamError, match="the shim has closed the connection"):
+            await asking
+        broker.hears.set()
+        await until(lambda: broker.closed == 1)
+        assert broker.asked.empty()
 
 
 async def test_one_that_is_ended_is_opened_for_nobody() -> None:
