@@ -232,6 +232,35 @@ async def test_one_that_leaves_the_cluster_during_a_look_is_named_by_where_it_wa
         await asked
 
 
+async def test_whoever_has_patience_waits_until_most_brokers_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or until the cluster lists the one no more that does not."""
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", 0.05)
+    brokers = FakeBrokers({LEADS: Leader(LEADS, 7), 2: HANGS})
+    asked = asyncio.create_task(ClusterGroups(cast(Brokers, brokers), 60.0).state_of(GROUP))
+    await until(lambda: brokers.asked["Metadata", 2] == 2)
+    del brokers.told[2]
+    assert await asked == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("look_seconds", "why"),
+    [
+        (0.05, r"1 of 2 brokers have answered, and most must; broker 2 at 127.0.0.1:2 has not"),
+        (60.0, f"who leads {OFFSETS_TOPIC} is not known, as others have not answered in 0.5 s"),
+    ],
+)
+async def test_who_has_answered_is_not_blamed_for_others(
+    look_seconds: float, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_ANSWERED_WITHIN_SECONDS", look_seconds)
+    brokers = FakeBrokers({LEADS: Leader(LEADS, 7), 2: HANGS})
+    groups = ClusterGroups(cast(Brokers, brokers))
+    found = (await groups.all_described([GROUP], 0.5))[GROUP]
+    assert isinstance(found, UpstreamError)
+    assert why in str(found)
+    assert groups._coordinators._silent == set()
+
+
 @pytest.mark.parametrize("one_and_the_other", [("Stable", "Empty"), ("Empty", "Stable")])
 async def test_a_group_that_two_brokers_list_may_have_members_where_one_says_so(
     one_and_the_other: tuple[str, str],

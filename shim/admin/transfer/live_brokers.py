@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from protocol.api import Api
 from protocol.messages import api_versions, metadata
@@ -18,6 +18,13 @@ Request = TypeVar("Request", bound=tuple[Any, ...])
 Response = TypeVar("Response", bound=tuple[Any, ...])
 
 
+class _Connected(NamedTuple):
+    """``newest``: the newest version of each API."""
+
+    connection: BrokerConnection
+    newest: dict[int, int]
+
+
 class LiveBrokers:
     """One connection to each broker that is asked, one request at a time. Everything raises UpstreamError."""
 
@@ -27,7 +34,8 @@ class LiveBrokers:
         """By node id."""
         self._bootstrap = bootstrap
         self._settings = settings
-        self._connections: dict[HostPort, tuple[BrokerConnection, dict[int, int]]] = {}
+        self._connections: dict[HostPort, asyncio.Task[_Connected]] = {}
+        """Those that are being opened among them: whoever gives up leaves that to the next one."""
         self._turns: defaultdict[HostPort, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
@@ -50,8 +58,11 @@ class LiveBrokers:
         self._close()
 
     def _close(self) -> None:
-        for connection, _ in self._connections.values():
-            connection.close()
+        for opening in self._connections.values():
+            if not opening.done():
+                opening.cancel()
+            elif not opening.exception():
+                opening.result().connection.close()
 
     async def ask(
         self, node_id: int, api: Api[Request, Response], request: Request, *, version: int | None = None
@@ -91,17 +102,21 @@ class LiveBrokers:
     async def _versions(self, address: HostPort) -> dict[int, int]:
         """The newest of each API."""
         async with self._turns[address]:
-            _, newest = await self._connected(address)
-            return newest
+            return (await self._connected(address)).newest
 
-    async def _connected(self, address: HostPort) -> tuple[BrokerConnection, dict[int, int]]:
-        if address not in self._connections:
-            connection = BrokerConnection(address, self._settings)
-            await connection.open()
-            try:
-                answer = await connection.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
-            except BaseException:
-                connection.close()
-                raise
-            self._connections[address] = connection, {key.api_key: key.max_version for key in answer.api_keys}
-        return self._connections[address]
+    async def _connected(self, address: HostPort) -> _Connected:
+        opening = self._connections.get(address)
+        if opening is None or (opening.done() and opening.exception()):
+            opening = self._connections[address] = asyncio.create_task(self._open(address))
+        await asyncio.wait([opening])
+        return opening.result()
+
+    async def _open(self, address: HostPort) -> _Connected:
+        connection = BrokerConnection(address, self._settings)
+        await connection.open()
+        try:
+            answer = await connection.ask(api_versions.API, api_versions.ApiVersionsRequest(), version=0)
+        except BaseException:
+            connection.close()
+            raise
+        return _Connected(connection, {key.api_key: key.max_version for key in answer.api_keys})

@@ -57,6 +57,16 @@ class BrokerRefused(UpstreamError):
         super().__init__(f"{what}: {name}")
 
 
+class LeadersUnknown(UpstreamError):
+    """Who coordinates groups by now cannot be found out, as most brokers have not answered: what the one has told that
+    was asked about them is not its fault, and not believed yet."""
+
+
+def passes(error: object) -> bool:
+    """By itself: a moment later the answer may be another one."""
+    return isinstance(error, LeadersUnknown) or (isinstance(error, BrokerRefused) and error.code in PASSES_BY_ITSELF)
+
+
 def raise_for(code: int, what: str) -> None:
     """Raises BrokerRefused for any code but 0."""
     if code:
@@ -69,7 +79,7 @@ async def until_ready(ask: Callable[[], Awaitable[Answer]], patience_s: float = 
     while True:
         try:
             return await ask()
-        except BrokerRefused as refused:
-            if refused.code not in PASSES_BY_ITSELF or time.monotonic() > deadline:
+        except UpstreamError as error:
+            if not passes(error) or time.monotonic() > deadline:
                 raise
         await asyncio.sleep(RETRY_SECONDS)  # a broker tells nobody when it is ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -10,7 +11,15 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from protocol.messages import find_coordinator
-from shim.offsets.cluster.brokers import PASSES_BY_ITSELF, RETRY_SECONDS, BrokerRefused, Brokers, until_ready
+from shim.log import OFFSETS_TOPIC
+from shim.offsets.cluster.brokers import (
+    RETRY_SECONDS,
+    BrokerRefused,
+    Brokers,
+    LeadersUnknown,
+    passes,
+    until_ready,
+)
 from shim.offsets.cluster.leaders import OffsetsLeaders
 from shim.upstream.errors import UpstreamError
 
@@ -36,6 +45,8 @@ class Coordinators:
         self.leaders: Final = OffsetsLeaders(brokers)
         self._known: dict[str, int] = {}
         self._times_asked = 0
+        self._answered_at: dict[int, float] = {}
+        """When each of them has told something of groups, that others go by; of the loop's time."""
         self._silent: set[int] = set()
         """Brokers that have not answered when they were asked last: others are asked first."""
 
@@ -49,7 +60,8 @@ class Coordinators:
 
     async def not_believed(self, node_id: int, groups: Collection[str]) -> dict[str, BrokerRefused]:
         """See :meth:`OffsetsLeaders.refused`. To be asked of whatever a broker tells that others go by, once it has: it
-        may have been held up with the question, and be replaced."""
+        may have been held up with the question, and be replaced. Raises UpstreamError."""
+        self._answered_at[node_id] = asyncio.get_running_loop().time()
         refused = await self.leaders.refused(node_id, groups)
         for group in refused:
             self.forget(group)
@@ -61,13 +73,18 @@ class Coordinators:
     ) -> AsyncIterator[None]:
         """Raises UpstreamError, too, where it takes longer; who has not answered last is silent. ``until``: when that
         is, of the loop's time, where it is not so long from now."""
+        began_at = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until):
                 yield
         except TimeoutError:
+            if self._answered_at.get(node_id, -math.inf) >= began_at:  # others have not, who were asked then
+                self._silent.discard(node_id)
+                what = f"who leads {OFFSETS_TOPIC} is not known"
+                raise LeadersUnknown(f"{what}, as others have not answered in {within_seconds:g} s") from None
             self._silent.add(node_id)
             raise UpstreamError(f"{self.named(node_id)} has not answered in {within_seconds:g} s") from None
-        except BrokerRefused:
+        except (BrokerRefused, LeadersUnknown):
             self._silent.discard(node_id)
             raise
         except UpstreamError:
@@ -96,7 +113,8 @@ class Coordinators:
             failed = [group for group in left if isinstance(found[group], UpstreamError)]
             for group in failed:
                 self.forget(group)
-            left = [group for group in failed if passes(found[group])]
+            # What is left of the time is less than most brokers take that have not answered.
+            left = [group for group in failed if isinstance(found[group], BrokerRefused) and passes(found[group])]
             if loop.time() + RETRY_SECONDS >= until:
                 break
             if left:
@@ -184,10 +202,6 @@ class Coordinators:
         request = find_coordinator.FindCoordinatorRequest(coordinator_keys=tuple(groups))
         answer = await self._brokers.ask(node_id, find_coordinator.API, request)
         return found | {each.key: _coordinator_in(each, each.key) for each in answer.coordinators}
-
-
-def passes(error: object) -> bool:
-    return isinstance(error, BrokerRefused) and error.code in PASSES_BY_ITSELF
 
 
 def _coordinator_in(found: Any, group: str) -> int | UpstreamError:

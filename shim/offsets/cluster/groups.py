@@ -32,10 +32,11 @@ from shim.offsets.cluster.brokers import (
     PATIENCE_SECONDS,
     BrokerRefused,
     Brokers,
+    passes,
     raise_for,
     until_ready,
 )
-from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, passes, slices
+from shim.offsets.cluster.coordinators import GROUPS_A_REQUEST, Coordinators, slices
 from shim.upstream import NO_ACLS
 from shim.upstream.errors import UpstreamError
 

@@ -21,7 +21,7 @@ from protocol.wire import ZERO_UUID
 from shim.config import HostPort
 from shim.log import OFFSETS_TOPIC
 from shim.logged_once import LoggedOnce
-from shim.offsets.cluster.brokers import BrokerRefused, Brokers
+from shim.offsets.cluster.brokers import BrokerRefused, Brokers, LeadersUnknown
 from shim.upstream.errors import UpstreamError
 from shim.upstream.topic_leaders import Leader
 
@@ -132,7 +132,7 @@ class OffsetsLeaders:
         topics, failures = await self._asked(addresses)
         if 2 * len(topics) <= len(addresses) or not addresses:
             why = "; ".join((f"{len(topics)} of {len(addresses)} brokers have answered, and most must", *failures))
-            raise UpstreamError(f"{OFFSETS_TOPIC}: {why}")
+            raise LeadersUnknown(f"{OFFSETS_TOPIC}: {why}")
         its_id = _id_by_most(topics.values(), len(addresses))
         shown = {
             node_id: {each.partition_index: Leader(each.leader_id, each.leader_epoch) for each in topic.partitions}
