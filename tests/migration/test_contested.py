@@ -61,6 +61,35 @@ def test_who_is_cut_off_tells_others_commits_from_what_it_has_sent() -> None:
     assert "g" not in contested
 
 
+def test_what_a_transaction_may_have_put_in_force_is_the_shims() -> None:
+    contested = Contested()
+    contested.failed("g", _offsets(5, 5), _offsets(9))
+    for had in (5, 7, 5, 3):
+        contested.had("g", _offsets(had, had))
+    for later in range(20, 40):
+        contested.had("h", _offsets(later))
+    _saw(contested, _offsets(3, 3), _offsets(7, 8))
+    assert contested.written("g", _offsets(3, 3)) == _offsets(None, 8)
+
+
+def test_what_the_shim_has_had_pushes_out_nothing_that_it_has_sent() -> None:
+    contested = Contested()
+    contested.failed("g", _offsets(5), _offsets(9))
+    for later in range(20, 40):
+        contested.had("g", _offsets(later))
+    _saw(contested, _offsets(6), _offsets(9))
+    assert contested.written("g", _offsets(6)) == {}
+
+
+def test_while_a_transaction_is_open_nobody_is_blamed_but_for_what_was_seen_before() -> None:
+    contested = Contested()
+    contested.failed("g", _offsets(5, 5), {})
+    _saw(contested, _offsets(6, 6), _offsets(8))
+    contested.had("g", None)
+    _saw(contested, _offsets(6, 6), _offsets(8, 9))
+    assert contested.written("g", _offsets(6, 6)) == _offsets(8)
+
+
 def test_of_what_was_there_before_and_is_not_known_nobody_is_blamed() -> None:
     contested = Contested()
     contested.failed("g", None, _offsets(9))

@@ -373,3 +373,28 @@ def test_what_is_known_has_a_bound() -> None:
     assert (written.get("c") or {})[TopicPartition("t", 3)].offset == 30
     written.update("d", {TopicPartition("t", number): CommittedOffset(1, -1, "", 0) for number in range(20)}, ())
     assert list(written) == []
+
+
+async def test_what_a_transaction_has_put_in_force_there_while_the_mirror_was_cut_off_is_nobody_elses(
+    broker: Broker, tmp_path: Path, make_topic: TopicFactory, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = make_topic()
+    async with mirrored(broker, tmp_path) as at:
+        guard = Guard(at.runtime, at.cluster_groups, at.mirror)
+        await at.serve(group)
+        await at.commit_offset(group, topic, 1)
+        await at.reached(group)
+        at.groups.is_cut_off = True
+        await at.commit_offset(group, topic, 2)
+        await eventually(lambda: at.mirror.why(group))
+        async with transaction(at, broker, group, topic, 0, 9) as (_, producer):
+            await asyncio.to_thread(producer.commit_transaction)
+            await eventually(lambda: not at.coordinator(group).has_pending(group))
+            await at.comes_to(group, topic, 9)
+        with pytest.raises(StoreUnavailable):
+            await at.mirror.fed(group)  # turns come ever more seldom by themselves
+        await at.commit_offset(group, topic, 3)  # a rewind
+        at.groups.is_cut_off = False
+        await at.reached(group)
+        assert (await at.offset_in_cluster(group, topic), dict(guard.alarms)) == (3, {})
+    assert not [each for each in caplog.messages if "are written over" in each]

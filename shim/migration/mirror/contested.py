@@ -14,14 +14,18 @@ from shim.migration.mirror.last_written import Written
 from shim.offsets.cluster.groups import Committed
 
 _SENT_LAST: Final = 8
-"""So many offsets of a partition are known to be the shim's that were sent and may have arrived."""
+"""So many offsets of a partition are known to be the shim's that were sent and may have arrived;"""
+_HAD_LAST: Final = 8
+"""and so many that a transaction may have put in force here and there."""
 
 
 class _Contest:
-    __slots__ = ("sent", "theirs")
+    __slots__ = ("had", "sent", "theirs")
 
     def __init__(self) -> None:
         self.sent: dict[TopicPartition, deque[int]] = {}
+        self.had: dict[TopicPartition, tuple[int, ...]] = {}
+        """Apart from what was sent, so that it pushes out none of that."""
         self.theirs: Committed = {}
         """What was seen there since, and may be others'."""
 
@@ -62,6 +66,21 @@ class Contested:
         for at, its in sent.items():
             contest.sent.setdefault(at, deque(maxlen=_SENT_LAST)).append(its.offset)
 
+    def had(self, group: str, own: Committed | None) -> None:
+        """Where its contest is on: what the shim has of it by now, which a transaction may have put in force there,
+        too. None while one is open: nobody can tell any more who has written what is there."""
+        contest = self._contests.get(group)
+        if contest is None:
+            return
+        if own is None:
+            self._written.forget(group)
+            return
+        written = self._written.get(group) or {}
+        for at, its in own.items():
+            had = contest.had.get(at, ())
+            if its.offset != _offset(written, at) and its.offset not in had:
+                contest.had[at] = (*had, its.offset)[-_HAD_LAST:]
+
     def saw(self, group: str, own: Committed, there: Committed, partitions: Iterable[TopicPartition]) -> None:
         """``partitions``: those that are about to be written. Others' is what is further on there than here, or there
         alone, and was not written by the shim."""
@@ -71,7 +90,8 @@ class Contested:
             return
         for at in further_on(own, there, partitions):
             its = there[at]
-            if its.offset in contest.sent.get(at, ()):  # it has arrived, and stays the shim's whatever is sent yet
+            if its.offset in contest.sent.get(at, ()) or its.offset in contest.had.get(at, ()):
+                # It has arrived, and stays the shim's whatever is sent yet.
                 self._written.update(group, {at: its}, ())
             elif _offset(written or {}, at) != its.offset:
                 contest.theirs[at] = its

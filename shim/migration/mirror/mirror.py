@@ -239,7 +239,19 @@ class Mirror:
     def _give_turn(self, group: str) -> None:
         since = self._touched.pop(group, None)
         if since is not None:
+            if group in self._contested:
+                self._note_own(group)
             self._outbox.touch(group, since)
+
+    def _note_own(self, group: str) -> None:
+        """Of one that turns fail of, which come ever more seldom."""
+        coordinator = self._runtime.coordinator(self._runtime.partition_of(group))
+        if coordinator is not None:
+            try:
+                own = None if coordinator.has_pending(group) else own_offsets(coordinator, group)
+            except NotReadable:  # so a transaction may be open that is not known yet
+                own = None
+            self._contested.had(group, own)
 
     async def _feed(self, group: str) -> None:
         number = self._runtime.partition_of(group)
@@ -254,7 +266,7 @@ class Mirror:
             own = own_offsets(coordinator, group)
         except NotReadable as error:
             raise StoreUnavailable(str(error)) from error
-        with self._remembering(coordinator, group) as sent:
+        with self._remembering(coordinator, group, own) as sent:
             await self._runtime.settled(number)
             if self._runtime.coordinator(number) is not coordinator:
                 raise StoreUnavailable(
@@ -263,19 +275,21 @@ class Mirror:
             await self._bring(coordinator, group, own, sent)
 
     @contextmanager
-    def _remembering(self, coordinator: GroupCoordinator, group: str) -> Iterator[Committed]:
-        """Gives what is to be filled with what is sent to the cluster.
+    def _remembering(self, coordinator: GroupCoordinator, group: str, own: Committed) -> Iterator[Committed]:
+        """Gives what is to be filled with what is sent to the cluster. ``own``: what the log has.
 
         What that has after a failure nobody knows; nor while a transaction is open, whose offsets come into force there
         by themselves, or lose to what is written meanwhile."""
         if coordinator.has_pending(group):
             self.written.forget(group)
+            self._contested.had(group, None)
         sent: Committed = {}
         try:
             yield sent
         except BaseException as error:  # broken off, too
             if isinstance(error, StoreError):
                 self._contested.failed(group, self.written.get(group), sent, in_use=isinstance(error, GroupInUse))
+                self._contested.had(group, None if coordinator.has_pending(group) else own)
             self.written.forget(group)
             if isinstance(error, (StoreUnanswered, asyncio.CancelledError)):
                 self.unanswered(group)
