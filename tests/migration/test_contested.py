@@ -90,6 +90,14 @@ def test_while_a_transaction_is_open_nobody_is_blamed_but_for_what_was_seen_befo
     assert contested.written("g", _offsets(6, 6)) == _offsets(8)
 
 
+def test_where_a_transaction_is_open_and_members_are_there_what_the_shim_has_written_stays_its_own(
+    contested: Contested,
+) -> None:
+    contested.had("g", None)
+    _saw(contested, _offsets(3, 3), _offsets(5, 9))
+    assert contested.written("g", _offsets(3, 3)) == _offsets(None, 9)
+
+
 def test_of_what_was_there_before_and_is_not_known_nobody_is_blamed() -> None:
     contested = Contested()
     contested.failed("g", None, _offsets(9))

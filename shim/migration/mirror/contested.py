@@ -20,12 +20,13 @@ _HAD_LAST: Final = 8
 
 
 class _Contest:
-    __slots__ = ("had", "sent", "theirs")
+    __slots__ = ("had", "had_transaction", "sent", "theirs")
 
     def __init__(self) -> None:
         self.sent: dict[TopicPartition, deque[int]] = {}
         self.had: dict[TopicPartition, tuple[int, ...]] = {}
         """Apart from what was sent, so that it pushes out none of that."""
+        self.had_transaction = False
         self.theirs: Committed = {}
         """What was seen there since, and may be others'."""
 
@@ -68,12 +69,12 @@ class Contested:
 
     def had(self, group: str, own: Committed | None) -> None:
         """Where its contest is on: what the shim has of it by now, which a transaction may have put in force there,
-        too. None while one is open: nobody can tell any more who has written what is there."""
+        too. None while one is open: from then on others' is only what members have, as it may have been one of many."""
         contest = self._contests.get(group)
         if contest is None:
             return
         if own is None:
-            self._written.forget(group)
+            contest.had_transaction = True
             return
         written = self._written.get(group) or {}
         for at, its in own.items():
@@ -86,7 +87,10 @@ class Contested:
         alone, and was not written by the shim."""
         contest = self._contests.get(group)
         written = self._written.get(group)
-        if contest is None or (written is None and group not in self._in_use):  # there was no room for it
+        if contest is None:
+            return
+        is_known = written is not None and not contest.had_transaction  # there may have been no room for it
+        if not is_known and group not in self._in_use:
             return
         for at in further_on(own, there, partitions):
             its = there[at]
