@@ -28,6 +28,9 @@ GROUPS_A_REQUEST: Final = 50
 _NEXT_AFTER_S: Final = 1.0
 """A broker that has not said within that time who coordinates a group may hang: another one is asked."""
 
+_JUST_NOW_S: Final = 0.05
+"""In this turn of the loop, or the one before."""
+
 _NEWEST_FIND: Final = 6
 _MANY_KEYS_SINCE: Final = 4
 
@@ -45,8 +48,8 @@ class Coordinators:
         self.leaders: Final = OffsetsLeaders(brokers)
         self._known: dict[str, int] = {}
         self._times_asked = 0
-        self._answered_at: dict[int, float] = {}
-        """When each of them has told something of groups, that others go by; of the loop's time."""
+        self._given_up_at: dict[int, float] = {}
+        """When it was last waited in vain for others, after that broker had answered; of the loop's time."""
         self._silent: set[int] = set()
         """Brokers that have not answered when they were asked last: others are asked first."""
 
@@ -61,8 +64,11 @@ class Coordinators:
     async def not_believed(self, node_id: int, groups: Collection[str]) -> dict[str, BrokerRefused]:
         """See :meth:`OffsetsLeaders.refused`. To be asked of whatever a broker tells that others go by, once it has: it
         may have been held up with the question, and be replaced. Raises UpstreamError."""
-        self._answered_at[node_id] = asyncio.get_running_loop().time()
-        refused = await self.leaders.refused(node_id, groups)
+        try:
+            refused = await self.leaders.refused(node_id, groups)
+        except asyncio.CancelledError:
+            self._given_up_at[node_id] = asyncio.get_running_loop().time()
+            raise
         for group in refused:
             self.forget(group)
         return refused
@@ -73,12 +79,12 @@ class Coordinators:
     ) -> AsyncIterator[None]:
         """Raises UpstreamError, too, where it takes longer; who has not answered last is silent. ``until``: when that
         is, of the loop's time, where it is not so long from now."""
-        began_at = asyncio.get_running_loop().time()
+        limit = asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until)
         try:
-            async with asyncio.timeout(within_seconds) if until is None else asyncio.timeout_at(until):
+            async with limit:
                 yield
         except TimeoutError:
-            if self._answered_at.get(node_id, -math.inf) >= began_at:  # others have not, who were asked then
+            if self._given_up_at.get(node_id, -math.inf) > asyncio.get_running_loop().time() - _JUST_NOW_S:
                 self._silent.discard(node_id)
                 what = f"who leads {OFFSETS_TOPIC} is not known"
                 raise LeadersUnknown(f"{what}, as others have not answered in {within_seconds:g} s") from None
