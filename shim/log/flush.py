@@ -16,10 +16,10 @@ _THREADS: Final = 8
 class Flusher:
     """Syncs several partitions, side by side where that is quicker: a journal commit then serves several of them.
 
-    Measured on ext4: with one file a thread's hand-over costs more than it saves; two, as every commit has with its
-    history, take little longer side by side than one, and one after the other twice as long and more on a busy disk;
-    with 16 or more files eight threads take about 40 % off the time. The threads only ever sync; all else stays with
-    the one that writes.
+    Measured on ext4: with one file a thread's hand-over costs more than it saves; two, as a commit has with its history
+    where there is no journal, take little longer side by side than one, and one after the other twice as long and more
+    on a busy disk; with 16 or more files eight threads take about 40 % off the time. The threads only ever sync; all
+    else stays with the one that writes.
     """
 
     def __init__(self) -> None:

@@ -204,10 +204,12 @@ class Journal:
         except BaseException:
             unused = self._fd
             self._fd, self._id, self._end, self._size, self._doubtful = before
+            with suppress(OSError):  # a full disk has no room for it, either
+                self._remove_unfinished()
             self._files.close(unused)
             raise
-        self._files.close(before[0])
         self._name_in_doubt = True
+        self._files.close(before[0])
         self._sync_name()
 
     def _sync_name(self) -> None:

@@ -230,7 +230,8 @@ class OffsetsLog:
         return self.partition_log(partition, topic=topic).recover(start_offset, anchor)
 
     def log_end_offset(self, partition: int, *, topic: str = OFFSETS_TOPIC) -> int:
-        """The offset after the last acknowledged record. Raises LogError before the partition's first recovery."""
+        """The offset after the last acknowledged record, but for those that wait. Raises LogError before the
+        partition's first recovery."""
         return self.partition_log(partition, topic=topic).log_end_offset
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -344,10 +345,9 @@ class OffsetsLog:
         checkpoint_due = self._checkpoint_due_ms is None or self._checkpoint_due_ms <= now_ms
         if checkpoint_due or self.maintenance_due:
             failed |= self._sync_all()
-        to_roll = [log for log in self._partitions.values() if log.roll_due]
+        # Where what waits cannot be written it is not tried, and nobody is kept waiting for that.
+        to_roll = [log for log in self._partitions.values() if log.roll_due and self._settling.settle(log)]
         for log in to_roll[:1]:
-            if not self._settling.settle(log):  # nobody is kept waiting for that
-                continue
             try:
                 log.roll(now_ms)
             except OSError as error:
@@ -389,7 +389,7 @@ class OffsetsLog:
             self._journal.begin_anew(still)
         except OSError as error:
             self._cannot_sync = True  # until the time for it has come again
-            _logger.error("%s: the journal goes on, as segments cannot be synced: %s", self.data_dir.path, error)
+            _logger.error("%s: the journal goes on, as it cannot begin anew: %s", self.data_dir.path, error)
         return failed
 
     def _note_recovery_points(self) -> None:

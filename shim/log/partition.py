@@ -86,7 +86,8 @@ class PartitionLog:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset after the last acknowledged record. Raises LogError before the first recovery."""
+        """The offset after the last acknowledged record, but for those that wait. Raises LogError before the first
+        recovery."""
         return self._ends.acknowledged.offset
 
     @property

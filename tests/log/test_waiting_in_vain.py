@@ -92,6 +92,25 @@ def test_a_roll_for_which_what_waits_cannot_be_written_is_no_failure(tmp_path: P
     log.close()
 
 
+def test_a_roll_that_cannot_be_settled_for_keeps_no_other_from_being_done(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = OffsetsLog.open(tmp_path / "data", 2, topics=(TOPIC,), files=files)
+    for number in range(2):
+        list(log.recover(number, topic=TOPIC))
+        assert log.write([written("first", may_wait=False)[0]._replace(partition=number)]) == {}
+    log.maintain(NOW)
+    assert log.write(written("waits")) == {}
+    files.fail("pwrite", errno.EIO, SEGMENT)
+    partitions = log.partition_logs()
+    for partition in partitions:
+        partition.roll_older_than(NOW + 10_000)
+    maintained = log.maintain(NOW + 2_000)
+    assert maintained.failed == {}
+    assert maintained.next_ms == NOW + 3_000, "when what waits is tried again"
+    assert [len(partition.closed_segments()) for partition in partitions] == [0, 1]
+    log.close()
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_a_journal_that_begins_anew_keeps_what_waits(seed: int) -> None:
     """Whatever of its writes gets to the disk: what waits is nowhere else."""
@@ -118,10 +137,14 @@ def test_a_journal_that_cannot_begin_anew_goes_on(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     log = begun(data_dir, files)
     assert log.write(written("waits")) == {}
-    for method in ("create", "pwrite", "fdatasync", "rename"):
-        files.fail(method, errno.ENOSPC, SEGMENT, ".unfinished")
+    for later, method in enumerate(("create", "pwrite", "fdatasync", "rename"), 1):
+        target = data_dir / JOURNAL_NAME if method == "rename" else ".unfinished"
+        files.fail(method, errno.ENOSPC, SEGMENT, str(target))
         log.recover(0, topic=TOPIC)  # it takes no writes
-        log.maintain(NOW + 1_000_000)
+        files.calls.clear()
+        log.maintain(NOW + later * 1_000_000)
+        assert any(called == method and path.name.startswith(JOURNAL_NAME) for called, path in files.calls)
+        assert not list(data_dir.glob("*.unfinished")), "a full disk has room for what is of use"
         files.heal()
         assert values(log)[:2] == [b"first", b"waits"]
         assert log.write(written(method)) == {}
@@ -130,6 +153,29 @@ def test_a_journal_that_cannot_begin_anew_goes_on(tmp_path: Path) -> None:
         assert values(again)[-1] == method.encode()
         again.close()
         assert not list((tmp_path / method).glob("*.unfinished"))
+    log.close()
+
+
+def test_a_journal_whose_predecessor_cannot_be_closed_has_its_name_made_durable(tmp_path: Path) -> None:
+    class NotClosedFiles(FaultyFiles):
+        def close(self, fd: int) -> None:
+            path = self.open_files[fd]
+            super().close(fd)
+            if "close" in self.faults:
+                self.faults["close"](path)
+
+    files = NotClosedFiles()
+    data_dir = tmp_path / "data"
+    log = begun(data_dir, files)
+    assert log.write(written("waits")) == {}
+    files.fail("close", errno.EIO, JOURNAL_NAME)
+    log.recover(0, topic=TOPIC)  # it takes no writes
+    log.maintain(NOW + 1_000_000)
+    files.heal()
+    files.calls.clear()
+    values(log)
+    assert log.write(written("more")) == {}
+    assert ("sync_directory", data_dir) in files.calls
     log.close()
 
 
