@@ -452,12 +452,16 @@ def _redo(files: Files, folder: Path, placed: Sequence[_Placed]) -> int | None:
 
 def _longest(files: Files, fd: int, its: _Placed) -> bytes:
     """The batch as it stands in the segment, if that has all of these records: it may have more, where the journal did
-    not take them, or the beginning of an earlier filling is lost. Otherwise this one."""
-    stands = files.read_at(fd, _MOST_WAITING_BYTES, its.position)
+    not take them, or the beginning of an earlier filling is lost. Otherwise this one, also where the disk cannot read
+    what stands there: the journal cannot begin anew, for anybody, before it is written."""
     try:
+        stands = files.read_at(fd, _MOST_WAITING_BYTES, its.position)
         header = read_header(stands)
         check_crc(stands, 0, header)
     except CorruptBatch:
+        return its.data
+    except OSError as error:
+        _logger.warning("what stands where a batch belongs cannot be read, and is written over: %s", error)
         return its.data
     has_all = header.base_offset == its.waited and header.next_offset >= its.next_offset
     return stands[: header.size] if has_all else its.data

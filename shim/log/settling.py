@@ -38,7 +38,8 @@ class Settling:
             since_ms = log.waiting_since_ms
             if since_ms is None:
                 continue
-            if since_ms + _WAITING_MS > now_ms:
+            # Those that will be due soon, too: each by itself would be a chore of its own.
+            if since_ms + _WAITING_MS // 2 > now_ms:
                 due.append(since_ms + _WAITING_MS)
             elif not self.settle(log):
                 due.append(now_ms + _WAITING_MS)
@@ -54,7 +55,7 @@ class Settling:
         return [entry for log in self._logs if (entry := log.waiting) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
-        """Whether nothing of it waits any more, or it is being read back."""
+        """Whether nothing of it waits any more."""
         try:
             log.settle()
         except OSError as error:
@@ -63,4 +64,4 @@ class Settling:
             self._told.add(log)
             return False
         self._told.discard(log)
-        return True
+        return log.waiting_since_ms is None  # it does on while it is being read back

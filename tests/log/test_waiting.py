@@ -145,13 +145,15 @@ def test_they_are_written_after_a_second(log: OffsetsLog, data_dir: Path) -> Non
     assert settle_due_ms(log) is None
     log.maintain(NOW)
     assert log.write([write(0, one("a"))]) == {}
-    assert log.write([write(1, one("b"), at_ms=NOW + 400)]) == {}
+    assert log.write([write(1, one("b"), at_ms=NOW + 700)]) == {}
+    assert log.write([write(2, one("c"), at_ms=NOW + 400)]) == {}
     assert settle_due_ms(log) == NOW + 1000
-    assert log.maintain(NOW + 999).next_ms == NOW + 1000
+    assert log.maintain(NOW + 499).next_ms == NOW + 1000
     assert keys_in(data_dir, 0) == [b"first"]
-    assert log.maintain(NOW + 1000).next_ms == NOW + 1400
+    assert log.maintain(NOW + 1000).next_ms == NOW + 1700
     assert (keys_in(data_dir, 0), keys_in(data_dir, 1)) == ([b"first", b"a"], [b"first"])
-    log.maintain(NOW + 1400)
+    assert keys_in(data_dir, 2) == [b"first", b"c"], "it would be due soon"
+    log.maintain(NOW + 1700)
     assert keys_in(data_dir, 1) == [b"first", b"b"]
     assert settle_due_ms(log) is None
 
