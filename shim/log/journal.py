@@ -133,10 +133,11 @@ class Journal:
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
             parts = _parts(entries, waiting)
-            if self._end + sum(map(len, parts)) > _LARGEST_BYTES:
+            size = sum(map(len, parts))
+            if self._end + size > _LARGEST_BYTES:
                 return False
             try:
-                self._append(parts)
+                self._append(parts, size)
             except OSError as error:
                 if not self._unusable_told:
                     _logger.error("%s cannot be used, each partition is flushed for itself: %s", self._path, error)
@@ -145,12 +146,12 @@ class Journal:
             self._unusable_told = False
             return True
 
-    def _append(self, parts: list[bytes]) -> None:
-        """A record with these entries, behind an empty first part. Raises OSError."""
-        self._sync_name()
+    def _append(self, parts: list[bytes], size: int) -> None:
+        """A record with these entries, of so many bytes, behind an empty first part. Raises OSError."""
+        if self._name_in_doubt:
+            self._sync_name()
         if self._doubtful:
             self._write_header()
-        size = sum(map(len, parts))
         parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
         # A call for each part takes longer, and so does a copy of all, whose memory is new to the process.
         crc = 0
@@ -199,7 +200,8 @@ class Journal:
         self._fd = self._files.create(path)
         self._id, self._end, self._size, self._doubtful = os.urandom(16), _FIRST, 0, True
         try:
-            self._append(_parts((), still))
+            parts = _parts((), still)
+            self._append(parts, sum(map(len, parts)))
             self._files.rename(path, self._path)
         except BaseException:
             unused = self._fd
@@ -213,9 +215,8 @@ class Journal:
         self._sync_name()
 
     def _sync_name(self) -> None:
-        if self._name_in_doubt:
-            self._files.sync_directory(self._path.parent)
-            self._name_in_doubt = False
+        self._files.sync_directory(self._path.parent)
+        self._name_in_doubt = False
 
     @property
     def _unfinished(self) -> Path:
@@ -237,7 +238,8 @@ class Journal:
         """Makes certain, durably, that of what has failed nothing is found again. To be called before a partition of
         which a write has failed is read back. Raises OSError."""
         with self._lock:
-            self._sync_name()
+            if self._name_in_doubt:
+                self._sync_name()
             if self._doubtful:
                 self._write_header()
                 self._files.write_at(self._fd, bytes(_RECORD.size), self._end)

@@ -254,17 +254,20 @@ class OffsetsLog:
         except BaseException:
             _drop(staged)
             raise
-        staged = _left(failed, staged)
+        if staged and failed:
+            staged = _left(failed, staged)
         begins_segment = any(log.begins_segment for _, log, _ in written)
         if self._flushes_first and not begins_segment and self._journaled(written, staged):
             for write, log, _ in staged:
                 self._settling.keep(log, write.timestamp_ms)
         else:
-            written = _without(failed, [*written, *self._written_staged(staged, failed)])
+            if staged:
+                written = _without(failed, [*written, *self._written_staged(staged, failed)])
             synced = [(write.partition, log) for write, log, _ in written if self._flushes_first or log.must_sync]
             failed |= self._flusher.sync(synced)
         # What one topic has is not acknowledged when another topic has failed: the recovery takes it back.
-        written = _without(failed, written)
+        if failed:
+            written = _without(failed, written)
         for write, log, _ in written:
             log.acknowledge(write.timestamp_ms)
         if begins_segment and written:
@@ -290,7 +293,7 @@ class OffsetsLog:
     def _staged(self, writes: Sequence[PartitionWrite]) -> tuple[_Staged, _Writes]:
         """What can wait, for the journal, and the rest. Raises as :meth:`write` does."""
         logs = [self.partition_log(write[0], topic=write[3]) for write in writes]
-        if len(set(logs)) < len(logs):
+        if len(logs) > 1 and len(set(logs)) < len(logs):
             raise ValueError(f"a partition named twice in one write: {[str(log.topic_partition) for log in logs]}")
         staged: _Staged = []
         at_once: _Writes = []
@@ -319,7 +322,7 @@ class OffsetsLog:
         if not written and not staged:
             return True
         entries = [log.journal_entry(batches) for _, log, batches in written]
-        return self._journal.append(entries, [entry for _, _, entry in staged])
+        return self._journal.append(entries, [entry for _, _, entry in staged] if staged else ())
 
     def settle(self, partition: int, *, topic: str) -> None:
         """What waits of the partition can be read after that. For the thread that writes. Raises LogError when the log
@@ -451,8 +454,6 @@ def _prepared(writes: _Writes, failed: dict[int, OSError]) -> _Prepared:
 
 
 def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
-    if not failed:
-        return staged
     _drop([each for each in staged if each[0].partition in failed])
     return [each for each in staged if each[0].partition not in failed]
 
