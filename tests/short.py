@@ -53,7 +53,7 @@ own: what is not in use any more is looked for after each, among all that the pr
 _LANES: Final = 3
 _LEAST_PRIORITY: Final = ("nice", "-n", "10")
 _TEST_SECONDS: Final = 600  # a test that takes longer is stuck: its process ends and says where it was
-_GROUP_SECONDS: Final = 2400  # all of them: one that does not end when its tests have is ended
+_GROUP_SECONDS: Final = 3600  # all of them: one that does not end when its tests have is ended
 _SOME_FAILED: Final = 1  # pytest's exit status
 _NO_TESTS: Final = 5  # likewise, where arguments leave none
 _NO_SECOND_CHANCE: Final = tuple(
