@@ -217,8 +217,10 @@ class Lives:
                 self.files.refuses = None  # a torn tail is to be copied
             try:
                 reading = log.recover(at.partition, topic=at.topic)
-                found = list(islice(reading, self.rng.randrange(4)))
-                if self.rng.random() < 0.2:
+                first = self.rng.randrange(4)
+                found = list(islice(reading, first))
+                # Once it has been read to its end, what waits may be written, and would not have been read.
+                if self.rng.random() < 0.2 and len(found) == first:
                     self._maintain_meanwhile(log, reading)
                 found += reading
             except OSError:
