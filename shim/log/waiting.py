@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from protocol.records.batches import HEADER_SIZE, frame_records, framed_batch
+from protocol.records.batches import HEADER_SIZE, encoded_size, frame_records, framed_batch
 from protocol.records.record_runs import frame_runs
 from shim.log.active import LogEnd
 from shim.log.batching import Appended, PreparedBatch, Runs
@@ -70,7 +70,7 @@ class Waiting:
     def stage(self, partition: TopicPartition, record_sets: Sequence[Appended]) -> WaitingEntry | None:
         """What the journal is to have of these, which are to wait, too, once :meth:`keep` says so. None where they
         cannot: they are many, or in a transaction, or none; or so many wait already, since they cannot be written."""
-        if self.size > MOST_BYTES:
+        if self.size > MOST_BYTES or not _are_few(record_sets):
             return None
         parts: list[bytes | bytearray] = []
         delta = first = self._count
@@ -114,6 +114,17 @@ class Waiting:
         base_offset, position, offset = self.place
         data = b"".join(self._parts)
         return WaitingEntry(partition, base_offset, position, offset + self._count, offset, self.timestamp_ms, 0, data)
+
+
+def _are_few(record_sets: Sequence[Appended]) -> bool:
+    """Of a group that is deleted there may be 16 MiB: that is not framed in vain."""
+    size = 0
+    for each in record_sets:
+        if isinstance(each, Runs):
+            size += sum(map(len, each.runs))
+        elif isinstance(each, list):
+            size += encoded_size(each)
+    return size <= MOST_BYTES
 
 
 def _batch(offset: int, count: int, parts: Iterable[bytes], timestamp_ms: int) -> PreparedBatch:
