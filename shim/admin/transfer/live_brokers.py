@@ -61,7 +61,7 @@ class LiveBrokers:
         for opening in self._connections.values():
             if not opening.done():
                 opening.cancel()
-            elif not opening.exception():
+            elif not opening.cancelled() and not opening.exception():
                 opening.result().connection.close()
 
     async def ask(
