@@ -42,9 +42,9 @@ REST_SIZE: Final = 2
 tagged fields."""
 FIRST_FLEXIBLE: Final = 8
 
-_ROW: Final = ">iqi"
-_ROWS: Final = {ROW_SIZE: Struct(_ROW), ROW_SIZE + REST_SIZE: Struct(f"{_ROW}{REST_SIZE}x")}
-_FIRST: Final = Struct(_ROW).unpack_from
+ROW: Final = Struct(">iqi")
+_ROWS: Final = {ROW_SIZE: ROW, ROW_SIZE + REST_SIZE: Struct(f"{ROW.format}{REST_SIZE}x")}
+_FIRST: Final = ROW.unpack_from
 _NO_EPOCH: Final = b"\xff"
 _SIZE_WITHOUT_EPOCH: Final = 12
 
@@ -63,7 +63,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
     None.
     """
 
-    __slots__ = ("answer", "consecutive", "highest", "last", "lowest", "metadata", "raw", "size", "stride")
+    __slots__ = ("_columns", "answer", "consecutive", "highest", "last", "lowest", "metadata", "raw", "size", "stride")
 
     def __init__(
         self, raw: bytes, stride: int, count: int, metadata: str | None, last: CommitRows | None = None
@@ -72,6 +72,7 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         self.raw = raw
         self.stride = stride
         self.answer: bytes | None = None
+        self._columns: Sequence[bytes] | None = None
         self.metadata = metadata
         self.size = count
         """How many there are; costs less than `len`."""
@@ -86,6 +87,16 @@ class CommitRows(Sequence[OffsetCommitRequestPartition]):
         elif not self.consecutive:
             partitions = [partition for partition, _, _ in self.values()]
             self.lowest, self.highest = min(partitions), max(partitions)
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        """For each of the ROW_SIZE places of a row the byte there, of all rows. Made once: what is made of them is the
+        records, the history and the state."""
+        columns = self._columns
+        if columns is None:
+            raw, stride = self.raw, self.stride
+            columns = self._columns = [raw[place::stride] for place in range(ROW_SIZE)]
+        return columns
 
     def values(self) -> Iterator[tuple[int, int, int]]:
         """Partition, offset and leader epoch of each."""

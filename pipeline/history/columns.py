@@ -55,6 +55,9 @@ class Buffer:
     def int16(self, at: Ints) -> Ints:
         return self._number(">i2", at)
 
+    def uint16(self, at: Ints) -> Ints:
+        return self.int16(at) & 0xFFFF
+
     def int32(self, at: Ints) -> Ints:
         return self._number(">i4", at)
 

@@ -16,12 +16,22 @@ from pipeline.history.offset_rows import Rows
 from pipeline.history.schemas import HISTORY, column
 from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE
 from protocol.errors import DecodeError
-from protocol.own.history_log import COMMITTED, OFFSET_HISTORY, ROWS_HISTORY, decode_history
+from protocol.own.history_log import (
+    ALWAYS_A_COLUMN,
+    COLUMNS_HISTORY,
+    COMMITTED,
+    OFFSET_HISTORY,
+    ROWS_HISTORY,
+    decode_history,
+)
 
 _WHO: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 _NULLABLE: Final = ("group_instance_id",)
 _EPOCH_BEHIND_OFFSET: Final = ROW_SIZE - 2 * OFFSET_AT
 _STRIDE: Final = ROW_SIZE + REST_SIZE
+_PARTITION: Final = range(OFFSET_AT)
+_OFFSET: Final = range(OFFSET_AT, OFFSET_AT + 8)
+_EPOCH: Final = range(OFFSET_AT + 8, ROW_SIZE)
 _MOST_BYTES: Final = 64 << 20
 """Of names in one piece of the rows: a record has each once, and may have many rows."""
 _MOST_ROWS: Final = 8192
@@ -43,9 +53,11 @@ def history_rows(framed: Framed, names: Sequence[str], groups: pa.Array | None) 
 
 
 class _Heads(NamedTuple):
-    """What each record says once. ``many``: whether it has many offsets; then the places are those of the first."""
+    """What each record says once. ``by_rows``: whether it has its offsets row by row; then the places are those of the
+    first. ``varying``: which bytes of a row have a column, where it has them column by column; else 0."""
 
-    many: Bools
+    by_rows: Bools
+    varying: Ints
     group: Strings
     topic: Strings
     time: Ints
@@ -103,12 +115,19 @@ def _slices(
 
 def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[str, Callable[[], npt.NDArray[Any]]]:
     buffer = framed.buffer
-    shift = np.where(heads.many[record], nth * _STRIDE, 0)
+    shift = np.where(heads.by_rows[record], nth * _STRIDE, 0)
     offset_at = heads.offset_at[record] + shift
+    in_columns = np.flatnonzero(heads.varying[record])
+    columns_of, nth_of = record[in_columns], nth[in_columns]
+
+    def field(numbers: Ints, places: range) -> Ints:
+        numbers[in_columns] = _of_columns(buffer, heads, columns_of, nth_of, places)
+        return numbers
+
     return {
-        "partition": lambda: buffer.int32(heads.partition_at[record] + shift).astype(np.int32),
-        "offset": lambda: buffer.int64(offset_at),
-        "leader_epoch": lambda: buffer.int32(offset_at + _EPOCH_BEHIND_OFFSET).astype(np.int32),
+        "partition": lambda: field(buffer.int32(heads.partition_at[record] + shift), _PARTITION).astype(np.int32),
+        "offset": lambda: field(buffer.int64(offset_at), _OFFSET),
+        "leader_epoch": lambda: field(buffer.int32(offset_at + _EPOCH_BEHIND_OFFSET), _EPOCH).astype(np.int32),
         "commit_timestamp": lambda: heads.commit_timestamp[record],
         "time": lambda: heads.time[record],
         "generation_id": lambda: heads.generation_id[record].astype(np.int32),
@@ -118,16 +137,34 @@ def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[
     }
 
 
+def _of_columns(buffer: Buffer, heads: _Heads, record: Ints, nth: Ints, places: range) -> Ints:
+    """The number at these places of the row, the highest byte first; without its sign, where it is of four bytes."""
+    varying, rows, first_row = heads.varying, heads.rows, heads.partition_at
+    number = np.zeros(len(record), np.int64)
+    for place in places:
+        has_column = (varying >> place & 1).astype(np.bool_)
+        before = _ones(varying & (1 << place) - 1)
+        at = first_row + np.where(has_column, ROW_SIZE + before * rows, place)
+        number = number << 8 | buffer.byte(at[record] + np.where(has_column[record], nth, 0))
+    return number
+
+
+def _ones(bits: Ints) -> Ints:
+    """How many bits are set in each of these, which are of as many bits as a row has bytes."""
+    return sum((bits >> place & 1 for place in range(ROW_SIZE)), np.zeros_like(bits))
+
+
 def _are_plain(buffer: Buffer, heads: _Heads, record: Ints, nth: Ints) -> bool:
     """Whether the rows behind one another have neither metadata nor tagged fields."""
-    of_many = heads.many[record]
+    by_rows = heads.by_rows[record]
     rest = heads.offset_at[record] - OFFSET_AT + nth * _STRIDE + ROW_SIZE
-    return not (of_many & ((buffer.byte(rest) > 1) | (buffer.byte(rest + 1) != 0))).any()
+    return not (by_rows & ((buffer.byte(rest) > 1) | (buffer.byte(rest + 1) != 0))).any()
 
 
 def _heads(buffer: Buffer, key: Strings, value: Strings) -> _Heads | None:
     kind = buffer.int16(key.at)
-    many = kind == ROWS_HISTORY
+    by_rows, in_columns = kind == ROWS_HISTORY, kind == COLUMNS_HISTORY
+    many = by_rows | in_columns
     known = (key.size >= 2) & (value.size >= 2) & (many | (kind == OFFSET_HISTORY)) & (buffer.int16(value.at) == 0)
     if not known.all():
         return None
@@ -147,18 +184,27 @@ def _heads(buffer: Buffer, key: Strings, value: Strings) -> _Heads | None:
     for field in _WHO:
         names[field], at = buffer.compact(at)
         right &= buffer.holds(names[field], end) & ((names[field].size >= 0) | (field in _NULLABLE))
-    count_plus_1, rows_at = buffer.varint(at)
-    count = np.where(many, count_plus_1 - 1, 1)
-    right &= (count >= 0) & (~many | (count <= (end - rows_at) // _STRIDE))
+    varying = np.where(in_columns, buffer.uint16(at), 0)
+    size_plus_1, rows_at = buffer.varint(np.where(in_columns, at + 2, at))
+    bytes_of_columns, each = size_plus_1 - 1 - ROW_SIZE, np.maximum(1, _ones(varying))
+    count = np.where(by_rows, size_plus_1 - 1, np.where(in_columns, bytes_of_columns // each, 1))
+    size = np.where(by_rows, count * _STRIDE, np.where(in_columns, size_plus_1 - 1, 0))
+    right &= (count >= 0) & (~by_rows | (count <= (end - rows_at) // _STRIDE))
+    right &= ~in_columns | (
+        (bytes_of_columns >= 0)
+        & (bytes_of_columns % each == 0)
+        & (size <= end - rows_at)
+        & ((varying >> ALWAYS_A_COLUMN & 1) != 0)
+    )
     if not right.all():
         return None
-    principal, stop = _principal(buffer, np.where(many, rows_at + count * _STRIDE, at))
+    principal, stop = _principal(buffer, np.where(many, rows_at + size, at))
     if not ((stop == end) & buffer.holds(principal, end) & (principal.size >= 0)).all():
         return None
     names["principal"] = principal
     time = buffer.int64(time_at)
     return _Heads(
-        many, group, topic, time, np.where(many, rows_at + OFFSET_AT, value.at + 2), count, metadata,
+        by_rows, varying, group, topic, time, np.where(many, rows_at + OFFSET_AT, value.at + 2), count, metadata,
         np.where(many, time, buffer.int64(behind)), buffer.int32(generation_at), names,
         np.where(many, rows_at, pos),
     )  # fmt: skip

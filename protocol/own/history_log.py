@@ -3,23 +3,23 @@
 They are the shim's own, and no broker's. They are built like those of `__consumer_offsets`: a key is an int16 type and
 its fields, a value an int16 version and its fields, flexible (KIP-482) from version 0 on. Every offset of every commit
 is there, in the partition of the same number as that of its group, in the order in which the offsets were committed:
-with a record of its own (type 0), or, of plain commits, in one with the others of its topic (type 1). The key tells
-two records apart but for commits of one millisecond: those are told apart by their offsets in the log. Offsets that
-were deleted, or have expired, have a record of type 0 that says so.
+with a record of its own (type 0), or, of plain commits, in one with the others of its topic: row by row (type 1), or,
+where they are many, column by column (type 2), which takes a quarter of the bytes. The key tells two records apart but
+for commits of one millisecond: those are told apart by their offsets in the log. Offsets that were deleted, or have
+expired, have a record of type 0 that says so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Annotated, Any, Final, NamedTuple
 
 from protocol.codec import Codec, codec
-from protocol.commit_rows import ROW_SIZE, CommitRows
+from protocol.commit_rows import ROW, ROW_SIZE
 from protocol.errors import DecodeError
-from protocol.generated import varint
-from protocol.records.varints import zigzag
 from protocol.wire import (
+    Bytes,
     Int8,
     Int32,
     Int64,
@@ -28,6 +28,7 @@ from protocol.wire import (
     OpaqueString,
     String,
     TaggedFields,
+    UInt16,
     tag,
 )
 
@@ -37,7 +38,12 @@ _INT16: Final = Struct(">h")
 OFFSET_HISTORY: Final = 0
 """The type of the key of a record for one offset."""
 ROWS_HISTORY: Final = 1
-"""Of one for many."""
+"""Of one for many, row by row."""
+COLUMNS_HISTORY: Final = 2
+"""Of one for many, column by column."""
+ALWAYS_A_COLUMN: Final = 3
+"""The place in a row whose bytes are a column even where they are all the same: the partition's lowest byte. So no
+record says that there are more rows than it has bytes."""
 NOT_TOLD: Final = -2
 """As the offset that was replaced: clients do not say."""
 NONE_REPLACED: Final = -1
@@ -96,7 +102,7 @@ class OffsetHistoryValue(NamedTuple):
 
 
 class RowsHistoryKey(NamedTuple):
-    """Of type 1. `time`: as of type 0, and the commit timestamp too."""
+    """Of types 1 and 2. `time`: as of type 0, and the commit timestamp too."""
 
     group: String
     topic: String
@@ -127,6 +133,25 @@ class RowsHistoryValue(NamedTuple):
     tagged: TaggedFields = ()
 
 
+class ColumnsHistoryValue(NamedTuple):
+    """As of type 1, without metadata and tagged fields of the rows. A row is ROW_SIZE bytes, as in OffsetCommit:
+    partition, offset, leader epoch.
+
+    `columns` begins with the first row. Behind it comes, for each place in a row of which `varying` has the bit (the
+    lowest is that of place 0), the byte that is there, of each row. At all other places the rows are as the first one.
+    """
+
+    generation_id: Int32
+    member_id: String
+    group_instance_id: NullableString
+    client_id: String
+    client_host: String
+    varying: UInt16
+    columns: Bytes
+    principal: Annotated[String, tag(0)] = ""
+    tagged: TaggedFields = ()
+
+
 class Who(NamedTuple):
     """Who has committed."""
 
@@ -142,10 +167,11 @@ HistoryRecord = tuple[OffsetHistoryKey, OffsetHistoryValue]
 
 _KEY: Final = codec(OffsetHistoryKey, 0, flexible=True)
 _VALUE: Final = codec(OffsetHistoryValue, 0, flexible=True)
-_ROWS_KEY: Final = codec(RowsHistoryKey, 0, flexible=True)
-_ROWS_VALUE: Final = codec(RowsHistoryValue, 0, flexible=True)
+ROWS_KEY: Final = codec(RowsHistoryKey, 0, flexible=True)
+ROWS_VALUE: Final = codec(RowsHistoryValue, 0, flexible=True)
+COLUMNS_VALUE: Final = codec(ColumnsHistoryValue, 0, flexible=True)
 _KEY_HEAD: Final = _INT16.pack(OFFSET_HISTORY)
-_VALUE_HEAD: Final = _INT16.pack(_VALUE_VERSION)
+VALUE_HEAD: Final = _INT16.pack(_VALUE_VERSION)
 
 
 def encode_history(record: HistoryRecord) -> tuple[bytes, bytes]:
@@ -189,55 +215,14 @@ def _encode_value(value: OffsetHistoryValue) -> bytes:
             return beginning + _who(who)
     except (struct_error, TypeError):
         pass  # the codec says what is wrong
-    return _VALUE.encode(value, _VALUE_HEAD)
+    return _VALUE.encode(value, VALUE_HEAD)
 
 
 @lru_cache(_KEPT)
 def _who(who: Who) -> bytes:
     """What comes after the beginning of a value without metadata."""
     value = OffsetHistoryValue(0, 0, "", 0, *who)
-    return _VALUE.encode(value, _VALUE_HEAD)[_VALUE_BEGINNING.size :]
-
-
-def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
-    """The record (of type 1) of these offsets, without metadata, taken and committed at that time: as a batch has it,
-    from behind its offset delta on.
-
-    Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
-    """
-    names, before_rows, after_rows = _around_time_and_rows(group, topic, who)
-    value = b"".join((before_rows, varint(rows.size + 1), _wire_rows(rows), after_rows))
-    return b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS))
-
-
-_TIME: Final = Struct(">q")
-_NO_TAGS: Final = b"\x00"
-_NO_HEADERS: Final = b"\x00"
-_PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
-
-
-def _wire_rows(rows: CommitRows) -> bytes:
-    """A :class:`HistoryRow` for each."""
-    raw, stride = rows.raw, rows.stride
-    if stride != ROW_SIZE and raw[ROW_SIZE] <= _PLAIN_REST[0]:
-        return raw
-    # Older versions have no tags, and another length of no metadata behind a row, or nothing.
-    return b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
-
-
-@lru_cache(_KEPT)
-def _around_time_and_rows(group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
-    """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
-    key = _ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(ROWS_HISTORY))
-    of_none = RowsHistoryValue(*who[:-1], (), who.principal)
-    value = _ROWS_VALUE.encode(of_none, _VALUE_HEAD)
-    nobody = _ROWS_VALUE.encode(of_none._replace(principal=""), _VALUE_HEAD)
-    rows_at = len(nobody) - len(_NO_TAGS) - 1
-    return (
-        zigzag(len(key)) + key[: -_TIME.size - len(_NO_TAGS)],
-        value[:rows_at],
-        value[rows_at + 1 :],
-    )
+    return _VALUE.encode(value, VALUE_HEAD)[_VALUE_BEGINNING.size :]
 
 
 def is_known(key: bytes, value: bytes | None) -> bool:
@@ -257,7 +242,11 @@ def decode_history(key: bytes, value: bytes | None) -> list[HistoryRecord] | Non
         if end != len(raw):
             raise DecodeError(f"{len(raw) - end} bytes too many", end, of_kind.cls.__name__)
         decoded.append(fields)
-    return [(decoded[0], decoded[1])] if kind == OFFSET_HISTORY else list(_of_rows(*decoded))
+    return list(_RECORDS[kind](*decoded))
+
+
+def _of_one(key: OffsetHistoryKey, value: OffsetHistoryValue) -> Iterator[HistoryRecord]:
+    yield key, value
 
 
 def _of_rows(key: RowsHistoryKey, value: RowsHistoryValue) -> Iterator[HistoryRecord]:
@@ -269,9 +258,38 @@ def _of_rows(key: RowsHistoryKey, value: RowsHistoryValue) -> Iterator[HistoryRe
         )
 
 
+def _of_columns(key: RowsHistoryKey, value: ColumnsHistoryValue) -> Iterator[HistoryRecord]:
+    who = Who(*value[:5], value.principal)
+    for partition, offset, leader_epoch in ROW.iter_unpack(_rows_of_columns(value.varying, value.columns)):
+        yield (
+            OffsetHistoryKey(key.group, key.topic, partition, key.time),
+            OffsetHistoryValue(offset, leader_epoch, "", key.time, *who),
+        )
+
+
+def _rows_of_columns(varying: int, columns: bytes) -> bytes:
+    size = len(columns) - ROW_SIZE
+    count, rest = divmod(size, max(1, varying.bit_count()))
+    if size < 0 or rest or not varying & 1 << ALWAYS_A_COLUMN:
+        raise DecodeError(f"columns of {len(columns)} bytes where {varying:#06x} vary", 0, ColumnsHistoryValue.__name__)
+    rows = bytearray(columns[:ROW_SIZE] * count)
+    at = ROW_SIZE
+    for place in range(ROW_SIZE):
+        if varying & 1 << place:
+            rows[place::ROW_SIZE] = columns[at : at + count]
+            at += count
+    return bytes(rows)
+
+
 _CODECS: Final[Mapping[int, tuple[Codec[Any], Codec[Any]]]] = {
     OFFSET_HISTORY: (_KEY, _VALUE),
-    ROWS_HISTORY: (_ROWS_KEY, _ROWS_VALUE),
+    ROWS_HISTORY: (ROWS_KEY, ROWS_VALUE),
+    COLUMNS_HISTORY: (ROWS_KEY, COLUMNS_VALUE),
+}
+_RECORDS: Final[Mapping[int, Callable[..., Iterator[HistoryRecord]]]] = {
+    OFFSET_HISTORY: _of_one,
+    ROWS_HISTORY: _of_rows,
+    COLUMNS_HISTORY: _of_columns,
 }
 
 

@@ -86,12 +86,11 @@ class RecordRun:
         size = len(framed) // count
         for place, lane in enumerate(lanes, len(head)):
             framed[place::size] = lane[delta : delta + count]
-        raw, stride = self.rows.raw, self.rows.stride
-        rows_at, rows_end = first * stride, stop * stride
+        columns = self.rows.columns
         for place in range(OFFSET_AT):
-            framed[partition_at + place :: size] = raw[rows_at + place : rows_end : stride]
+            framed[partition_at + place :: size] = columns[place][first:stop]
         for place in range(OFFSET_AT, ROW_SIZE):
-            framed[past_row + place :: size] = raw[rows_at + place : rows_end : stride]
+            framed[past_row + place :: size] = columns[place][first:stop]
         return framed
 
 

@@ -17,6 +17,9 @@ from shim.upstream.errors import UpstreamError
 
 _HELD_BYTES: Final = 1 << 20
 
+_Told = Callable[[bytes | None, bytes | None], Sequence[HistoryRecord]]
+"""What a record says, whatever group it is of."""
+
 
 class Then(NamedTuple):
     """``offsets``: by topic and partition, NO_OFFSET of what had been deleted. ``doubtful``: of these, what came next
@@ -29,7 +32,8 @@ class Then(NamedTuple):
 
 
 class History:
-    """For the event loop. Everything raises Refused where there is no history, or it cannot be read."""
+    """For the event loop. Everything raises Refused where there is no history, or it cannot be read; :meth:`at` and
+    :meth:`last_reset`, by which offsets are set, also where a record cannot."""
 
     def __init__(self, history_log: HistoryLog) -> None:
         self._log = history_log
@@ -37,7 +41,7 @@ class History:
     async def moves(self, group: str, window: Window) -> list[Moved] | None:
         """In the order of the log; None where there is nothing of the group at all, whatever the window."""
         moves = _Moves(window)
-        await self._read(group, moves.add)
+        await self._read(group, moves.add, _told)
         return moves.told
 
     async def end(self, group: str) -> int:
@@ -59,21 +63,21 @@ class History:
     async def at(self, group: str, time_ms: int) -> Then:
         """What was last committed by then."""
         at = _At(time_ms)
-        await self._read(group, at.add)
+        await self._read(group, at.add, _all_told)
         return at.told
 
     async def last_reset(self, group: str) -> list[Moved]:
         """What the last reset has set. Empty where none is known, nor any since the cluster has had the group."""
         last = _LastReset()
-        await self._read(group, last.add)
+        await self._read(group, last.add, _all_told)
         return last.told
 
-    async def _read(self, group: str, add: Callable[[Iterable[HistoryRecord]], None]) -> None:
+    async def _read(self, group: str, add: Callable[[Iterable[HistoryRecord]], None], told: _Told) -> None:
         """All of it."""
         number = self._number(group)
         with _refused():
             if parts := await self._log.parts(number):
-                await self._log.read(number, Part(parts[-1].first, parts[0].end), _of(group, add))
+                await self._log.read(number, Part(parts[-1].first, parts[0].end), _of(group, add, told))
 
     def _number(self, group: str) -> int:
         return partition_for(group, self._log.num_partitions)
@@ -93,16 +97,15 @@ def _refused() -> Iterator[None]:
         raise Refused(f"the history cannot be read now: {error}") from error
 
 
-def _of(group: str, add: Callable[[Iterable[HistoryRecord]], None]) -> Take:
-    """Of one group's records those that this version can read. Damage is told by `log verify`; what else is there can
-    be told."""
+def _of(group: str, add: Callable[[Iterable[HistoryRecord]], None], told: _Told) -> Take:
+    """What ``told`` has of one group."""
 
     def records(batches: Iterable[HistoryBatch]) -> Iterator[HistoryRecord]:
         for batch in _naming(group, batches):
             for record in batch.records:
-                for told in _told(record.key, record.value):
-                    if told[0].group == group:
-                        yield told
+                for each in told(record.key, record.value):
+                    if each[0].group == group:
+                        yield each
 
     return lambda batches: add(records(batches))
 
@@ -114,10 +117,22 @@ def _naming(group: str, batches: Iterable[HistoryBatch]) -> Iterator[HistoryBatc
 
 
 def _told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
+    """Nothing where this version cannot read it: what else is there can be shown, and `log verify` tells damage."""
     try:
         return decode_history(key or b"", value) or ()
     except DecodeError:
         return ()
+
+
+def _all_told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
+    """Raises Refused where this version cannot read it: offsets that are to be set would be older than they were."""
+    try:
+        told = decode_history(key or b"", value)
+    except DecodeError as error:
+        raise Refused(f"a record of the history is damaged: {error}") from error
+    if told is None:
+        raise Refused("the history has records of a later version of the shim, which this one cannot read")
+    return told
 
 
 def _move(record: HistoryRecord, before: int | None) -> Moved:

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
 from protocol.offsets_log import commit_runs, encode_key, encode_value
-from protocol.own.history_log import encode_history, history_run
+from protocol.own.history_log import encode_history
+from protocol.own.history_runs import history_run
 from protocol.own.position import position_header
 from protocol.own.state_log import encode_state
 from protocol.records.record_runs import Run

@@ -26,14 +26,17 @@ MOST_BYTES: Final = 2_000_000
 
 
 class Kept(Protocol):
-    @property
-    def log(self) -> HistoryLog: ...
+    log: HistoryLog
 
     async def write(self, record: HistoryRecord) -> None:
         """In a batch of its own."""
+        await self.put(encode_history(record), record[0].time)
+
+    async def put(self, raw: tuple[bytes, bytes], time_ms: int) -> None:
+        """Likewise, key and value of a record as they are in the log."""
 
 
-class KeptLocally:
+class KeptLocally(Kept):
     """In small segments."""
 
     def __init__(self, offsets_log: OffsetsLog) -> None:
@@ -43,8 +46,8 @@ class KeptLocally:
     async def _settle(self, number: int) -> None:
         self._log.settle(number, topic=HISTORY_TOPIC)
 
-    async def write(self, record: HistoryRecord) -> None:
-        written = PartitionWrite(0, [[encode_history(record)]], record[0].time, topic=HISTORY_TOPIC)
+    async def put(self, raw: tuple[bytes, bytes], time_ms: int) -> None:
+        written = PartitionWrite(0, [[raw]], time_ms, topic=HISTORY_TOPIC)
         assert self._log.write([written]) == {}
 
 
@@ -62,7 +65,7 @@ async def kept_locally(data_dir: Path) -> AsyncIterator[KeptLocally]:
         log.close()
 
 
-class KeptOnTopic:
+class KeptOnTopic(Kept):
     def __init__(self, cluster: Cluster, topic: str, partitions: int, patience_s: float) -> None:
         self._topic = topic
         self._ids = ProducerIds(cluster, SETTINGS)
@@ -74,8 +77,8 @@ class KeptOnTopic:
         for number in numbers:
             self.writing.begin(number, await self._ids.next_epoch(f"{self._topic}-{number}", PATIENCE_S))
 
-    async def write(self, record: HistoryRecord) -> None:
-        assert await self.write_all({0: [[encode_history(record)]]}, record[0].time) == {}
+    async def put(self, raw: tuple[bytes, bytes], time_ms: int) -> None:
+        assert await self.write_all({0: [[raw]]}, time_ms) == {}
 
     async def write_all(self, writes: Mapping[int, RecordSets], timestamp_ms: int) -> dict[int, UpstreamError]:
         """Gives what has failed, by partition."""

@@ -16,7 +16,7 @@ from protocol.own.history_log import (
     OffsetHistoryValue,
 )
 from shim.groups.history import History
-from shim.groups.words import Window
+from shim.groups.words import Refused, Window
 from tests.groups.kept import Kept
 
 NOW: Final = 1_767_225_600_123
@@ -46,6 +46,9 @@ class Group:
         who = (-1, "", None, "ops", "/10.0.0.5")
         value = OffsetHistoryValue(NO_OFFSET, -1, "", NOW, *who, cause=RESET, replaced=before, deleted=deleted)
         await self._write(GROUP, "orders", partition, value, later_ms)
+
+    async def put(self, key: bytes, value: bytes) -> None:
+        await self._kept.put((key, value), self._now)
 
     async def _write(
         self, group: str, topic: str, partition: int, value: OffsetHistoryValue, later_ms: int = 1
@@ -170,3 +173,24 @@ async def test_what_the_last_reset_has_set(group: Group) -> None:
     assert await set_last() == [(0, 5, 3), (1, 6, 4)]
     await group.set_for(ADOPTED, NOT_TOLD, 9)
     assert await set_last() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (b"\0\x09" + GROUP.encode(), "a later version of the shim"),
+        (b"\0\x00" + GROUP.encode(), "is damaged"),
+    ],
+)
+async def test_what_cannot_be_read_is_not_passed_over_where_offsets_are_set_by_it(
+    group: Group, key: bytes, told: str
+) -> None:
+    """It may be of a later commit: an older offset would be set, and read twice."""
+    await group.commit(7)
+    await group.put(key, b"\0\0")
+    with pytest.raises(Refused, match=told):
+        await group.history.at(GROUP, NOW + 9)
+    with pytest.raises(Refused, match=told):
+        await group.history.last_reset(GROUP)
+    assert await group.told(Window()) == [("orders", 0, None, 7)], "it can be looked at"
+    assert (await group.history.at("nosuch", NOW + 9)).offsets == {}

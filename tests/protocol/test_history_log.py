@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.commit_rows import API, CommitRows
 from protocol.errors import DecodeError
+from protocol.generated import varint
 from protocol.messages import offset_commit
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,9 +25,9 @@ from protocol.own.history_log import (
     Who,
     decode_history,
     encode_history,
-    history_run,
     is_known,
 )
+from protocol.own.history_runs import history_run
 from protocol.records.batches import decode_records
 from shim.log.batching import Runs, prepare_batches
 
@@ -85,6 +86,12 @@ def test_what_is_encoded_is_decoded(key: OffsetHistoryKey, value: OffsetHistoryV
 ROW = st.tuples(int32s, int64s, int32s)
 
 
+def changed(row: tuple[int, int, int], by: int) -> tuple[int, int, int]:
+    """The two lower bytes of its offset and of its partition, and nothing else."""
+    partition, offset, leader_epoch = row
+    return partition ^ (by & 0xFFFF), offset ^ (by >> 16 & 0xFFFF), leader_epoch
+
+
 def rows_record(rows: Sequence[tuple[int, int, int]], who: Who, *, stride: int = 18) -> tuple[bytes, bytes]:
     """Key and value of the record that these rows have."""
     rest = b"\x01\x00" if stride == 18 else b""
@@ -112,8 +119,57 @@ def test_the_bytes_of_many_offsets() -> None:
     )
 
 
+def test_the_bytes_of_many_offsets_more() -> None:
+    who = Who(4, "member", None, "client", "/127.0.0.1", "User:a")
+    key, value = rows_record([(at, 0x0100 * at, -1) for at in range(30)], who)
+    assert key == b"\0\2" + b"\x06group" + b"\x06topic" + START.to_bytes(8, "big") + b"\0"
+    assert value == b"".join(
+        (
+            b"\0\0" + (4).to_bytes(4, "big") + b"\x07member" + b"\0" + b"\x07client" + b"\x0b/127.0.0.1",
+            (1 << 3 | 1 << 10).to_bytes(2, "big") + b"\x4d",
+            struct.pack(">iqi", 0, 0, -1) + bytes(range(30)) * 2,
+            b"\x01\x00\x07\x07User:a",
+        )
+    )
+
+
+def test_many_times_the_same_offset() -> None:
+    record = rows_record([(7, 5, 1)] * 20, Who(-1, "", None, "", ""))
+    assert (
+        decode_history(*record)
+        == [(KEY._replace(partition=7), OffsetHistoryValue(5, 1, "", START, -1, "", None, "", ""))] * 20
+    )
+
+
+def of_columns(varying: int, columns: bytes) -> tuple[bytes, bytes]:
+    """Key and value."""
+    value = b"\0\0" + bytes(4) + b"\x01\0\x01\x01" + varying.to_bytes(2, "big") + varint(len(columns) + 1) + columns
+    return b"\0\2" + b"\x06group" + b"\x06topic" + bytes(9), value + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("varying", "columns"),
+    [
+        (0, bytes(16)),
+        (1 << 2, bytes(17)),
+        (1 << 3, bytes(15)),
+        (1 << 3 | 1 << 11, bytes(19)),
+        (0xFFFF, bytes(31)),
+    ],
+)
+def test_columns_of_another_length_are_damage(varying: int, columns: bytes) -> None:
+    with pytest.raises(DecodeError, match="vary"):
+        decode_history(*of_columns(varying, columns))
+
+
+def test_columns_of_a_single_row_and_of_none() -> None:
+    assert len(decode_history(*of_columns(0xFFFF, bytes(32))) or ()) == 1
+    assert decode_history(*of_columns(1 << 3, bytes(16))) == []
+
+
 @given(
-    st.lists(ROW, min_size=1, max_size=200),
+    st.lists(ROW, min_size=1, max_size=200)
+    | st.builds(lambda row, places: [changed(row, place) for place in places], ROW, st.lists(int32s, min_size=20)),
     st.builds(Who, int32s, texts, st.none() | texts, texts, texts, texts),
     st.sampled_from([16, 18]),
 )
@@ -153,14 +209,18 @@ def test_plain_commits_of_every_version_are_remembered(version: int, metadata: s
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [encode_history((KEY, VALUE)), rows_record([(0, 5, -1), (3, 7, 2)], Who(4, "m", None, "c", "/h", "User:a"))],
+    [
+        encode_history((KEY, VALUE)),
+        rows_record([(0, 5, -1), (3, 7, 2)], Who(4, "m", None, "c", "/h", "User:a")),
+        rows_record([(at, 7 * at, 2) for at in range(20)], Who(4, "m", None, "c", "/h", "User:a")),
+    ],
 )
 def test_what_is_no_history_is_refused_and_what_is_newer_left_alone(key: bytes, value: bytes) -> None:
-    assert decode_history(b"\0\2" + key[2:], value) is None
+    assert decode_history(b"\0\3" + key[2:], value) is None
     assert decode_history(key, b"\0\1" + value[2:]) is None
     assert decode_history(key, None) is None
     assert is_known(key, value)
-    assert not any((is_known(b"\0\2" + key[2:], value), is_known(key, b"\0\1" + value[2:]), is_known(key, None)))
+    assert not any((is_known(b"\0\3" + key[2:], value), is_known(key, b"\0\1" + value[2:]), is_known(key, None)))
     for size in range(len(key)):
         with pytest.raises(DecodeError):
             decode_history(key[:size], value)

@@ -141,8 +141,9 @@ class TopicOffsets:
             return sum([self.set(p, (offset, epoch, "", commit_timestamp, -1)) for p, (offset, epoch) in last.items()])
         # All of them are plain, and remain it: the slots are made anew, a column at a time.
         made = bytearray(_pack(_PLAIN, 0, 0, commit_timestamp)) * count
+        columns = rows.columns
         for place, row_place in _COLUMNS:
-            made[place::_SIZE] = rows.raw[row_place :: rows.stride]
+            made[place::_SIZE] = columns[row_place]
         slots[begin:end] = made
         return 0
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.history.errors import DamagedSegment
 from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
 from pipeline.history.segments import Wanted
 from protocol.commit_rows import CommitRows
+from protocol.errors import DecodeError
 from protocol.offsets_log import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -29,10 +31,10 @@ from protocol.own.history_log import (
     OffsetHistoryValue,
     Who,
     encode_history,
-    history_run,
 )
+from protocol.own.history_runs import history_run
 from protocol.partition import partition_for
-from protocol.records.batches import Compression, Record, encode_framed, encode_records
+from protocol.records.batches import Compression, Record, batches, decode_records, encode_framed, encode_records
 from protocol.records.message_sets import encode_message_set
 from protocol.records.record_runs import frame_runs
 from tests.pipeline.history.logs import TIME, Pair, batch, commit, make_ours, plain_history, plain_offset, read, segment
@@ -147,6 +149,9 @@ def history_segments(draw: st.DrawFn) -> bytes:
 @st.composite
 def runs(draw: st.DrawFn) -> bytes:
     rows = draw(st.lists(st.tuples(INT32, INT64, INT32), min_size=1, max_size=40))
+    if draw(st.booleans()):  # as commits are: little of a row is other than in the row before
+        (first, offset, epoch), lags = rows[0], draw(st.lists(st.integers(0, 2000), min_size=15, max_size=40))
+        rows = [(first ^ at, offset ^ lag, epoch) for at, lag in enumerate(lags)]
     behind = draw(st.sampled_from([b"", b"\x01\x00", b"\x00\x00"]))
     raw = b"".join(
         at.to_bytes(4, "big", signed=True)
@@ -162,8 +167,6 @@ def runs(draw: st.DrawFn) -> bytes:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history_segments(), st.lists(st.sampled_from(list(COLUMNS[HISTORY])), min_size=1, unique=True))
 def test_the_history_is_what_the_general_decoder_says(raw: bytes, names: list[str]) -> None:
-    from protocol.records.batches import batches, decode_records
-
     records = [record for position, _ in batches(raw) for record in decode_records(raw, position)]
     expected = plain_history(records)
     with tempfile.TemporaryDirectory() as folder:
@@ -176,6 +179,33 @@ def test_the_history_is_what_the_general_decoder_says(raw: bytes, names: list[st
         assert found == [
             {"offset": row["offset"], "log_row": row["log_row"]} for row in expected if row["group"] in groups
         ]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(runs(), st.booleans(), st.floats(0, 1, exclude_max=True), st.binary(max_size=2), st.integers(0, 2))
+def test_a_changed_record_of_many_is_judged_as_the_general_decoder_judges_it(
+    run: bytes, in_key: bool, where: float, put: bytes, taken: int
+) -> None:
+    framed: list[bytes | bytearray] = []
+    frame_runs([run], framed, 0)
+    (record,) = decode_records(encode_framed(0, 1, framed, TIME))
+    assert record.key is not None
+    assert record.value is not None
+    pair = [record.key, record.value]
+    changed = pair[0 if in_key else 1]
+    at = int(where * len(changed))
+    pair[0 if in_key else 1] = changed[:at] + put + changed[at + taken :]
+    raw = batch(0, (pair[0], pair[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        segment(path, 0, raw, topic=HISTORY_TOPIC)
+        try:
+            expected = plain_history(decode_records(raw))
+        except DecodeError:
+            with pytest.raises(DamagedSegment):
+                read(path, what=HISTORY)
+        else:
+            assert read(path, what=HISTORY) == expected
 
 
 def test_more_than_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

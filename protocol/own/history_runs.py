@@ -1,0 +1,97 @@
+"""The records of `__offset_shim_history` of plain commits, whose offsets are rows: one for all of a topic.
+
+Few rows are in it as they were in the request. Of many each place in a row is a column, and a column that has the same
+byte in all rows is left out: of a hundred offsets a quarter of the bytes remains, and what a commit of that size costs
+is mostly its bytes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import Final
+
+from protocol.commit_rows import ROW_SIZE, CommitRows
+from protocol.generated import varint
+from protocol.own.history_log import (
+    ALWAYS_A_COLUMN,
+    COLUMNS_HISTORY,
+    COLUMNS_VALUE,
+    ROWS_HISTORY,
+    ROWS_KEY,
+    ROWS_VALUE,
+    VALUE_HEAD,
+    ColumnsHistoryValue,
+    RowsHistoryKey,
+    RowsHistoryValue,
+    Who,
+)
+from protocol.records.varints import zigzag
+
+# From so many rows on, columns take less to write than rows, by far.
+_MANY: Final = 20
+
+_INT16: Final = Struct(">h")
+_UINT16: Final = Struct(">H")
+_TIME: Final = Struct(">q")
+_NO_TAGS: Final = b"\x00"
+_NO_HEADERS: Final = b"\x00"
+_PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
+_BITS: Final = [1 << place for place in range(ROW_SIZE)]
+_ALWAYS_A_COLUMN: Final = 1 << ALWAYS_A_COLUMN
+_NONE_SIZE: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
+"""Of no rows, by the kind of the record: their length, and what comes before it."""
+_KEPT: Final = 1024
+
+
+def history_run(group: str, topic: str, rows: CommitRows, time: int, who: Who) -> bytes:
+    """The record (of type 1 or 2) of these offsets, without metadata, taken and committed at that time: as a batch has
+    it, from behind its offset delta on.
+
+    Raises EncodeError. The names are to be short, as those of plain commits are: they are kept.
+    """
+    kind, raw = (ROWS_HISTORY, _wire_rows(rows)) if rows.size < _MANY else (COLUMNS_HISTORY, _wire_columns(rows))
+    names, before_rows, after_rows = _around_time_and_rows(kind, group, topic, who)
+    value = b"".join((before_rows, raw, after_rows))
+    return b"".join((names, _TIME.pack(time), _NO_TAGS, zigzag(len(value)), value, _NO_HEADERS))
+
+
+def _wire_rows(rows: CommitRows) -> bytes:
+    """How many there are, and a :class:`HistoryRow` for each."""
+    raw, stride = rows.raw, rows.stride
+    if stride == ROW_SIZE or raw[ROW_SIZE] > _PLAIN_REST[0]:
+        # Older versions have no tags, and another length of no metadata behind a row, or nothing.
+        raw = b"".join([raw[at : at + ROW_SIZE] + _PLAIN_REST for at in range(0, len(raw), stride)])
+    return varint(rows.size + 1) + raw
+
+
+def _wire_columns(rows: CommitRows) -> bytes:
+    """What of a :class:`ColumnsHistoryValue` is other in each record."""
+    columns, count = rows.columns, rows.size
+    varying = 0
+    parts = [rows.raw[:ROW_SIZE]]
+    for column, bit in zip(columns, _BITS, strict=True):
+        if column != column[:1] * count or bit == _ALWAYS_A_COLUMN:
+            varying |= bit
+            parts.append(column)
+    return b"".join((_UINT16.pack(varying), varint(ROW_SIZE + (len(parts) - 1) * count + 1), *parts))
+
+
+@lru_cache(_KEPT)
+def _around_time_and_rows(kind: int, group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
+    """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
+    key = ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(kind))
+    before, after = (_encoded_of_none(kind, each) for each in (who._replace(principal=""), who))
+    of_none = _NONE_SIZE[kind]
+    rows_at = len(before) - len(_NO_TAGS) - of_none
+    return (
+        zigzag(len(key)) + key[: -_TIME.size - len(_NO_TAGS)],
+        before[:rows_at],
+        after[rows_at + of_none :],
+    )
+
+
+def _encoded_of_none(kind: int, who: Who) -> bytes:
+    if kind == ROWS_HISTORY:
+        return ROWS_VALUE.encode(RowsHistoryValue(*who[:-1], (), who.principal), VALUE_HEAD)
+    return COLUMNS_VALUE.encode(ColumnsHistoryValue(*who[:-1], 0, b"", who.principal), VALUE_HEAD)
