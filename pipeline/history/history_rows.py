@@ -17,21 +17,18 @@ from pipeline.history.schemas import HISTORY, column
 from protocol.commit_rows import OFFSET_AT, REST_SIZE, ROW_SIZE
 from protocol.errors import DecodeError
 from protocol.own.history_log import (
-    ALWAYS_A_COLUMN,
     COLUMNS_HISTORY,
     COMMITTED,
     OFFSET_HISTORY,
     ROWS_HISTORY,
     decode_history,
+    rows_of_columns,
 )
 
 _WHO: Final = ("member_id", "group_instance_id", "client_id", "client_host")
 _NULLABLE: Final = ("group_instance_id",)
 _EPOCH_BEHIND_OFFSET: Final = ROW_SIZE - 2 * OFFSET_AT
 _STRIDE: Final = ROW_SIZE + REST_SIZE
-_PARTITION: Final = range(OFFSET_AT)
-_OFFSET: Final = range(OFFSET_AT, OFFSET_AT + 8)
-_EPOCH: Final = range(OFFSET_AT + 8, ROW_SIZE)
 _MOST_BYTES: Final = 64 << 20
 """Of names in one piece of the rows: a record has each once, and may have many rows."""
 _MOST_ROWS: Final = 8192
@@ -53,11 +50,13 @@ def history_rows(framed: Framed, names: Sequence[str], groups: pa.Array | None) 
 
 
 class _Heads(NamedTuple):
-    """What each record says once. ``by_rows``: whether it has its offsets row by row; then the places are those of the
-    first. ``varying``: which bytes of a row have a column, where it has them column by column; else 0."""
+    """What each record says once. ``stride``: from one of its offsets to the next, 0 where there is one only; places are
+    those of the first. ``in_columns``: whether these are in ``turned``, which has row by row what the record has column
+    by column."""
 
-    by_rows: Bools
-    varying: Ints
+    stride: Ints
+    in_columns: Bools
+    turned: Buffer
     group: Strings
     topic: Strings
     time: Ints
@@ -114,20 +113,20 @@ def _slices(
 
 
 def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[str, Callable[[], npt.NDArray[Any]]]:
-    buffer = framed.buffer
-    shift = np.where(heads.by_rows[record], nth * _STRIDE, 0)
-    offset_at = heads.offset_at[record] + shift
-    in_columns = np.flatnonzero(heads.varying[record])
-    columns_of, nth_of = record[in_columns], nth[in_columns]
+    shift = heads.stride[record] * nth
+    partition_at, offset_at = heads.partition_at[record] + shift, heads.offset_at[record] + shift
+    turned = np.flatnonzero(heads.in_columns[record])
 
-    def field(numbers: Ints, places: range) -> Ints:
-        numbers[in_columns] = _of_columns(buffer, heads, columns_of, nth_of, places)
+    def field(read: Callable[[Buffer, Ints], Ints], at: Ints) -> Ints:
+        numbers = read(framed.buffer, at)
+        if turned.size:
+            numbers[turned] = read(heads.turned, at[turned])
         return numbers
 
     return {
-        "partition": lambda: field(buffer.int32(heads.partition_at[record] + shift), _PARTITION).astype(np.int32),
-        "offset": lambda: field(buffer.int64(offset_at), _OFFSET),
-        "leader_epoch": lambda: field(buffer.int32(offset_at + _EPOCH_BEHIND_OFFSET), _EPOCH).astype(np.int32),
+        "partition": lambda: field(Buffer.int32, partition_at).astype(np.int32),
+        "offset": lambda: field(Buffer.int64, offset_at),
+        "leader_epoch": lambda: field(Buffer.int32, offset_at + _EPOCH_BEHIND_OFFSET).astype(np.int32),
         "commit_timestamp": lambda: heads.commit_timestamp[record],
         "time": lambda: heads.time[record],
         "generation_id": lambda: heads.generation_id[record].astype(np.int32),
@@ -137,26 +136,9 @@ def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[
     }
 
 
-def _of_columns(buffer: Buffer, heads: _Heads, record: Ints, nth: Ints, places: range) -> Ints:
-    """The number at these places of the row, the highest byte first; without its sign, where it is of four bytes."""
-    varying, rows, first_row = heads.varying, heads.rows, heads.partition_at
-    number = np.zeros(len(record), np.int64)
-    for place in places:
-        has_column = (varying >> place & 1).astype(np.bool_)
-        before = _ones(varying & (1 << place) - 1)
-        at = first_row + np.where(has_column, ROW_SIZE + before * rows, place)
-        number = number << 8 | buffer.byte(at[record] + np.where(has_column[record], nth, 0))
-    return number
-
-
-def _ones(bits: Ints) -> Ints:
-    """How many bits are set in each of these, which are of as many bits as a row has bytes."""
-    return sum((bits >> place & 1 for place in range(ROW_SIZE)), np.zeros_like(bits))
-
-
 def _are_plain(buffer: Buffer, heads: _Heads, record: Ints, nth: Ints) -> bool:
     """Whether the rows behind one another have neither metadata nor tagged fields."""
-    by_rows = heads.by_rows[record]
+    by_rows = heads.stride[record] == _STRIDE
     rest = heads.offset_at[record] - OFFSET_AT + nth * _STRIDE + ROW_SIZE
     return not (by_rows & ((buffer.byte(rest) > 1) | (buffer.byte(rest + 1) != 0))).any()
 
@@ -184,30 +166,41 @@ def _heads(buffer: Buffer, key: Strings, value: Strings) -> _Heads | None:
     for field in _WHO:
         names[field], at = buffer.compact(at)
         right &= buffer.holds(names[field], end) & ((names[field].size >= 0) | (field in _NULLABLE))
-    varying = np.where(in_columns, buffer.uint16(at), 0)
     size_plus_1, rows_at = buffer.varint(np.where(in_columns, at + 2, at))
-    bytes_of_columns, each = size_plus_1 - 1 - ROW_SIZE, np.maximum(1, _ones(varying))
-    count = np.where(by_rows, size_plus_1 - 1, np.where(in_columns, bytes_of_columns // each, 1))
-    size = np.where(by_rows, count * _STRIDE, np.where(in_columns, size_plus_1 - 1, 0))
-    right &= (count >= 0) & (~by_rows | (count <= (end - rows_at) // _STRIDE))
-    right &= ~in_columns | (
-        (bytes_of_columns >= 0)
-        & (bytes_of_columns % each == 0)
-        & (size <= end - rows_at)
-        & ((varying >> ALWAYS_A_COLUMN & 1) != 0)
-    )
+    size = size_plus_1 - 1
+    right &= ~many | (size >= 0) & (size <= np.where(by_rows, (end - rows_at) // _STRIDE, end - rows_at))
     if not right.all():
         return None
-    principal, stop = _principal(buffer, np.where(many, rows_at + size, at))
+    principal, stop = _principal(buffer, np.where(many, rows_at + np.where(by_rows, size * _STRIDE, size), at))
     if not ((stop == end) & buffer.holds(principal, end) & (principal.size >= 0)).all():
         return None
     names["principal"] = principal
+    turned = _turned(buffer, at[in_columns], rows_at[in_columns], size[in_columns])
+    if turned is None:
+        return None
+    row_at, count = rows_at.copy(), np.where(by_rows, size, 1)
+    sizes = np.array([len(each) for each in turned], np.int64)
+    row_at[in_columns], count[in_columns] = np.cumsum(sizes) - sizes, sizes // ROW_SIZE
     time = buffer.int64(time_at)
     return _Heads(
-        by_rows, varying, group, topic, time, np.where(many, rows_at + OFFSET_AT, value.at + 2), count, metadata,
+        np.where(by_rows, _STRIDE, np.where(in_columns, ROW_SIZE, 0)), in_columns, Buffer(turned), group, topic, time,
+        np.where(many, row_at + OFFSET_AT, value.at + 2), count, metadata,
         np.where(many, time, buffer.int64(behind)), buffer.int32(generation_at), names,
-        np.where(many, rows_at, pos),
+        np.where(many, row_at, pos),
     )  # fmt: skip
+
+
+def _turned(buffer: Buffer, varying_at: Ints, at: Ints, size: Ints) -> list[bytes] | None:
+    """Of each record its rows; None where one's columns are not as they should be."""
+    varying = buffer.uint16(varying_at).tolist()
+    ends = (at + size).tolist()
+    try:
+        return [
+            rows_of_columns(bits, buffer.raw[start:end])
+            for bits, start, end in zip(varying, at.tolist(), ends, strict=True)
+        ]
+    except DecodeError:
+        return None
 
 
 def _principal(buffer: Buffer, at: Ints) -> tuple[Strings, Ints]:

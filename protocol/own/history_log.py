@@ -260,14 +260,15 @@ def _of_rows(key: RowsHistoryKey, value: RowsHistoryValue) -> Iterator[HistoryRe
 
 def _of_columns(key: RowsHistoryKey, value: ColumnsHistoryValue) -> Iterator[HistoryRecord]:
     who = Who(*value[:5], value.principal)
-    for partition, offset, leader_epoch in ROW.iter_unpack(_rows_of_columns(value.varying, value.columns)):
+    for partition, offset, leader_epoch in ROW.iter_unpack(rows_of_columns(value.varying, value.columns)):
         yield (
             OffsetHistoryKey(key.group, key.topic, partition, key.time),
             OffsetHistoryValue(offset, leader_epoch, "", key.time, *who),
         )
 
 
-def _rows_of_columns(varying: int, columns: bytes) -> bytes:
+def rows_of_columns(varying: int, columns: bytes) -> bytes:
+    """The rows, one behind the other, of :class:`ColumnsHistoryValue`. Raises DecodeError."""
     size = len(columns) - ROW_SIZE
     count, rest = divmod(size, max(1, varying.bit_count()))
     if size < 0 or rest or not varying & 1 << ALWAYS_A_COLUMN:
