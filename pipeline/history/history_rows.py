@@ -50,7 +50,7 @@ def history_rows(framed: Framed, names: Sequence[str], groups: pa.Array | None) 
 
 
 class _Heads(NamedTuple):
-    """What each record says once. ``stride``: from one of its offsets to the next, 0 where there is one only; places are
+    """What each record says once. ``stride``: from one of its offsets to the next, 0 where there is one; places are
     those of the first. ``in_columns``: whether these are in ``turned``, which has row by row what the record has column
     by column."""
 
