@@ -32,6 +32,8 @@ _STRIDE: Final = ROW_SIZE + REST_SIZE
 _MOST_BYTES: Final = 64 << 20
 """Of names in one piece of the rows: a record has each once, and may have many rows."""
 _MOST_ROWS: Final = 8192
+_MOST_AT_ONCE: Final = 1 << 17
+"""Rows in one piece, of records that are columns: a window may have as many of them as bytes."""
 
 
 def history_rows(framed: Framed, names: Sequence[str], groups: pa.Array | None) -> Iterator[Rows]:
@@ -92,7 +94,8 @@ def _at_once(framed: Framed, names: Sequence[str], groups: frozenset[str] | None
         of_group = np.array([name in groups for name in texts["group"].to_pylist()], np.bool_)[record]
         record, nth = record[of_group], nth[of_group]
     widest = sum(int(strings[name].size.max(initial=0)) for name in texts)
-    return _slices(framed, heads, texts, record, nth, names, max(1, _MOST_BYTES // (widest + 1)))
+    most = max(1, min(_MOST_AT_ONCE, _MOST_BYTES // (widest + 1)))
+    return _slices(framed, heads, texts, record, nth, names, most)
 
 
 def _slices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.history.errors import DamagedSegment
+from pipeline.history.reading import Question, read_segment
 from pipeline.history.schemas import COLUMNS, HISTORY, OFFSETS
-from pipeline.history.segments import Wanted
+from pipeline.history.segments import Wanted, segments_in
 from protocol.commit_rows import CommitRows
 from protocol.errors import DecodeError
 from protocol.offsets_log import (
@@ -206,6 +208,21 @@ def test_a_changed_record_of_many_is_judged_as_the_general_decoder_judges_it(
                 read(path, what=HISTORY)
         else:
             assert read(path, what=HISTORY) == expected
+
+
+def test_rows_of_the_history_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One ends amid a record of many."""
+    monkeypatch.setattr("pipeline.history.history_rows._MOST_AT_ONCE", 17)
+    who = Who(1, "m", None, "c", "/h")
+    framed: list[bytes | bytearray] = []
+    rows = [b"".join(struct.pack(">iqi", at, at * count, -1) for at in range(count)) for count in (40, 3, 25)]
+    frame_runs([history_run("g", "t", CommitRows(raw, 16, len(raw) // 16, ""), TIME, who) for raw in rows], framed, 0)
+    raw = encode_framed(0, len(rows), framed, TIME)
+    segment(tmp_path, 0, raw, topic=HISTORY_TOPIC)
+    assert read(tmp_path, what=HISTORY) == plain_history(decode_records(raw))
+    (each,) = segments_in([str(tmp_path)], HISTORY_TOPIC, Wanted())
+    pieces = read_segment(each, Question(HISTORY, ("offset",)))
+    assert [piece.num_rows for piece in pieces] == [17, 17, 17, 17]
 
 
 def test_more_than_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
