@@ -118,12 +118,12 @@ def _slices(
 def _numbers(framed: Framed, heads: _Heads, record: Ints, nth: Ints) -> Mapping[str, Callable[[], npt.NDArray[Any]]]:
     shift = heads.stride[record] * nth
     partition_at, offset_at = heads.partition_at[record] + shift, heads.offset_at[record] + shift
-    turned = np.flatnonzero(heads.in_columns[record])
+    in_columns = np.flatnonzero(heads.in_columns[record])
 
     def field(read: Callable[[Buffer, Ints], Ints], at: Ints) -> Ints:
         numbers = read(framed.buffer, at)
-        if turned.size:
-            numbers[turned] = read(heads.turned, at[turned])
+        if in_columns.size:
+            numbers[in_columns] = read(heads.turned, at[in_columns])
         return numbers
 
     return {

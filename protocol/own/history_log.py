@@ -41,8 +41,8 @@ ROWS_HISTORY: Final = 1
 """Of one for many, row by row."""
 COLUMNS_HISTORY: Final = 2
 """Of one for many, column by column."""
-ALWAYS_A_COLUMN: Final = 3
-"""The place in a row whose bytes are a column even where they are all the same: the partition's lowest byte. So no
+ALWAYS_A_COLUMN: Final = 1 << 3
+"""The bit in `varying` of the partition's lowest byte, which is a column even where it is the same in all rows. So no
 record says that there are more rows than it has bytes."""
 NOT_TOLD: Final = -2
 """As the offset that was replaced: clients do not say."""
@@ -271,7 +271,7 @@ def rows_of_columns(varying: int, columns: bytes) -> bytes:
     """The rows, one behind the other, of :class:`ColumnsHistoryValue`. Raises DecodeError."""
     size = len(columns) - ROW_SIZE
     count, rest = divmod(size, max(1, varying.bit_count()))
-    if size < 0 or rest or not varying & 1 << ALWAYS_A_COLUMN:
+    if size < 0 or rest or not varying & ALWAYS_A_COLUMN:
         raise DecodeError(f"columns of {len(columns)} bytes where {varying:#06x} vary", 0, ColumnsHistoryValue.__name__)
     rows = bytearray(columns[:ROW_SIZE] * count)
     at = ROW_SIZE

@@ -28,7 +28,7 @@ from protocol.own.history_log import (
 )
 from protocol.records.varints import zigzag
 
-# From so many rows on, columns take less to write than rows, by far.
+# From so many rows on, columns take less to write than rows, by far. Who reads takes either.
 _MANY: Final = 20
 
 _INT16: Final = Struct(">h")
@@ -38,9 +38,8 @@ _NO_TAGS: Final = b"\x00"
 _NO_HEADERS: Final = b"\x00"
 _PLAIN_REST: Final = b"\x01" + _NO_TAGS  # of a row: no metadata
 _BITS: Final = [1 << place for place in range(ROW_SIZE)]
-_ALWAYS_A_COLUMN: Final = 1 << ALWAYS_A_COLUMN
-_NONE_SIZE: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
-"""Of no rows, by the kind of the record: their length, and what comes before it."""
+_SIZE_OF_NO_ROWS: Final = {ROWS_HISTORY: 1, COLUMNS_HISTORY: _UINT16.size + 1}
+"""Bytes in a value of that type: the length, and of columns which of them vary."""
 _KEPT: Final = 1024
 
 
@@ -71,7 +70,7 @@ def _wire_columns(rows: CommitRows) -> bytes:
     varying = 0
     parts = [rows.raw[:ROW_SIZE]]
     for column, bit in zip(columns, _BITS, strict=True):
-        if column != column[:1] * count or bit == _ALWAYS_A_COLUMN:
+        if column != column[:1] * count or bit == ALWAYS_A_COLUMN:
             varying |= bit
             parts.append(column)
     return b"".join((_UINT16.pack(varying), varint(ROW_SIZE + (len(parts) - 1) * count + 1), *parts))
@@ -81,17 +80,16 @@ def _wire_columns(rows: CommitRows) -> bytes:
 def _around_time_and_rows(kind: int, group: str, topic: str, who: Who) -> tuple[bytes, bytes, bytes]:
     """Of a record the key up to its time, with its length, and of the value what is before the rows and behind them."""
     key = ROWS_KEY.encode(RowsHistoryKey(group, topic, 0), _INT16.pack(kind))
-    before, after = (_encoded_of_none(kind, each) for each in (who._replace(principal=""), who))
-    of_none = _NONE_SIZE[kind]
-    rows_at = len(before) - len(_NO_TAGS) - of_none
+    value, of_nobody = (_without_rows(kind, each) for each in (who, who._replace(principal="")))
+    rows_end = len(of_nobody) - len(_NO_TAGS)
     return (
         zigzag(len(key)) + key[: -_TIME.size - len(_NO_TAGS)],
-        before[:rows_at],
-        after[rows_at + of_none :],
+        value[: rows_end - _SIZE_OF_NO_ROWS[kind]],
+        value[rows_end:],
     )
 
 
-def _encoded_of_none(kind: int, who: Who) -> bytes:
+def _without_rows(kind: int, who: Who) -> bytes:
     if kind == ROWS_HISTORY:
         return ROWS_VALUE.encode(RowsHistoryValue(*who[:-1], (), who.principal), VALUE_HEAD)
     return COLUMNS_VALUE.encode(ColumnsHistoryValue(*who[:-1], 0, b"", who.principal), VALUE_HEAD)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from protocol.errors import DecodeError
 from protocol.own.history_log import ADOPTED, COMMITTED, DELETED, NOT_TOLD, HistoryRecord, decode_history
 from protocol.partition import partition_for
+from protocol.records.batches import Record
 from shim.groups.words import Moved, Partition, Refused, Window
 from shim.log import LogError
 from shim.runtime.history_log import HistoryBatch, HistoryLog, NoHistory, Part, Take
@@ -17,7 +18,7 @@ from shim.upstream.errors import UpstreamError
 
 _HELD_BYTES: Final = 1 << 20
 
-_Told = Callable[[bytes | None, bytes | None], Sequence[HistoryRecord]]
+_Told = Callable[[HistoryBatch, Record], Sequence[HistoryRecord]]
 """What a record says, whatever group it is of."""
 
 
@@ -99,39 +100,46 @@ def _refused() -> Iterator[None]:
 
 def _of(group: str, add: Callable[[Iterable[HistoryRecord]], None], told: _Told) -> Take:
     """What ``told`` has of one group."""
+    name = _name(group)
 
     def records(batches: Iterable[HistoryBatch]) -> Iterator[HistoryRecord]:
         for batch in _naming(group, batches):
             for record in batch.records:
-                for each in told(record.key, record.value):
-                    if each[0].group == group:
-                        yield each
+                if name in (record.key or b""):
+                    for each in told(batch, record):
+                        if each[0].group == group:
+                            yield each
 
     return lambda batches: add(records(batches))
 
 
 def _naming(group: str, batches: Iterable[HistoryBatch]) -> Iterator[HistoryBatch]:
     """Those that may have something of the group: they are decoded, others are not."""
-    name = group.encode("utf-8", "surrogatepass")
+    name = _name(group)
     return (batch for batch in batches if name in batch.raw)
 
 
-def _told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
+def _name(group: str) -> bytes:
+    """As every type of key has it."""
+    return group.encode("utf-8", "surrogatepass")
+
+
+def _told(_batch: HistoryBatch, record: Record) -> Sequence[HistoryRecord]:
     """Nothing where this version cannot read it: what else is there can be shown, and `log verify` tells damage."""
     try:
-        return decode_history(key or b"", value) or ()
+        return decode_history(record.key or b"", record.value) or ()
     except DecodeError:
         return ()
 
 
-def _all_told(key: bytes | None, value: bytes | None) -> Sequence[HistoryRecord]:
+def _all_told(batch: HistoryBatch, record: Record) -> Sequence[HistoryRecord]:
     """Raises Refused where this version cannot read it: offsets that are to be set would be older than they were."""
     try:
-        told = decode_history(key or b"", value)
+        told = decode_history(record.key or b"", record.value)
     except DecodeError as error:
-        raise Refused(f"a record of the history is damaged: {error}") from error
+        raise Refused(f"{batch.where}: record {record.offset} of the history is damaged: {error}") from error
     if told is None:
-        raise Refused("the history has records of a later version of the shim, which this one cannot read")
+        raise Refused(f"{batch.where}: record {record.offset} of the history is of another version of the shim")
     return told
 
 
@@ -163,7 +171,7 @@ class _LastCommit:
     def _look_into(self, held: Sequence[HistoryBatch]) -> None:
         for batch in reversed(held):
             for record in reversed(batch.records):
-                told = _told(record.key, record.value)
+                told = _told(batch, record)
                 if (newest := next(filter(self._is_commit, reversed(told)), None)) is not None:
                     before = newest[1].replaced
                     self.told = _move(newest, None if before == NOT_TOLD else before)

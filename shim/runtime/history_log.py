@@ -14,7 +14,7 @@ from shim.log import LogError, OffsetsLog
 from shim.log.partition import PartitionLog
 
 _NEWEST_OFFSETS: Final = 256
-"""Of the newest part. About a fetch, or a read of the disk, where commits are of 100 partitions each."""
+"""Of the newest part. Less than a fetch, or a few reads of the disk, where commits are of 100 partitions each."""
 
 
 class NoHistory(Exception):

@@ -178,7 +178,7 @@ async def test_what_the_last_reset_has_set(group: Group) -> None:
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        (b"\0\x09" + GROUP.encode(), "a later version of the shim"),
+        (b"\0\x09" + GROUP.encode(), "another version of the shim"),
         (b"\0\x00" + GROUP.encode(), "is damaged"),
     ],
 )
@@ -193,4 +193,5 @@ async def test_what_cannot_be_read_is_not_passed_over_where_offsets_are_set_by_i
     with pytest.raises(Refused, match=told):
         await group.history.last_reset(GROUP)
     assert await group.told(Window()) == [("orders", 0, None, 7)], "it can be looked at"
-    assert (await group.history.at("nosuch", NOW + 9)).offsets == {}
+    await group.commit(5, group="another")
+    assert (await group.history.at("another", NOW + 9)).offsets == {("orders", 0): 5}, "it is not of that one"
