@@ -117,8 +117,8 @@ class Journal:
         # Whether there may be something in the file that is not to be believed.
         self._doubtful = True
         self._unusable_told = False
-        # Whether a crash may bring the file back that was here before this one.
-        self._name_in_doubt = False
+        # With what the file began, where a crash may bring the one back that had its name before.
+        self._unnamed: Sequence[WaitingEntry] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -137,6 +137,8 @@ class Journal:
             if self._end + size > _LARGEST_BYTES:
                 return False
             try:
+                if self._unnamed is not None:
+                    self._begin_in_another_file(self._unnamed)
                 self._append(parts, size)
             except OSError as error:
                 if not self._unusable_told:
@@ -148,8 +150,6 @@ class Journal:
 
     def _append(self, parts: list[bytes], size: int) -> None:
         """A record with these entries, of so many bytes, behind an empty first part. Raises OSError."""
-        if self._name_in_doubt:
-            self._sync_name()
         if self._doubtful:
             self._write_header()
         parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
@@ -176,7 +176,7 @@ class Journal:
         The file is made where there is none; its name is durable when the caller has synced the folder. Raises OSError:
         then it goes on."""
         with self._lock:
-            if still:
+            if still or self._unnamed is not None:
                 self._begin_in_another_file(still)
                 return
             doubtful, self._doubtful = self._doubtful, True
@@ -193,7 +193,10 @@ class Journal:
 
     def _begin_in_another_file(self, still: Sequence[WaitingEntry]) -> None:
         """In this one they could be lost: the new filling's header may be on the disk before its first record is, or
-        half of that over what it was."""
+        half of that over what it was.
+
+        Where the name cannot be synced nothing is relied on before it is given anew, to yet another file: the next sync
+        of the folder may find nothing to write, and succeed, though the name is not on the disk."""
         path = self._unfinished
         self._remove_unfinished()
         before = (self._fd, self._id, self._end, self._size, self._doubtful)
@@ -210,13 +213,10 @@ class Journal:
                 self._remove_unfinished()
             self._files.close(unused)
             raise
-        self._name_in_doubt = True
+        self._unnamed = still
         self._files.close(before[0])
-        self._sync_name()
-
-    def _sync_name(self) -> None:
         self._files.sync_directory(self._path.parent)
-        self._name_in_doubt = False
+        self._unnamed = None
 
     @property
     def _unfinished(self) -> Path:
@@ -232,14 +232,15 @@ class Journal:
             self._remove_unfinished()
             if self._fd >= 0:
                 self._files.unlink(self._path)
+                self._unnamed = None
                 self.close()
 
     def heal(self) -> None:
         """Makes certain, durably, that of what has failed nothing is found again. To be called before a partition of
         which a write has failed is read back. Raises OSError."""
         with self._lock:
-            if self._name_in_doubt:
-                self._sync_name()
+            if self._unnamed is not None:
+                self._begin_in_another_file(self._unnamed)
             if self._doubtful:
                 self._write_header()
                 self._files.write_at(self._fd, bytes(_RECORD.size), self._end)

@@ -205,6 +205,7 @@ class Lives:
     def _opened(self, settings: LogSettings) -> OffsetsLog | None:
         self.closed_clean = False
         for _ in range(3):
+            self.files.forget_failed_names()
             try:
                 return OffsetsLog.open(DATA_DIR, PARTITIONS, topics=TOPICS, settings=settings, files=self.files)
             except OSError:

@@ -4,7 +4,8 @@ What the log sees is the page cache: everything that it wrote. What survives a p
 the rest whatever the seed says: single blocks of a write in any order, sizes without their data, names one by one. A
 process that is killed loses nothing of it, but has synced nothing either.
 
-Not modelled, because no file system does it: bytes of other files, or names that were never given.
+Not modelled, because no file system does it: bytes of other files, or names that were never given. Nor, because no
+process can tell: names whose sync has failed in an earlier one, and that another sync does not bring to the disk.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from shim.log.files import Files
 
@@ -87,19 +88,40 @@ class _Folder:
         _apply(self.cache, names)
 
     def sync(self) -> None:
-        self.disk = dict(self.cache)
+        # Not all that is seen, as with files.
+        for change in self.pending:
+            _apply(self.disk, change)
         self.pending.clear()
 
-    def survivor(self, rng: random.Random) -> _Folder:
+    def sync_fails(self, rng: random.Random) -> None:
+        self.disk = self._left(rng)
+        self.pending.clear()
+
+    def changed_anew(self) -> None:
+        due = dict(self.disk)
+        for change in self.pending:
+            _apply(due, change)
+        lost: dict[str, _File | _Folder | None] = {name: None for name in due if name not in self.cache}
+        lost.update((name, node) for name, node in self.cache.items() if due.get(name) is not node)
+        if lost:
+            self.pending.append(lost)
+        for node in self.cache.values():
+            if isinstance(node, _Folder):
+                node.changed_anew()
+
+    def _left(self, rng: random.Random) -> dict[str, _File | _Folder]:
         names = dict(self.disk)
         odds = rng.choice((0.0, 0.5, 0.8, 1.0))
         for change in self.pending:
             if rng.random() < odds:
                 _apply(names, change)
+        return names
+
+    def survivor(self, rng: random.Random) -> _Folder:
         survivor = _Folder()
-        for name, node in names.items():
+        for name, node in self._left(rng).items():
             survivor.cache[name] = node.survivor(rng) if isinstance(node, _Folder) else _File(node.survivor(rng))
-        survivor.sync()
+        survivor.disk = dict(survivor.cache)
         return survivor
 
 
@@ -116,10 +138,13 @@ class LostFiles(Files):
     ``crash_in`` names methods, it is the first call of one of these from that number on.
 
     ``errors``: number of a call to the error that it fails with. A write then leaves a part of itself; a sync leaves
-    what a failed one does: pages that count as clean and may be on the disk or not. Where ``error_in`` names methods,
-    the first calls of these from those numbers on fail. Files in the folder ``refuses`` take no writes, as on a full
-    disk, while others do.
+    what a failed one does: pages, or names, that count as clean and may be on the disk or not. Where ``error_in`` names
+    methods, the first calls of these from those numbers on fail. Files in the folder ``refuses`` take no writes, as on
+    a full disk, while others do.
     """
+
+    loses_names: ClassVar = True
+    """Whether a sync of a folder that fails leaves names that the next one does not bring to the disk."""
 
     def __init__(self, root: _Folder | None = None, *, rng: random.Random | None = None) -> None:
         self.calls = 0
@@ -140,7 +165,12 @@ class LostFiles(Files):
 
     def after_kill(self) -> Self:
         """The process is gone, the machine goes on: nothing is lost, and nothing is synced."""
+        self.forget_failed_names()
         return type(self)(self._root, rng=self._rng)
+
+    def forget_failed_names(self) -> None:
+        """The next sync brings them to the disk after all: a start cannot know of which names one has failed before."""
+        self._root.changed_anew()
 
     def after_power_failure(self) -> Self:
         """What is there when the machine is up again."""
@@ -257,8 +287,12 @@ class LostFiles(Files):
         self._folder(source.parent).change({source.name: None, target.name: self._file(source)})
 
     def sync_directory(self, path: Path) -> None:
-        self._change_or_fail("sync_directory", path)
-        self._folder(path).sync()
+        folder = self._folder(path)
+        if error := self._change("sync_directory"):
+            if self.loses_names:
+                folder.sync_fails(self._rng)
+            raise OSError(error, os.strerror(error), str(path))
+        folder.sync()
 
     def exists(self, path: Path) -> bool:
         self._alive()

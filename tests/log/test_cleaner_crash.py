@@ -30,6 +30,12 @@ KEYS = [b"key-%d" % i for i in range(5)]
 HIGHEST_CALL = 150
 
 
+class SyncedAnewFiles(LostFiles):
+    """A swap that has broken off syncs its folder again, and believes that."""
+
+    loses_names = False
+
+
 class Written(NamedTuple):
     key: bytes
     value: bytes | None
@@ -39,7 +45,7 @@ class Written(NamedTuple):
 class Lives:
     """One partition that is written to and cleaned, until a crash; then again. Everything follows from the seed."""
 
-    def __init__(self, seed: int, files: type[LostFiles] = LostFiles) -> None:
+    def __init__(self, seed: int, files: type[LostFiles] = SyncedAnewFiles) -> None:
         self.rng = random.Random(seed)
         self.files = files(rng=self.rng)
         self.files.mkdir(DATA_DIR.parents[1])
@@ -198,7 +204,7 @@ def _ignoring(call: tuple[str, int]) -> type[LostFiles]:
         frame = sys._getframe(2)
         return (frame.f_code.co_filename, frame.f_lineno) == call
 
-    class Ignoring(LostFiles):
+    class Ignoring(SyncedAnewFiles):
         def fdatasync(self, fd: int) -> None:
             if not ignored():
                 super().fdatasync(fd)

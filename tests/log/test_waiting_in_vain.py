@@ -15,7 +15,7 @@ from shim.log import waiting as waiting_module
 from shim.log.active import LogEnd
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries
+from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries, read_waiting
 from shim.log.waiting import Waiting, WaitingEntry, batches_of
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
@@ -247,6 +247,35 @@ def test_the_name_of_a_journal_that_begins_in_another_file_is_durable_before_it_
     files = files.after_power_failure()
     found = list(read_entries(data_dir / JOURNAL_NAME, files.content()[data_dir / JOURNAL_NAME]))
     assert found == [entry]
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("relied_on_by", ["append", "heal", "begin_anew"])
+def test_a_name_that_could_not_be_synced_is_given_anew(relied_on_by: str, seed: int) -> None:
+    """Another sync of the folder may find nothing to write, and succeed."""
+    files = LostFiles(rng=random.Random(seed))
+    data_dir = Path("/data")
+    files.mkdir(data_dir)
+    files.sync_directory(Path("/"))
+    journal = Journal(files, data_dir)
+    journal.begin_anew()
+    files.sync_directory(data_dir)
+    at = TopicPartition(TOPIC, 0)
+    assert journal.append([JournalEntry(at, 0, 200, 20, b"of the file before")])
+    waits = WaitingEntry(at, 0, 100, 8, 7, NOW, 0, b"waits")
+    files.error_in = frozenset({"sync_directory"})
+    files.errors = {files.calls: errno.EIO}
+    with pytest.raises(OSError, match="Input/output"):
+        journal.begin_anew([waits])
+    if relied_on_by == "append":
+        assert journal.append([])
+    else:
+        getattr(journal, relied_on_by)()
+    journal.close()
+    assert files.open_files == 0
+    content = files.after_power_failure().content()[data_dir / JOURNAL_NAME]
+    assert list(read_entries(data_dir / JOURNAL_NAME, content)) == []
+    assert read_waiting(data_dir / JOURNAL_NAME, content) == ([] if relied_on_by == "begin_anew" else [waits])
 
 
 def test_what_was_staged_in_a_flight_that_failed_is_not_written_with_what_waits(tmp_path: Path) -> None:
