@@ -57,9 +57,11 @@ class ActiveSegment:
         self._indexed_from = base_offset  # what is before it was not told
 
     @classmethod
-    def create(cls, files: Files, folder: Path, base_offset: int) -> Self:
-        """A new, empty one, whose name is durable when this returns. Raises OSError."""
+    def create(cls, files: Files, folder: Path, base_offset: int, made: list[int]) -> Self:
+        """A new, empty one, whose name is durable when this returns. Raises OSError. ``made`` gets its base offset,
+        also where its name cannot be synced."""
         fd = files.create(folder / segment_name(base_offset))
+        made.append(base_offset)
         try:
             files.sync_directory(folder)
         except BaseException:

@@ -72,9 +72,9 @@ class PartitionLog:
         self._ends = Ends(folder, recovery_point, journaled=journal is not None)
         if needs_redo:
             self._ends.sync_failed()
-        # Segments that the write under way has rolled, and the newest one that any write may have made.
+        # Segments that the write under way has rolled, and the base offsets of those that it has made.
         self._rolled: list[Segment] = []
-        self._newest_base = 0
+        self._made: list[int] = []
         # A roll that was asked for: of what is older than that; and where the log ended when one was tried last.
         self._roll_older_than_ms: int | None = None
         self._roll_tried_at = -1
@@ -156,8 +156,7 @@ class PartitionLog:
         ever be in the last segment; and written to only when its own name is."""
         if self._ends.unsynced_records:
             self.sync()
-        self._newest_base = full.end.offset
-        self._active = ActiveSegment.create(self._files, self.folder, full.end.offset)
+        self._active = ActiveSegment.create(self._files, self.folder, full.end.offset, self._made)
         self._ends.written = self._ends.synced = self._active.end
         self._rolled.append(full.finish())
         return self._active
@@ -326,6 +325,7 @@ class PartitionLog:
             # Not before: a write that fails takes its rolls back.
             self._closed.add(self._rolled)
             self._rolled = []
+            self._made = []
         self._ends.acknowledge(timestamp_ms)
         if self._waiting is not None and self._waiting.place != self._ends.written:
             self._waiting = None  # it was written with what was staged
@@ -367,14 +367,13 @@ class PartitionLog:
             self.redo()
         clean = self._left.clean and not self._ends.known
         left = Known(self.recovery_point, clean, self._left.loose)
-        expected = Expected(self._ends.certain(), self._newest_base, left)
+        expected = Expected(self._ends.certain(), self._made, left)
         try:
             found = yield from recover_segments(self._files, self.folder, expected, start, check_current)
         except SyncFailed:
             self._ends.sync_failed()
             raise
         self._active = found.active
-        self._newest_base = found.active.end.base_offset
         self._rolled = []
         self._ends.recovered(found.active.end)
         self._closed.know(found.closed)

@@ -55,11 +55,12 @@ class Expected(NamedTuple):
     """What is known of a partition before it is read: as ``left`` by the last process, and by this one.
 
     ``end``: where the log has to end, and what follows is cut off; None at the first recovery, when the disk has to
-    tell. ``newest_base``: of the newest segment that this process may have made, or 0.
+    tell. ``made``: base offsets of the segments that this process has made behind that, rising; recovery takes from
+    them those that are gone for good.
     """
 
     end: LogEnd | None
-    newest_base: int
+    made: list[int]
     left: Known
 
 
@@ -139,26 +140,26 @@ def _segments_that_count(files: Files, folder: Path, expected: Expected) -> Sequ
         return bases
     if expected.end.base_offset not in bases:
         raise CorruptLog(folder / segment_name(expected.end.base_offset), 0, "the last segment is missing")
-    if bases[-1] > expected.newest_base:
+    if bases[-1] not in (expected.end.base_offset, *expected.made):
         raise CorruptLog(folder / segment_name(bases[-1]), 0, "the segment was not made by this process")
-    if expected.newest_base > expected.end.base_offset:
-        _drop_newer(files, folder, bases, expected.end.base_offset)
+    _drop(files, folder, expected.made)
     return [base for base in bases if base <= expected.end.base_offset]
 
 
-def _drop_newer(files: Files, folder: Path, bases: Sequence[int], last: int) -> None:
+def _drop(files: Files, folder: Path, made: list[int]) -> None:
     """Removes the segments after the last one that counts: the newest first, and each durably before the next, and
     before the last one is cut. A newer one that comes back would leave a gap before it."""
-    newer = [base for base in bases if base > last]
-    while True:
-        # Also when there is none to remove any more: a recovery before this one may have failed between these calls.
+    while made:
+        path = folder / segment_name(made[-1])
+        if not files.exists(path):
+            # An earlier recovery has removed it, and not durably. Where the sync of that has failed another one may
+            # find nothing to write, and succeed: there has to be something to remove.
+            files.close(files.create(path))
+        files.unlink(path)
+        if files.exists(folder / index_name(made[-1])):
+            files.unlink(folder / index_name(made[-1]))
         files.sync_directory(folder)
-        if not newer:
-            return
-        base = newer.pop()
-        files.unlink(folder / segment_name(base))
-        if files.exists(folder / index_name(base)):
-            files.unlink(folder / index_name(base))
+        made.pop()
 
 
 def _closed(

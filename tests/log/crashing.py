@@ -173,6 +173,8 @@ class Lives:
             if not self.rolls and rng.random() < 0.5:
                 # Of the journal, as a rule, and of a segment of the same write.
                 self.files.error_in, first = frozenset({"fdatasync"}), OPENING_CALLS
+            elif rng.random() < 0.4:  # of names
+                self.files.error_in, first = frozenset({"sync_directory"}), OPENING_CALLS
             self.files.errors = {
                 at + more: rng.choice((errno.EIO, errno.ENOSPC))
                 for at in rng.sample(range(first, HIGHEST_CALL), rng.randrange(1, 5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from shim.log.files import Files
 from shim.log.offsets_log import PartitionWrite
 from shim.log.settings import LogSettings
 from tests.log.faulty_files import FaultyFiles, FillingFiles
+from tests.log.lost_files import LostFiles
 from tests.log.rolled import NOW, SMALL, append, closed, fill, folder_of, opened, records_of, segment_of
 
 
@@ -164,6 +166,29 @@ def test_several_rolls_in_one_write_are_taken_back(tmp_path: Path, monkeypatch: 
     assert records_of(log) == written
     assert bases(tmp_path) == [0]
     assert [path.name for path in folder_of(tmp_path).iterdir() if path.name != index_name(0)] == [f"{0:020d}.log"]
+    log.close()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_segment_that_is_taken_back_stays_away_where_the_folder_could_not_be_synced_at_first(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another sync of it may find nothing to write, and succeed."""
+    monkeypatch.setattr("shim.log.batching.MAX_BATCH_BYTES", 300)
+    files = LostFiles(rng=random.Random(seed))
+    data_dir = Path("/data")
+    log = opened(data_dir, files=files)
+    written = fill(log, 1)
+    files.error_in, files.errors = frozenset({"pwrite"}), dict.fromkeys(range(files.calls + 12, 99), errno.EIO)
+    assert list(log.write([PartitionWrite(0, [[(b"%d" % i, bytes(250))] for i in range(3)], NOW)])) == [0]
+    assert len(segment_base_offsets(files, folder_of(data_dir))) == 4
+    files.error_in, files.errors = frozenset({"sync_directory"}), {files.calls + seed % 3: errno.EIO}
+    with pytest.raises(OSError, match="Input/output"):
+        records_of(log)
+    assert records_of(log) == written
+    append(log, (b"more", b""))
+    log = opened(data_dir, files=files.after_power_failure())
+    assert records_of(log) == [*written, (b"more", b"")]
     log.close()
 
 
