@@ -460,7 +460,7 @@ def _left(failed: Mapping[int, OSError], staged: _Staged) -> _Staged:
 
 def _drop(staged: _Staged) -> None:
     for _, log, _ in staged:
-        log.drop()
+        log.deferred.drop()
 
 
 def _begin(journal: Journal, redone: Redone, folders: Container[TopicPartition], settings: LogSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from shim.log.active import ActiveSegment, LastBatch
 from shim.log.batching import Appended, PreparedBatch, prepare_batches
 from shim.log.checkpoint import TopicPartition
 from shim.log.closed import ClosedSegments
+from shim.log.deferred import Deferred
 from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
@@ -22,13 +22,9 @@ from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
 from shim.log.snapshot import PartitionSnapshots
 from shim.log.torn_tail import Known
-from shim.log.waiting import Waiting, WaitingEntry
+from shim.log.waiting import WaitingEntry
 
 _new: Final[Any] = tuple.__new__  # it skips the constructors of named tuples
-
-_LAST_MS: Final = 2**63 - 1
-
-_logger = logging.getLogger(__name__)
 
 
 class PartitionLog:
@@ -38,8 +34,8 @@ class PartitionLog:
     From :meth:`write` to :meth:`acknowledge` the partition counts as failed, so whatever interrupts a write, by
     whatever exception, leaves it refusing writes until it is recovered.
 
-    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`keep`: then it is written later, by
-    :meth:`settle` or with whatever else is written, and counts, and can be read, from then on.
+    Or it is :meth:`stage`, the journal's flush of what that gives, and :meth:`Deferred.keep`: then it is written later,
+    by :meth:`settle` or before whatever else is written.
 
     One thread at a time writes or recovers. :meth:`closed_segments`, :meth:`read` and :meth:`swap_segments` may be
     called from others meanwhile.
@@ -79,7 +75,7 @@ class PartitionLog:
         self._roll_older_than_ms: int | None = None
         self._roll_tried_at = -1
         self._closed = ClosedSegments(files, folder)
-        self._waiting: Waiting | None = None
+        self.deferred = Deferred(folder, topic_partition, settings)
         self.snapshots = PartitionSnapshots(files, folder)
         # Held while a flush between writes is under way, and while a recovery begins.
         self._flush_lock = threading.Lock()
@@ -115,7 +111,7 @@ class PartitionLog:
         """Whether the next process may rely on everything that is there: nothing torn, nothing that is not synced."""
         if not self._recovery:  # nobody has touched it
             return self._left.clean
-        return self._recovered and self._ends.all_synced and self._waiting is None
+        return self._recovered and self._ends.all_synced and self.deferred.waiting is None
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -127,8 +123,8 @@ class PartitionLog:
         """
         if not self._recovered:
             raise RecoveryNeeded(self.folder)
-        if self._waiting is not None:
-            self._settle()
+        if self.deferred.waiting is not None:
+            self.deferred.settle(self._active, self._ends)
         return prepare_batches(self._ends.written.offset, record_sets, timestamp_ms)
 
     def write(self, batches: Sequence[PreparedBatch]) -> None:
@@ -172,73 +168,32 @@ class PartitionLog:
     # --- records that wait -------------------------------------------------------------------------------------------
 
     def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
-        """What the journal is to have of these, for :meth:`keep` to follow, or :meth:`drop`, or :meth:`write_staged`.
+        """What the journal is to have of these, for :meth:`Deferred.keep` to follow, or :meth:`Deferred.drop`, or
+        :meth:`write_staged`.
         None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
         """
-        waiting = self._waiting
+        waiting = self.deferred.waiting
         if waiting is not None and self._recovered:
             return waiting.stage(self.topic_partition, record_sets)
         active = self._active
-        if active is None or not self._recovered or self._journal is None or abs(timestamp_ms) > _LAST_MS:
+        if active is None or not self._recovered or self._journal is None:
             return None
-        room = active.room_for_more(timestamp_ms, self._settings)
-        waiting = Waiting(active.end, timestamp_ms, room)
-        entry = waiting.stage(self.topic_partition, record_sets)
-        if entry is not None:
-            self._waiting = waiting
-        return entry
-
-    def keep(self) -> bool:
-        """The journal has what was staged. Gives whether so many wait that they should be written."""
-        if self._waiting is None:
-            raise RecoveryNeeded(self.folder)
-        return self._waiting.keep()
-
-    def drop(self) -> None:
-        """What was staged is not to be written."""
-        if self._waiting is not None:
-            self._waiting.drop()
-            if self._waiting.is_empty:
-                self._waiting = None
+        return self.deferred.begin(active, record_sets, timestamp_ms)
 
     def write_staged(self) -> None:
         """As :meth:`write`, of what waits and what was staged. Raises OSError."""
-        active, waiting = self._active, self._waiting
+        active, waiting = self._active, self.deferred.waiting
         if active is None or waiting is None or not self._recovered:
             raise RecoveryNeeded(self.folder)
         self._recovered = False
         active.append(waiting.batch())
         self._ends.written = active.end
 
-    @property
-    def waiting(self) -> WaitingEntry | None:
-        """What waits, for a journal that begins anew."""
-        waiting = self._waiting
-        return None if waiting is None or waiting.is_empty else waiting.entry(self.topic_partition)
-
-    @property
-    def waiting_since_ms(self) -> int | None:
-        """The timestamp of the first record that waits; None when none does."""
-        waiting = self._waiting
-        return None if waiting is None or waiting.is_empty else waiting.timestamp_ms
-
     def settle(self) -> None:
-        """Writes what waits, between writes; nothing while a recovery is due or under way. Raises OSError: then it
-        waits on, and nothing has changed."""
+        """As :meth:`Deferred.settle`, between writes. Nothing while a recovery is due or under way."""
         with self._flush_lock:  # no recovery begins meanwhile
-            if self._recovered and self._waiting is not None:
-                self._settle()
-
-    def _settle(self) -> None:
-        active, waiting = self._active, self._waiting
-        if active is None or waiting is None:
-            raise RecoveryNeeded(self.folder)
-        if active.end != waiting.place:
-            raise LogError(f"{self.folder} ends at {active.end}, and what waits has its place at {waiting.place}")
-        active.append(waiting.batch())
-        self._ends.written = active.end
-        self._ends.acknowledge(waiting.timestamp_ms)
-        self._waiting = None
+            if self._recovered and self.deferred.waiting is not None:
+                self.deferred.settle(self._active, self._ends)
 
     # --- durable, and what counts ------------------------------------------------------------------------------------
 
@@ -284,8 +239,8 @@ class PartitionLog:
         with self._flush_lock:  # no recovery begins meanwhile
             if not self._recovered or self._active is None:
                 return
-            if self._waiting is not None:
-                self._settle()
+            if self.deferred.waiting is not None:
+                self.deferred.settle(self._active, self._ends)
             self._recovered = False
             self._roll_tried_at = self._active.end.offset
             self._roll(self._active)
@@ -327,8 +282,8 @@ class PartitionLog:
             self._rolled = []
             self._made = []
         self._ends.acknowledge(timestamp_ms)
-        if self._waiting is not None and self._waiting.place != self._ends.written:
-            self._waiting = None  # it was written with what was staged
+        if self.deferred.waiting is not None:
+            self.deferred.acknowledged(self._ends.written)
         self._recovered = True
 
     # --- recovery ----------------------------------------------------------------------------------------------------
@@ -357,7 +312,7 @@ class PartitionLog:
     def _recover(self, recovery: int, start: Start) -> Iterator[LoggedRecord]:
         check_current = self._check_that_current(recovery)
         check_current()
-        self._settle_first()
+        self.deferred.settle_before_reading(self._active, self._ends)
         self._close_active()
         with self._closed.files_lock:
             self._closed.finish_swap()
@@ -377,18 +332,8 @@ class PartitionLog:
         self._rolled = []
         self._ends.recovered(found.active.end)
         self._closed.know(found.closed)
-        if self._waiting is not None and self._waiting.place != found.active.end:
-            raise LogError(f"{self.folder} ends at {found.active.end}, and what waits has its place elsewhere")
+        self.deferred.recovered(found.active.end)
         self._recovered = True
-
-    def _settle_first(self) -> None:
-        """So that what waits is read, too. Where it cannot be written it waits on: nobody is kept waiting for that."""
-        self.drop()
-        if self._waiting is not None and self._active is not None and self._active.end == self._waiting.place:
-            try:
-                self._settle()
-            except OSError as error:
-                _logger.warning("%s: %s; what waits is written later", self.folder, error)
 
     def _check_that_current(self, recovery: int) -> Callable[[], None]:
         """What raises when another recovery than this one has begun, or the log was closed."""

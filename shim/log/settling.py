@@ -27,7 +27,7 @@ class Settling:
 
     def keep(self, log: PartitionLog, timestamp_ms: int) -> None:
         """The journal has what was staged; where that is much it is written."""
-        is_written = log.keep() and self.settle(log)
+        is_written = log.deferred.keep() and self.settle(log)
         if not is_written and self.due_ms is None:
             self.due_ms = timestamp_ms + _WAITING_MS
 
@@ -35,7 +35,7 @@ class Settling:
         """What has waited long enough."""
         due = []
         for log in self._logs:
-            since_ms = log.waiting_since_ms
+            since_ms = log.deferred.since_ms
             if since_ms is None:
                 continue
             # Those that will be due soon, too: each by itself would be a chore of its own.
@@ -47,12 +47,12 @@ class Settling:
 
     def settle_all(self) -> None:
         for log in self._logs:
-            if log.waiting_since_ms is not None:
+            if log.deferred.since_ms is not None:
                 self.settle(log)
 
     def still_waiting(self) -> list[WaitingEntry]:
         """Of partitions that take no writes now, as they are being read back, or the disk is full."""
-        return [entry for log in self._logs if (entry := log.waiting) is not None]
+        return [entry for log in self._logs if (entry := log.deferred.entry) is not None]
 
     def settle(self, log: PartitionLog) -> bool:
         """Whether nothing of it waits any more."""
@@ -64,4 +64,4 @@ class Settling:
             self._told.add(log)
             return False
         self._told.discard(log)
-        return log.waiting_since_ms is None  # it does on while it is being read back
+        return log.deferred.since_ms is None  # it does on while it is being read back

@@ -59,7 +59,7 @@ def test_no_more_wait_than_a_start_can_tell_from_what_stands_there(tmp_path: Pat
             acknowledged.append(f"{number}")
         else:
             values(log)
-    entry = log.partition_log(0, topic=TOPIC).waiting
+    entry = log.partition_log(0, topic=TOPIC).deferred.entry
     assert entry is not None
     assert waiting_module.MOST_BYTES < len(entry.data) <= 2 * waiting_module.MOST_BYTES
     files.heal()
@@ -199,10 +199,10 @@ def test_none_waits_for_the_first_batch_of_a_segment(tmp_path: Path) -> None:
     partition = log.partition_log(0, topic=TOPIC)
     partition.roll(NOW)
     assert log.write(written("second")) == {}
-    assert partition.waiting_since_ms is None
+    assert partition.deferred.since_ms is None
     assert partition.recovery_point == 2
     assert log.write(written("third")) == {}
-    assert partition.waiting is not None
+    assert partition.deferred.entry is not None
     log.close()
 
 

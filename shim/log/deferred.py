@@ -1,0 +1,105 @@
+"""What of one partition waits, on its side of the journal: from when it is staged to when it stands in the segment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from shim.log.active import ActiveSegment, LogEnd
+from shim.log.batching import Appended
+from shim.log.checkpoint import TopicPartition
+from shim.log.ends import Ends
+from shim.log.errors import LogError, RecoveryNeeded
+from shim.log.settings import LogSettings
+from shim.log.waiting import Waiting, WaitingEntry
+
+_LAST_MS: Final = 2**63 - 1
+
+_logger = logging.getLogger(__name__)
+
+
+class Deferred:
+    """For who writes to the partition, or recovers it. :attr:`since_ms` and :attr:`entry` may be asked by the one while
+    the other is at it: what they tell of was there a moment before.
+
+    What waits has the end of the log as its place, which nothing else may be written to: so it is settled before, or
+    written with it.
+    """
+
+    __slots__ = ("_folder", "_settings", "_topic_partition", "waiting")
+
+    def __init__(self, folder: Path, topic_partition: TopicPartition, settings: LogSettings) -> None:
+        self._folder = folder
+        self._topic_partition = topic_partition
+        self._settings = settings
+        self.waiting: Waiting | None = None
+        """With what is staged; None when there is neither. Let go of whole, as another thread may be looking at it."""
+
+    def begin(self, active: ActiveSegment, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
+        """Stages the first records to wait for the end of this segment; None where they cannot wait."""
+        if abs(timestamp_ms) > _LAST_MS:
+            return None
+        waiting = Waiting(active.end, timestamp_ms, active.room_for_more(timestamp_ms, self._settings))
+        entry = waiting.stage(self._topic_partition, record_sets)
+        if entry is not None:
+            self.waiting = waiting
+        return entry
+
+    def keep(self) -> bool:
+        """The journal has what was staged. Gives whether so many wait that they should be written."""
+        if self.waiting is None:
+            raise RecoveryNeeded(self._folder)
+        return self.waiting.keep()
+
+    def drop(self) -> None:
+        """What was staged is not to be written."""
+        if self.waiting is not None:
+            self.waiting.drop()
+            if self.waiting.is_empty:
+                self.waiting = None
+
+    @property
+    def entry(self) -> WaitingEntry | None:
+        """What waits, for a journal that begins anew."""
+        waiting = self.waiting
+        return None if waiting is None or waiting.is_empty else waiting.entry(self._topic_partition)
+
+    @property
+    def since_ms(self) -> int | None:
+        """The timestamp of the first record that waits; None when none does."""
+        waiting = self.waiting
+        return None if waiting is None or waiting.is_empty else waiting.timestamp_ms
+
+    def settle(self, active: ActiveSegment | None, ends: Ends) -> None:
+        """Writes what waits: it counts, and can be read, from then on. Raises OSError: then it waits on, and nothing
+        has changed."""
+        waiting = self.waiting
+        if active is None or waiting is None:
+            raise RecoveryNeeded(self._folder)
+        if active.end != waiting.place:
+            raise LogError(f"{self._folder} ends at {active.end}, and what waits has its place at {waiting.place}")
+        active.append(waiting.batch())
+        ends.written = active.end
+        ends.acknowledge(waiting.timestamp_ms)
+        self.waiting = None
+
+    def settle_before_reading(self, active: ActiveSegment | None, ends: Ends) -> None:
+        """So that what waits is read, too. Where it cannot be written it waits on: nobody is kept waiting for that."""
+        self.drop()
+        if self.waiting is not None and active is not None and active.end == self.waiting.place:
+            try:
+                self.settle(active, ends)
+            except OSError as error:
+                _logger.warning("%s: %s; what waits is written later", self._folder, error)
+
+    def acknowledged(self, end: LogEnd) -> None:
+        """The log ends there now, after a write: what waits was written with that, where its place is another one."""
+        if self.waiting is not None and self.waiting.place != end:
+            self.waiting = None
+
+    def recovered(self, end: LogEnd) -> None:
+        """The log was found to end there. Raises LogError where that is not the place of what waits."""
+        if self.waiting is not None and self.waiting.place != end:
+            raise LogError(f"{self._folder} ends at {end}, and what waits has its place elsewhere")
