@@ -5,15 +5,6 @@ A flight's batches are written to their segments, into the page cache, and then 
 checkpoint), and the journal begins anew, from the start of the file: so its blocks are there already, and its flush
 changes nothing but their content. What a power failure takes from the segments a start puts back from the journal.
 
-::
-
-    at 0       magic, id of this filling (random), CRC-32C of both
-    from 4096  records: CRC-32C of what follows, length of the entries, position of the record, id, entries
-    an entry   topic, partition, base offset of the segment, byte position in it, offset after it, the batches' bytes;
-               or, where a bit of the length says so, records that wait for a batch of their own (shim/log/waiting.py)
-
-A record is one of this filling when its id is the header's, it says where it stands, and its CRC is right.
-
 Why writing old entries again does no harm: what they have was acknowledged, or nobody knows that it was not, so it is
 what the log has at that place for good, as long as the segment is the active one. (Where a batch of records that waited
 has more than the journal, which did not take the rest, it stays as it is.) One that was closed since is left alone: the
@@ -28,23 +19,30 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import google_crc32c
-
 from protocol.records.batches import HEADER_SIZE, CorruptBatch, check_crc, read_header
 from shim.log.checkpoint import TopicPartition
 from shim.log.data_dir import segment_base_offsets, segment_name
-from shim.log.errors import LogError
 from shim.log.files import Files
+from shim.log.journal_records import (
+    FIRST,
+    RECORD_HEADER_SIZE,
+    JournalEntry,
+    entries_of,
+    finish,
+    header_of,
+    id_of,
+    parts_of,
+    read,
+    records_of,
+)
 from shim.log.waiting import MOST_BYTES, WaitingEntry, batches_of
 
 JOURNAL_NAME: Final = "flush.journal"
@@ -59,37 +57,9 @@ _LARGEST_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = 256 << 10
 """By so much the file grows, in zeros: a flush of blocks that are there takes half the time."""
 
-_TOGETHER: Final = 24
-"""Of so many parts, those of eight entries, the checksum goes on at once."""
-
-_FIRST: Final = 4096
-_MAGIC: Final = b"OSJRNL\x00\x02"
-_MAGICS: Final = (b"OSJRNL\x00\x01", _MAGIC)
-"""Those that can be read: in the first there is nothing that waits."""
-_HEADER: Final = struct.Struct(">8s16sI")
-_RECORD: Final = struct.Struct(">IIQ16s")
-_CHECKED_FROM: Final = 4
-_TOPIC: Final = struct.Struct(">H")
-_ENTRY: Final = struct.Struct(">iqqqI")
-_WAITING: Final = struct.Struct(">qqi")  # first offset, timestamp, offset delta: before the bytes of what waits
-_WAITING_ENTRY: Final = struct.Struct(">iqqqIqqi")  # both
-_WAITS: Final = 1 << 31  # the bit of the length
-_WAITING_SIZE: Final = _WAITING.size | _WAITS
 _MOST_WAITING_BYTES: Final = HEADER_SIZE + 2 * MOST_BYTES
-_ID_AT: Final = _RECORD.size - 16
 
 _logger = logging.getLogger(__name__)
-
-
-class JournalEntry(NamedTuple):
-    """Batches as they stand in an active segment, that of ``base_offset``, from byte ``position`` on. After them comes
-    ``next_offset``."""
-
-    partition: TopicPartition
-    base_offset: int
-    position: int
-    next_offset: int
-    data: bytes
 
 
 class Redone(NamedTuple):
@@ -112,7 +82,7 @@ class Journal:
         self._lock = threading.RLock()
         self._fd = files.open(self._path) if files.exists(self._path) else -1
         self._id = bytes(16)
-        self._end = _FIRST
+        self._end = FIRST
         self._size = 0
         # Whether there may be something in the file that is not to be believed.
         self._doubtful = True
@@ -126,13 +96,13 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        return self._end == _FIRST
+        return self._end == FIRST
 
     def append(self, entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry] = ()) -> bool:
         """Makes the entries durable. False when that failed, with a line in the log: then they have to be made durable
         where they stand, and after a crash they may be found here all the same."""
         with self._lock:
-            parts = _parts(entries, waiting)
+            parts = parts_of(entries, waiting)
             size = sum(map(len, parts))
             if self._end + size > _LARGEST_BYTES:
                 return False
@@ -152,14 +122,10 @@ class Journal:
         """A record with these entries, of so many bytes, behind an empty first part. Raises OSError."""
         if self._doubtful:
             self._write_header()
-        parts[0] = _RECORD.pack(0, size, self._end, self._id)[_CHECKED_FROM:]
-        # A call for each part takes longer, and so does a copy of all, whose memory is new to the process.
-        crc = 0
-        for first in range(0, len(parts), _TOGETHER):
-            crc = google_crc32c.extend(crc, b"".join(parts[first : first + _TOGETHER]))
-        end = self._end + _RECORD.size + size
+        finish(parts, size, self._end, self._id)
+        end = self._end + RECORD_HEADER_SIZE + size
         self._doubtful = True
-        self._write((crc.to_bytes(4, "big"), *parts), end)
+        self._write(parts, end)
         self._files.fdatasync(self._fd)
         self._end = end
         self._doubtful = False
@@ -184,7 +150,7 @@ class Journal:
                 self._fd = self._files.create(self._path)
                 doubtful = False
             self._id = os.urandom(16)
-            self._end = _FIRST
+            self._end = FIRST
             self._size = self._files.size(self._fd)
             with suppress(OSError):  # a full disk: then it comes with the first record
                 self._write_header()
@@ -201,9 +167,9 @@ class Journal:
         self._remove_unfinished()
         before = (self._fd, self._id, self._end, self._size, self._doubtful)
         self._fd = self._files.create(path)
-        self._id, self._end, self._size, self._doubtful = os.urandom(16), _FIRST, 0, True
+        self._id, self._end, self._size, self._doubtful = os.urandom(16), FIRST, 0, True
         try:
-            parts = _parts((), still)
+            parts = parts_of((), still)
             self._append(parts, sum(map(len, parts)))
             self._files.rename(path, self._path)
         except BaseException:
@@ -243,13 +209,12 @@ class Journal:
                 self._begin_in_another_file(self._unnamed)
             if self._doubtful:
                 self._write_header()
-                self._files.write_at(self._fd, bytes(_RECORD.size), self._end)
+                self._files.write_at(self._fd, bytes(RECORD_HEADER_SIZE), self._end)
                 self._files.fdatasync(self._fd)
                 self._doubtful = False
 
     def _write_header(self) -> None:
-        checked = _MAGIC + self._id
-        self._files.write_at(self._fd, checked + google_crc32c.value(checked).to_bytes(4, "big"), 0)
+        self._files.write_at(self._fd, header_of(self._id), 0)
 
     def redo(self, partition: TopicPartition, below: int | None = None) -> int | None:
         """Writes what is here of the partition to its active segment again, durably: ``below`` that offset, where it is
@@ -257,7 +222,7 @@ class Journal:
         that is, None where there was nothing. Raises OSError."""
         with self._lock:
             content = self._files.read_at(self._fd, self._end, 0)
-            placed = _placed([entry for entry in _read(self._path, content) if entry.partition == partition])
+            placed = _placed([entry for entry in read(self._path, content) if entry.partition == partition])
             if below is not None:
                 placed = [each for each in placed if each.waited is None or each.waited < below]
             return _redo(self._files, self._data_dir / str(partition), placed) if placed else None
@@ -270,127 +235,17 @@ class Journal:
             if self._fd < 0:
                 return Redone({}, {})
             content = self._files.read_at(self._fd, self._files.size(self._fd), 0)
-            identity = _id_of(self._path, content)
-            records = list(_records(self._path, content, identity))
+            identity = id_of(self._path, content)
+            records = list(records_of(self._path, content, identity))
             if identity is not None and records:
                 self._id, self._end, self._size = identity, records[-1][1], len(content)
-            entries = [entry for record in records for entry in _entries_of(content, *record)]
+            entries = [entry for record in records for entry in entries_of(content, *record)]
             return redo(self._files, self._data_dir, entries, recovery_points)
 
     def close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._files.close(fd)
-
-
-def _parts(entries: Sequence[JournalEntry], waiting: Sequence[WaitingEntry]) -> list[bytes]:
-    """Of a record: room for what comes first, and the entries."""
-    parts = [b""]
-    for (topic, partition), base_offset, position, next_offset, data in entries:
-        parts += (_name(topic), _ENTRY.pack(partition, base_offset, position, next_offset, len(data)), data)
-    for (topic, partition), base_offset, position, next_offset, first, time_ms, delta, data in waiting:
-        where = (partition, base_offset, position, next_offset, len(data) + _WAITING_SIZE)
-        parts += (_name(topic), _WAITING_ENTRY.pack(*where, first, time_ms, delta), data)
-    return parts
-
-
-@cache
-def _name(topic: str) -> bytes:
-    name = topic.encode()
-    return _TOPIC.pack(len(name)) + name
-
-
-def read_entries(path: Path, content: bytes) -> Iterator[JournalEntry]:
-    """What is in a journal, in order, but for what waits. Raises LogError for one of another version."""
-    return (entry for entry in _read(path, content) if isinstance(entry, JournalEntry))
-
-
-def read_waiting(path: Path, content: bytes) -> list[WaitingEntry]:
-    """What waits in it, or did, in order. Raises LogError for a journal of another version."""
-    return [entry for entry in _read(path, content) if isinstance(entry, WaitingEntry)]
-
-
-def _read(path: Path, content: bytes) -> Iterator[JournalEntry | WaitingEntry]:
-    for record in _records(path, content, _id_of(path, content)):
-        yield from _entries_of(content, *record)
-
-
-def _records(path: Path, content: bytes, identity: bytes | None) -> Iterator[tuple[int, int]]:
-    """Where the entries of each record of this filling begin and end."""
-    if identity is None:
-        if any(content):
-            _logger.warning("%s holds no record, and no sound header", path)
-        return
-    position = _FIRST
-    while position < len(content):
-        end = _end_of_record(content, position, identity)
-        if end is None:
-            after = _next_record(content, position, identity)
-            if after is None:
-                return
-            # No torn write: the next one was only written when this one was durable. (Or what is left of the last
-            # filling, under the first record of this one.) A partition that misses what was in here is found to be
-            # damaged when it is read, if there is more of it in what follows.
-            _logger.warning("%s: no sound record at byte %d, and one at byte %d", path, position, after)
-            position = after
-            continue
-        yield position + _RECORD.size, end
-        position = end
-
-
-def _id_of(path: Path, content: bytes) -> bytes | None:
-    """Of the filling; where the header is torn, that of the first record. It can only be torn while the journal begins
-    anew, when everything in it is synced. Then, and where it is damaged, what is found is as good as before.
-
-    Raises LogError for a sound header of another version: nobody knows what its records would do to the segments.
-    """
-    if len(content) >= _HEADER.size:
-        magic, identity, crc = _HEADER.unpack_from(content)
-        if google_crc32c.value(content[: _HEADER.size - 4]) == crc:
-            if magic not in _MAGICS:
-                raise LogError(f"{path} is of another version of the program: have that one end in good order first")
-            return bytes(identity)
-    if len(content) >= _FIRST + _RECORD.size:
-        identity = content[_FIRST + _ID_AT : _FIRST + _RECORD.size]
-        return identity if _end_of_record(content, _FIRST, identity) is not None else None
-    return None
-
-
-def _end_of_record(content: bytes, position: int, identity: bytes) -> int | None:
-    if position + _RECORD.size > len(content):
-        return None
-    crc, size, stands_at, of = _RECORD.unpack_from(content, position)
-    end: int = position + _RECORD.size + size
-    if of != identity or stands_at != position or end > len(content):
-        return None
-    return end if google_crc32c.value(content[position + _CHECKED_FROM : end]) == crc else None
-
-
-def _next_record(content: bytes, position: int, identity: bytes) -> int | None:
-    at = content.find(identity, position + _ID_AT + 1)
-    while at >= 0:
-        if _end_of_record(content, at - _ID_AT, identity) is not None:
-            return at - _ID_AT
-        at = content.find(identity, at + 1)
-    return None
-
-
-def _entries_of(content: bytes, position: int, end: int) -> Iterator[JournalEntry | WaitingEntry]:
-    while position < end:
-        (length,) = _TOPIC.unpack_from(content, position)
-        position += _TOPIC.size
-        topic = content[position : position + length].decode()
-        position += length
-        partition, base_offset, byte, next_offset, size = _ENTRY.unpack_from(content, position)
-        position += _ENTRY.size
-        at, behind = TopicPartition(topic, partition), position + (size & ~_WAITS)
-        if size & _WAITS:
-            first, time_ms, delta = _WAITING.unpack_from(content, position)
-            data = content[position + _WAITING.size : behind]
-            yield WaitingEntry(at, base_offset, byte, next_offset, first, time_ms, delta, data)
-        else:
-            yield JournalEntry(at, base_offset, byte, next_offset, content[position:behind])
-        position = behind
 
 
 def redo(

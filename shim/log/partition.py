@@ -16,7 +16,8 @@ from shim.log.ends import Ends
 from shim.log.errors import LogError, RecoveryNeeded, SyncFailed
 from shim.log.files import Files
 from shim.log.index import batches_from
-from shim.log.journal import Journal, JournalEntry
+from shim.log.journal import Journal
+from shim.log.journal_records import JournalEntry
 from shim.log.recovery import Expected, LeftBehind, LoggedRecord, Start, recover_segments
 from shim.log.segment import Segment, SoundBatch, Unread, closed_batches
 from shim.log.settings import LogSettings
@@ -169,8 +170,8 @@ class PartitionLog:
 
     def stage(self, record_sets: Sequence[Appended], timestamp_ms: int) -> WaitingEntry | None:
         """What the journal is to have of these, for :meth:`Deferred.keep` to follow, or :meth:`Deferred.drop`, or
-        :meth:`write_staged`.
-        None where they cannot wait: they are many, or the segment is to be rolled first, or the log takes no writes.
+        :meth:`write_staged`. None where they cannot wait: they are many, or the segment is to be rolled first, or the
+        log takes no writes.
         """
         waiting = self.deferred.waiting
         if waiting is not None and self._recovered:

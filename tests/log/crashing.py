@@ -19,7 +19,7 @@ from protocol.records.batches import (
     encode_batch,
     framed_batch,
 )
-from shim.log import batching, flush, index, journal, settling
+from shim.log import batching, flush, index, journal, journal_records, settling
 from shim.log import waiting as waiting_log
 from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_checkpoint
 from shim.log.data_dir import META_NAME, DataDir, segment_name
@@ -391,7 +391,7 @@ def with_journal(content: dict[Path, bytes]) -> dict[Path, bytes]:
     redone = dict(content)
     placed: list[tuple[TopicPartition, int, int, bytes]] = []
     waiting: dict[tuple[TopicPartition, int, int, int], list[WaitingEntry]] = {}
-    for entry in journal._read(Path(), content.get(JOURNAL, b"")):
+    for entry in journal_records.read(Path(), content.get(JOURNAL, b"")):
         if isinstance(entry, WaitingEntry):
             waiting.setdefault((*entry[:3], entry.first_offset), []).append(entry)
         else:

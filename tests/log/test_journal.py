@@ -18,7 +18,8 @@ from shim.log.checkpoint import RECOVERY_POINT_CHECKPOINT, TopicPartition, read_
 from shim.log.errors import CorruptLog, LogError
 from shim.log.files import Files
 from shim.log.handover import CLEAN_SHUTDOWN
-from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries, redo
+from shim.log.journal import JOURNAL_NAME, Journal, redo
+from shim.log.journal_records import JournalEntry, read_entries
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles
 from tests.log.test_log import NOW, one, recovered, segment, write

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batches import batches, decode_records
-from shim.log import EndOfTransaction, LogSettings, OffsetsLog, PartitionWrite, Runs
+from shim.log import EndOfTransaction, LogSettings, OffsetsLog, PartitionWrite, Runs, journal_records
 from shim.log import journal as journal_module
-from shim.log.journal import JOURNAL_NAME, read_entries
+from shim.log.journal import JOURNAL_NAME
+from shim.log.journal_records import read_entries
 from shim.log.waiting import MOST_BYTES
 from tests.log.faulty_files import FaultyFiles
 from tests.log.test_log import NOW, RecordSet, one, segment
@@ -291,7 +292,7 @@ def test_a_journal_of_the_version_before_is_read(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(journal_module, "_MAGIC", b"OSJRNL\x00\x01")
+        before.setattr(journal_records, "_MAGIC", b"OSJRNL\x00\x01")
         log = opened(data_dir)
         assert log.write([write(0, one("a"))._replace(may_wait=False)]) == {}
         crashed = after_a_crash(data_dir, of_the_machine=True)

@@ -15,7 +15,8 @@ from shim.log import waiting as waiting_module
 from shim.log.active import LogEnd
 from shim.log.checkpoint import TopicPartition
 from shim.log.files import Files
-from shim.log.journal import JOURNAL_NAME, Journal, JournalEntry, read_entries, read_waiting
+from shim.log.journal import JOURNAL_NAME, Journal
+from shim.log.journal_records import JournalEntry, read_entries, read_waiting
 from shim.log.waiting import Waiting, WaitingEntry, batches_of
 from tests.log.faulty_files import FaultyFiles
 from tests.log.lost_files import LostFiles, PowerFailure
